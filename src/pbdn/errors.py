@@ -1,0 +1,27 @@
+"""Errors and warnings: every one names the parameter, what came, what is allowed and what to do."""
+
+from sklearn.exceptions import ConvergenceWarning as ConvergenceWarning
+
+
+class PBDNError(Exception):
+    """Root of every error raised by this library."""
+
+
+class InvalidInputError(PBDNError, ValueError):
+    """An argument, a table or a file's contents cannot be used; the message says how to mend it."""
+
+
+class NumericalError(PBDNError, ArithmeticError):
+    """A computation left the range of double precision and could not be rescued."""
+
+
+class FileFormatError(PBDNError, ValueError):
+    """A model or checkpoint file is damaged, foreign, or newer than this version."""
+
+
+class MissingExtraError(PBDNError, ImportError):
+    """An optional dependency is needed; the message names the extra to install."""
+
+
+class DepthLimitWarning(UserWarning):
+    """Growth stopped at ``max_depth`` while the criterion was still falling."""

@@ -1,0 +1,43 @@
+"""Rates, probabilities and log-likelihoods of a side: no randomness, safe from 1e-300 to 1e300."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+
+
+def softplus(distance: FloatArray) -> FloatArray:
+    """s(ψ) = ln(1 + e^ψ), without overflow and with full relative accuracy for ψ → -∞."""
+    return np.logaddexp(0.0, distance)
+
+
+def signed_distances(hyperplanes: FloatArray, inputs: FloatArray) -> FloatArray:
+    """ψ_ik = x_i'β_k for inputs without the constant column; dense or SciPy-sparse rows."""
+    return np.asarray(inputs @ hyperplanes[:, 1:].T) + hyperplanes[:, 0]
+
+
+def expert_rates(hyperplanes: FloatArray, expert_weights: FloatArray, inputs: FloatArray) -> FloatArray:
+    """r_k s(ψ_ik): the rate that expert k gives to row i, shape (n, n_experts)."""
+    return softplus(signed_distances(hyperplanes, inputs)) * expert_weights
+
+
+def rate(hyperplanes: FloatArray, expert_weights: FloatArray, inputs: FloatArray) -> FloatArray:
+    """λ_i = Σ_k r_k s(ψ_ik), shape (n,)."""
+    return softplus(signed_distances(hyperplanes, inputs)) @ expert_weights
+
+
+def probability(rate: FloatArray) -> FloatArray:
+    """P(y=1) = 1 - e^{-λ} (Bernoulli-Poisson link)."""
+    return -np.expm1(-np.asarray(rate))
+
+
+def log_probability(rate: FloatArray) -> FloatArray:
+    """ln P(y=1) = ln(1 - e^{-λ}), accurate for tiny and huge λ; -inf only at λ = 0."""
+    rate = np.asarray(rate, dtype=float)
+    with np.errstate(divide="ignore"):
+        return np.where(rate > 0.6931471805599453, np.log1p(-np.exp(-rate)), np.log(-np.expm1(-rate)))
+
+
+def log_likelihood(rate: FloatArray, target: NDArray[np.bool_]) -> FloatArray:
+    """Row log-likelihoods: ln(1 - e^{-λ}) where the target is one, -λ where it is zero."""
+    return np.where(target, log_probability(rate), -np.asarray(rate))
