@@ -1,0 +1,28 @@
+"""Files that hold data and nothing else: models, checkpoints, and how they are written."""
+
+from pbdn.files.atomic import atomic_write
+from pbdn.files.container import (
+    FORMAT_VERSION,
+    MAX_HEADER,
+    container_bytes,
+    read_container,
+    write_container,
+)
+from pbdn.files.encoding import from_json, pack_strings, to_json, unpack_strings
+from pbdn.files.network import SCHEMA_VERSION, network_from_arrays, network_to_arrays
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MAX_HEADER",
+    "SCHEMA_VERSION",
+    "atomic_write",
+    "container_bytes",
+    "from_json",
+    "network_from_arrays",
+    "network_to_arrays",
+    "pack_strings",
+    "read_container",
+    "to_json",
+    "unpack_strings",
+    "write_container",
+]

@@ -1,0 +1,62 @@
+"""Writing a whole file or nothing."""
+
+import contextlib
+import os
+import secrets
+import stat
+from pathlib import Path
+
+
+def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
+    """Put ``data`` at ``path`` so that a reader, a crash or a full disk sees the old file or the new one.
+
+    A temporary file in the same folder is written, flushed to the disk and renamed over the target; then the
+    folder is flushed. Whatever is raised meanwhile (an interrupt too), the temporary file is removed and an
+    old file stays as it was; only a killed process leaves a ``.pbdn-*.tmp`` behind. Links are followed. A
+    device or a pipe (``/dev/stdout``) is written directly.
+
+    Raises
+    ------
+    OSError
+        Of the kind of the failure (FileNotFoundError, PermissionError, IsADirectoryError, no space, …).
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        kind = target.stat().st_mode if target.exists() else stat.S_IFREG
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(21, "it is a folder; give a file name in it")
+        if stat.S_ISREG(kind):
+            _replace(target, data)
+        else:
+            target.write_bytes(data)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(
+            error.errno, f"Cannot write {os.fspath(path)!r}: {reason}. Nothing was changed."
+        ) from error
+
+
+def _replace(target: Path, data: bytes) -> None:
+    temporary = target.parent / f".pbdn-{secrets.token_hex(8)}.tmp"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with open(descriptor, "wb") as stream:
+            if target.exists():
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    with contextlib.suppress(OSError):  # not every file system and no Windows folder can be flushed
+        _flush_folder(target.parent)
+
+
+def _flush_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,145 @@
+"""A network as header and arrays, exact to the last bit, and back with every number checked."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import FileFormatError
+from pbdn.model.likelihood import FloatArray
+from pbdn.model.network import Layer, Network, Side, Skip, next_inputs
+
+SCHEMA_VERSION = 1
+
+
+def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Split a network into a header part and arrays.
+
+    The header part holds ``schema``, ``n_features``, ``skip`` and ``layers`` (experts of each side, number of
+    draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
+    other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
+    (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    for t, layer in enumerate(network.layers):
+        arrays |= _stack(f"network.{t}", layer.sides)
+        if layer.draws:
+            arrays |= _stack(f"network.{t}.draws", [side for draw in layer.draws for side in draw])
+            counts = [[side.n_experts for side in draw] for draw in layer.draws]
+            arrays[f"network.{t}.draws.experts"] = np.array(counts, dtype=np.int32)
+    header = {
+        "schema": SCHEMA_VERSION,
+        "n_features": int(network.n_features),
+        "skip": network.skip,
+        "layers": [{"experts": list(layer.n_experts), "draws": len(layer.draws)} for layer in network.layers],
+    }
+    return header, arrays
+
+
+def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Network:
+    """Inverse of `network_to_arrays`; other arrays are ignored.
+
+    Raises
+    ------
+    FileFormatError
+        The parts do not describe a network, or come from a newer version of pbdn.
+    """
+    if not isinstance(header, Mapping):
+        raise FileFormatError("The file does not describe a network. Write it again.")
+    schema: Any = header.get("schema")
+    _require(_is_count(schema, 1), "its schema version is missing")
+    if schema > SCHEMA_VERSION:
+        raise FileFormatError(
+            f"The network was written by a newer version of pbdn (schema {schema}; this one reads up to "
+            f"{SCHEMA_VERSION}): upgrade pbdn."
+        )
+    n_features: Any = header.get("n_features")
+    skip: Any = header.get("skip")
+    specs: Any = header.get("layers")
+    _require(_is_count(n_features, 0), "n_features is not a count")
+    _require(
+        isinstance(skip, str) and skip in get_args(Skip), "skip is not one of " + ", ".join(get_args(Skip))
+    )
+    _require(isinstance(specs, list) and len(specs) > 0, "it has no layers")
+    layers = tuple(_layer(spec, arrays, t) for t, spec in enumerate(specs))
+    _require(len({len(layer.sides) for layer in layers}) == 1, "its layers differ in their number of sides")
+    network = Network(layers, n_features, skip)
+    _check_wiring(network)
+    return network
+
+
+def _stack(name: str, sides: Any) -> dict[str, NDArray[Any]]:
+    return {
+        f"{name}.hyperplanes": np.concatenate([np.asarray(side.hyperplanes, dtype="<f8") for side in sides]),
+        f"{name}.expert_weights": np.concatenate([np.asarray(side.expert_weights, "<f8") for side in sides]),
+    }
+
+
+def _layer(spec: Any, arrays: Mapping[str, NDArray[Any]], t: int) -> Layer:
+    _require(isinstance(spec, Mapping), f"layer {t} is not described")
+    experts, n_draws = spec.get("experts"), spec.get("draws")
+    _require(isinstance(experts, list) and len(experts) > 0, f"layer {t} has no sides")
+    _require(all(_is_count(count, 0) for count in experts), f"layer {t} has wrong counts of experts")
+    _require(_is_count(n_draws, 0), f"layer {t} has no number of draws")
+    sides = _sides(f"network.{t}", arrays, experts)
+    if n_draws == 0:
+        return Layer(sides)
+    counts = arrays.get(f"network.{t}.draws.experts")
+    _require(
+        isinstance(counts, np.ndarray)
+        and counts.dtype == np.int32
+        and counts.shape == (n_draws, len(sides))
+        and bool(np.all(counts >= 0)),
+        f"the draws of layer {t} have wrong counts of experts",
+    )
+    assert counts is not None
+    drawn = _sides(f"network.{t}.draws", arrays, counts.ravel().tolist())
+    width = {side.hyperplanes.shape[1] for side in (sides[0], drawn[0])}
+    _require(len(width) == 1, f"the draws of layer {t} have other inputs than the layer")
+    step = len(sides)
+    return Layer(sides, tuple(drawn[g * step : (g + 1) * step] for g in range(n_draws)))
+
+
+def _sides(name: str, arrays: Mapping[str, NDArray[Any]], experts: list[int]) -> tuple[Side, ...]:
+    """Cut stacked experts into sides of the given sizes; every side owns its memory."""
+    planes = _floats(f"{name}.hyperplanes", arrays, 2)
+    weights = _floats(f"{name}.expert_weights", arrays, 1)
+    _require(
+        len(planes) == len(weights) == sum(experts), f"{name} has another number of experts than declared"
+    )
+    _require(planes.shape[1] > 0, f"{name} has no bias")
+    _require(bool(np.all(weights >= 0)), f"{name} has a negative weight")
+    cuts = pairwise(np.cumsum([0, *experts]).tolist())
+    return tuple(Side(planes[a:b].copy(), weights[a:b].copy()) for a, b in cuts)
+
+
+def _floats(name: str, arrays: Mapping[str, NDArray[Any]], ndim: int) -> FloatArray:
+    array = arrays.get(name)
+    _require(
+        isinstance(array, np.ndarray) and array.dtype == np.float64 and array.ndim == ndim,
+        f"array {name} is missing or of the wrong kind",
+    )
+    assert array is not None
+    _require(bool(np.all(np.isfinite(array))), f"array {name} has numbers that are not finite")
+    return array
+
+
+def _check_wiring(network: Network) -> None:
+    """Compare the inputs of every layer with what the wiring gives it, on a table without rows."""
+    _require(network.n_inputs[0] == network.n_features + 1, "n_features and the first layer differ")
+    inputs = previous = np.empty((0, network.n_features))
+    for width, n_units in zip(network.n_inputs, network.n_units, strict=True):
+        _require(width == inputs.shape[1] + 1, "its layers do not fit together")
+        newest = np.empty((0, n_units))
+        inputs, previous = next_inputs(network.skip, inputs, previous, newest), newest
+
+
+def _is_count(value: Any, least: int) -> bool:
+    return type(value) is int and least <= value < 1 << 31
+
+
+def _require(condition: bool, what: str) -> None:
+    if not condition:
+        raise FileFormatError(f"The file does not hold a usable network: {what}. Write it again.")

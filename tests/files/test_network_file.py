@@ -1,0 +1,157 @@
+import copy
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from stored_networks import random_network
+
+from pbdn.errors import FileFormatError
+from pbdn.files import (
+    SCHEMA_VERSION,
+    container_bytes,
+    network_from_arrays,
+    network_to_arrays,
+    read_container,
+    write_container,
+)
+from pbdn.model.network import Layer, Network
+
+SHAPES = {
+    "binary": {"experts": ((3, 2), (2, 4))},
+    "machine": {"experts": ((5,),)},
+    "three classes": {"experts": ((2, 1, 3), (1, 2, 2), (2, 2, 1))},
+    "empty side": {"experts": ((3, 0), (0, 2))},
+    "one feature": {"experts": ((1, 1),), "n_features": 1},
+}
+
+
+def round_trip(network, path):
+    part, arrays = network_to_arrays(network)
+    write_container(path, {"kind": "model", "network": part}, arrays)
+    header, loaded = read_container(path, kind="model")
+    return network_from_arrays(header["network"], loaded)
+
+
+@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_loaded_network_predicts_the_same_bits(rng, tmp_path, shape, skip):
+    network = random_network(rng, **shape, skip=skip, n_draws=4)
+    loaded = round_trip(network, tmp_path / "model.pbdn")
+    rows = rng.normal(size=(50, network.n_features)) * 10.0 ** rng.integers(-3, 4, size=(50, 1))
+    for n_rows in (1, 50):
+        np.testing.assert_array_equal(
+            loaded.class_probability(rows[:n_rows]), network.class_probability(rows[:n_rows])
+        )
+        np.testing.assert_array_equal(
+            loaded.class_probability_draws(rows[:n_rows]), network.class_probability_draws(rows[:n_rows])
+        )
+    assert loaded.skip == network.skip
+    assert [layer.n_experts for layer in loaded.layers] == [layer.n_experts for layer in network.layers]
+    assert [[s.n_experts for s in d] for d in loaded.top.draws] == [
+        [s.n_experts for s in d] for d in network.top.draws
+    ]
+
+
+def test_hidden_draws_and_read_only_memory(rng, tmp_path):
+    network = random_network(rng, n_draws=2)
+    bottom = Layer(network.layers[0].sides, (network.layers[0].sides,) * 3)
+    loaded = round_trip(Network((bottom, network.top), network.n_features), tmp_path / "m")
+    assert len(loaded.layers[0].draws) == 3
+    assert loaded.layers[0].sides[0].hyperplanes.flags.owndata
+
+
+def test_size_of_a_typical_network(rng):
+    """Two layers of 20 experts on 18 features."""
+    network = random_network(rng, experts=((10, 10), (10, 10)), n_features=18)
+    part, arrays = network_to_arrays(network)
+    header = {"kind": "model", "network": part, "feature_names": [f"feature {j}" for j in range(18)]}
+    assert len(container_bytes(header, arrays)) < 100_000
+
+
+def injured(edit):
+    rng = np.random.default_rng(0)
+    part, arrays = copy.deepcopy(network_to_arrays(random_network(rng, n_draws=2)))
+    edit(part, arrays)
+    return part, arrays
+
+
+def put(name, at, value):
+    def edit(_, arrays):
+        arrays[name][at] = value
+
+    return edit
+
+
+INJURIES = [
+    ("schema version is missing", lambda part, _: part.pop("schema")),
+    ("schema version", lambda part, _: part.update(schema="1")),
+    ("newer version of pbdn .*upgrade pbdn", lambda part, _: part.update(schema=SCHEMA_VERSION + 1)),
+    ("n_features is not a count", lambda part, _: part.update(n_features=4.0)),
+    ("n_features and the first", lambda part, _: part.update(n_features=5)),
+    ("skip is not one of last_two", lambda part, _: part.update(skip="some")),
+    ("skip is not one of", lambda part, _: part.update(skip=["all"])),
+    ("do not fit together", lambda part, _: part.update(skip="none")),
+    ("no layers", lambda part, _: part.update(layers=[])),
+    ("no layers.", lambda part, _: part.update(layers=3)),
+    ("layer 0 is not described", lambda part, _: part.update(layers=[1])),
+    ("layer 0 has no sides", lambda part, _: part["layers"][0].update(experts=[])),
+    ("layer 1 has wrong counts", lambda part, _: part["layers"][1].update(experts=[7, -1])),
+    ("layer 1 has no number of draws", lambda part, _: part["layers"][1].update(draws=True)),
+    ("another number of experts", lambda part, _: part["layers"][1].update(experts=[2, 5])),
+    ("differ in their number of sides", lambda part, _: part["layers"][0].update(experts=[5])),
+    ("draws of layer 1 have wrong counts", lambda part, _: part["layers"][1].update(draws=3)),
+    ("draws of layer 1 have wrong", put("network.1.draws.experts", (0, 0), -1)),
+    ("network.1.draws has another number", put("network.1.draws.experts", (0, 0), 2**31 - 1)),
+    ("missing or of the wrong kind", lambda _, arrays: arrays.pop("network.0.hyperplanes")),
+    ("of the wrong kind", lambda _, a: a.update({"network.0.hyperplanes": np.zeros((5, 5), np.float32)})),
+    ("wrong kind", lambda _, a: a.update({"network.0.expert_weights": np.zeros((5, 1))})),
+    ("has no bias", lambda _, a: a.update({"network.0.hyperplanes": np.zeros((5, 0))})),
+    ("negative weight", put("network.0.expert_weights", 0, -1e-300)),
+    ("expert_weights has numbers that are not finite", put("network.0.expert_weights", 0, np.inf)),
+    ("draws.hyperplanes has numbers that are not finite", put("network.1.draws.hyperplanes", 0, np.nan)),
+    (
+        "draws of layer 1 have other inputs",
+        lambda _, a: a.update(
+            {"network.1.draws.hyperplanes": np.zeros((len(a["network.1.draws.hyperplanes"]), 3))}
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("message", "edit"), INJURIES, ids=[message for message, _ in INJURIES])
+def test_well_formed_but_wrong_is_refused(message, edit):
+    part, arrays = injured(edit)
+    with pytest.raises(FileFormatError, match=message):
+        network_from_arrays(part, arrays)
+
+
+def test_the_uninjured_network_is_accepted():
+    network_from_arrays(*injured(lambda *_: None))
+    with pytest.raises(FileFormatError):
+        network_from_arrays(None, {})
+
+
+AUDIT = """
+import sys
+from pbdn.files import network_from_arrays, read_container
+events = []
+sys.addaudithook(lambda event, arguments: events.append((event, arguments)))
+header, arrays = read_container(sys.argv[1], kind="model")
+network = network_from_arrays(header["network"], arrays)
+seen = list(events)
+assert network.depth == 2 and header["classes"].tolist() == ["no", "yes"]
+for event, arguments in seen:
+    print(event, arguments[0] if event == "open" else "", sep="|")
+"""
+
+
+def test_loading_only_opens_the_file(rng, tmp_path):
+    """Under an audit hook: no import, exec, compile, subprocess, socket, or other file."""
+    path = tmp_path / "model.pbdn"
+    part, arrays = network_to_arrays(random_network(rng, n_draws=3))
+    write_container(path, {"kind": "model", "network": part, "classes": np.array(["no", "yes"])}, arrays)
+    done = subprocess.run(
+        [sys.executable, "-c", AUDIT, str(path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [f"open|{path}"]
