@@ -1,0 +1,153 @@
+"""Adam on the MAP objective: many minibatches per call of one compiled loop."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pbdn.model.likelihood import FloatArray
+from pbdn.sgd.kernels import batch_gradient, kernel, widest_group
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+SNAPSHOT_EVERY = 20  # steps between the copies that a diverging step falls back to
+MAX_HALVINGS = 40
+
+
+class Prior(NamedTuple):
+    """Constants of the penalty (see ``pbdn.sgd.objective``)."""
+
+    log_weight_slope: FloatArray  # coefficient of ln r_k, per expert (changes with the number of experts)
+    inv_scale: float  # c₀
+    coef_power: float  # a_β + 1/2, or the published a_β
+    coef_rate: float  # b_β
+
+
+class AdamState(NamedTuple):
+    """What the next step needs: arrays are updated in place.
+
+    ``counters`` are steps taken since the moments started, halvings of the step, iterates in ``average``;
+    ``step_factor`` is 2^-halvings.
+    """
+
+    parameters: FloatArray
+    first_moment: FloatArray
+    second_moment: FloatArray
+    average: FloatArray
+    counters: Any
+    step_factor: FloatArray
+
+    @classmethod
+    def start(cls, parameters: FloatArray) -> "AdamState":
+        """Moments at zero, full step."""
+        p = np.ascontiguousarray(parameters, dtype=np.float64)
+        return cls(p, np.zeros_like(p), np.zeros_like(p), np.zeros_like(p), np.zeros(3, np.int64), np.ones(1))
+
+    def keep(self, columns: Any) -> "AdamState":
+        """The state of the experts that survive, moments included."""
+        arrays = (np.ascontiguousarray(a[:, columns]) for a in self[:4])
+        return AdamState(*arrays, self.counters, self.step_factor)
+
+
+@kernel
+def add_penalty_gradient(
+    parameters: Any, slope: Any, inv_scale: float, power: float, coef_rate: float, gradient: Any
+) -> None:
+    """Add ∂/∂ρ(-slope·ρ + c₀ e^ρ) and ∂/∂β(power · ln(1 + β²/2b)) = power · 2β/(2b + β²)."""
+    for k in range(parameters.shape[1]):
+        gradient[0, k] += inv_scale * math.exp(parameters[0, k]) - slope[k]
+    for v in range(1, parameters.shape[0]):
+        for k in range(parameters.shape[1]):
+            beta = parameters[v, k]
+            gradient[v, k] += power * 2.0 * beta / (2.0 * coef_rate + beta * beta)
+
+
+@kernel
+def adam_step(
+    parameters: Any, first: Any, second: Any, gradient: Any, factor: float, rate: float, step: int
+) -> None:
+    """One Adam step (Kingma & Ba 2015) on the gradient times ``factor``; ``step`` counts from 1."""
+    correction = math.sqrt(1.0 - BETA2**step)
+    size = rate / (1.0 - BETA1**step)
+    for v in range(parameters.shape[0]):
+        for k in range(parameters.shape[1]):
+            g = factor * gradient[v, k]
+            m = BETA1 * first[v, k] + (1.0 - BETA1) * g
+            q = BETA2 * second[v, k] + (1.0 - BETA2) * g * g
+            first[v, k] = m
+            second[v, k] = q
+            parameters[v, k] -= size * m / (math.sqrt(q) / correction + EPSILON)
+
+
+@kernel
+def _sum_of_squares(values: Any) -> float:
+    total = 0.0
+    for v in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            total += values[v, k] * values[v, k]
+    return total
+
+
+@kernel
+def run_minibatches(
+    rows: Any,
+    codes: Any,
+    weights: Any,
+    order: Any,
+    batch_size: int,
+    n_rows: float,
+    total_weight: float,
+    starts: Any,
+    positive: Any,
+    state: Any,
+    prior: Any,
+    rates: Any,
+    averaging: bool,
+    losses: Any,
+) -> int:
+    """Take one Adam step per minibatch ``order[b * batch_size : (b + 1) * batch_size]``.
+
+    The objective is divided by ``total_weight``, which Adam ignores up to its ε. A step that leads to a loss or
+    gradient that is not finite is undone (back to the last snapshot), the step size halved and the moments
+    restarted. ``losses[b]`` receives the minibatch loss per unit of weight. Returns the number of steps taken,
+    smaller than asked only if MAX_HALVINGS was reached.
+    """
+    parameters, first, second, average, counters, step_factor = state
+    slope, inv_scale, power, coef_rate = prior
+    buffer = np.empty((batch_size, parameters.shape[0] - 2))
+    work = np.empty((5, max(batch_size, 3), widest_group(starts)))
+    gradient = np.empty_like(parameters)
+    snapshot = parameters.copy()
+    since_snapshot = 0
+    n_batches = rates.shape[0]
+    for b in range(n_batches):
+        index = order[b * batch_size : min((b + 1) * batch_size, order.shape[0])]
+        loss = batch_gradient(
+            rows, index, codes, weights, n_rows / index.shape[0], parameters, starts, positive, buffer, work,
+            gradient,
+        )  # fmt: skip
+        add_penalty_gradient(parameters, slope, inv_scale, power, coef_rate, gradient)
+        if not (math.isfinite(loss) and math.isfinite(_sum_of_squares(gradient))):
+            losses[b] = math.nan
+            counters[0] = 0
+            counters[1] += 1
+            step_factor[0] *= 0.5
+            if counters[1] > MAX_HALVINGS:
+                return b
+            parameters[:] = snapshot
+            first[:] = 0.0
+            second[:] = 0.0
+            continue
+        losses[b] = loss / total_weight
+        if since_snapshot % SNAPSHOT_EVERY == 0:
+            snapshot[:] = parameters
+        since_snapshot += 1
+        counters[0] += 1
+        adam_step(
+            parameters, first, second, gradient, 1.0 / total_weight, rates[b] * step_factor[0], counters[0]
+        )
+        if averaging:
+            counters[2] += 1
+            for v in range(parameters.shape[0]):
+                for k in range(parameters.shape[1]):
+                    average[v, k] += (parameters[v, k] - average[v, k]) / counters[2]
+    return n_batches

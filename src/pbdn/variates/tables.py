@@ -1,0 +1,79 @@
+"""Chinese-restaurant tables: how many there are, and the log-time of each."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from pbdn.variates.stream import uniform
+
+ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tables are drawn whole
+
+
+@njit(cache=True, nogil=True)
+def log_rising_ratio(t, a):
+    """ln Γ(t + a) - ln Γ(t), accurate for large t too."""
+    if t < 1e6:
+        return math.lgamma(t + a) - math.lgamma(t)
+    return a * np.log(t) + np.log1p(0.5 * a * (a - 1.0) / t) if a < 1e3 else math.lgamma(t + a) - math.lgamma(t)
+
+
+@njit(cache=True, nogil=True)
+def crt(stream, customers, concentration):
+    """L ~ CRT(n, a) = Σ_{j=1..n} Bernoulli(a / (a + j - 1)): tables taken by n customers at concentration a.
+
+    n = 0 gives 0, n ≥ 1 at least 1 (as a → 0 exactly 1). Beyond ONE_BY_ONE customers the next new table
+    is found by inversion, P(none among customers i+1..t) = Γ(t) Γ(a+i) / (Γ(i) Γ(a+t)), so the cost is the
+    number of tables, about a ln(n/a), not the number of customers. Exact up to rounding of lgamma.
+    """
+    if customers <= 0.0:
+        return 0.0
+    tables = 1.0
+    seated = 1.0
+    first = min(customers, ONE_BY_ONE)
+    while seated < first:
+        if uniform(stream) * (concentration + seated) < concentration:
+            tables += 1.0
+        seated += 1.0
+    while seated < customers:
+        # R(t) = Γ(t+a)/Γ(t): the next new table is the first t with R(seated) / R(t) ≤ U
+        goal = log_rising_ratio(seated, concentration) - np.log(uniform(stream))
+        if log_rising_ratio(customers, concentration) < goal:
+            return tables
+        low, high = seated, customers
+        guess = np.floor(np.exp(min(goal / concentration, 700.0)) - 0.5 * (concentration - 1.0))
+        if low < guess < high:  # Γ(t+a)/Γ(t) ≈ (t + (a-1)/2)^a: bracket closely where that is inside
+            width = np.floor(2.0 + 1e-3 * guess)
+            if log_rising_ratio(max(low, guess - width), concentration) < goal:
+                low = max(low, guess - width)
+            if log_rising_ratio(min(high, guess + width), concentration) >= goal:
+                high = min(high, guess + width)
+        while high - low > 1.0:
+            middle = np.floor(0.5 * (low + high))
+            if middle <= low or middle >= high:
+                break
+            if log_rising_ratio(middle, concentration) >= goal:
+                high = middle
+            else:
+                low = middle
+        tables += 1.0
+        seated = high
+    return tables
+
+
+@njit(cache=True, nogil=True)
+def log_expm1(a):
+    """ln(e^a - 1) for a > 0, without overflow or loss for small a."""
+    if a > 30.0:
+        return a + np.log1p(-np.exp(-a))
+    return np.log(np.expm1(max(a, 1e-300)))
+
+
+@njit(cache=True, nogil=True)
+def table_distance(stream, low, high):
+    """η with density σ(η) / (high - low) where s(η) lies in (low, high): η = ln(e^{low + U (high - low)} - 1).
+
+    The signed distance at which a table of a row opened; low = 0, high = s(ψ) for "some time before now".
+    Its log-time is δ = η - x'β, held fixed while β is drawn.
+    """
+    return log_expm1(low + uniform(stream) * (high - low))
