@@ -1,0 +1,172 @@
+"""Rows as the sampler sees them: inputs with the constant column, and what each row says.
+
+Every response is a statement about a Poisson process on log-time with cumulative rate
+H_i(u) = Σ_k r_k s(x_i'β_k + u): binary labels are "nothing before 0" and "something before 0". The other kinds
+serve ordinal, count, survival and real-valued responses with the same sweep.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from pbdn.errors import InvalidInputError
+
+# what a row says about its process
+NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
+
+BLOCK_ROWS = 256  # rows that share a random stream and are summed together
+MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
+
+FloatArray = NDArray[np.float64]
+
+
+class RowArrays(NamedTuple):
+    """The same data as plain arrays for compiled code (dense or CSR; the unused form is empty)."""
+
+    dense: FloatArray
+    pointers: NDArray[np.int64]
+    columns: NDArray[np.int64]
+    values: FloatArray
+    is_sparse: bool
+    exposure: FloatArray
+    offset: FloatArray
+    kind: NDArray[np.int64]
+    copies: FloatArray
+    unit: FloatArray
+    start: FloatArray
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of one side.
+
+    Attributes
+    ----------
+    arrays : RowArrays
+        Inputs (constant first) and per row: ``exposure`` e_i, all copies together; ``offset`` o_i, the log-time up to
+        which the row was watched; ``kind``; ``copies``, how many copies say that something happened (for COUNT: the
+        count); ``unit``, the exposure of one such copy; ``start``, where an INTERVAL begins.
+    n_inputs : int
+        D, with the constant.
+    """
+
+    arrays: RowArrays
+    n_inputs: int
+
+    @property
+    def n_rows(self) -> int:
+        """Rows after merging."""
+        return int(self.arrays.exposure.shape[0])
+
+    @property
+    def n_blocks(self) -> int:
+        """Row blocks."""
+        return -(-self.n_rows // BLOCK_ROWS)
+
+    @property
+    def group_blocks(self) -> int:
+        """Blocks per partial sum; depends on the number of rows alone."""
+        return max(1, -(-self.n_blocks // MAX_GROUPS))
+
+
+def make_rows(
+    inputs: Any,
+    target: ArrayLike,
+    *,
+    weight: ArrayLike | None = None,
+    offset: ArrayLike | None = None,
+    exposure: ArrayLike | None = None,
+    kind: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    merge: bool = True,
+) -> Rows:
+    """Prepare the rows of one side.
+
+    Parameters
+    ----------
+    inputs : array or CSR matrix of shape (n, d)
+        Without the constant column.
+    target : array of shape (n,)
+        Boolean labels, or event counts where ``kind`` is COUNT.
+    weight : array, optional
+        Row weights. A whole number w has the law of w copies; on a row without event any w ≥ 0 is exact (an exposure);
+        a fractional part on a row with an event is rounded at random in every sweep, exact only at whole numbers.
+    offset, exposure, start : arrays, optional
+        Log-time o_i (0), exposure e_i (1) and beginning of an interval (-inf).
+    kind : int array, optional
+        NOTHING, BEFORE, INTERVAL, EXACT or COUNT; by default BEFORE where the target is true.
+    merge : bool
+        Merge identical rows (exact: Polya-Gamma variables add) where that saves at least a tenth of them.
+    """
+    target = np.asarray(target)
+    n = target.shape[0]
+    kinds = np.where(target.astype(bool), BEFORE, NOTHING) if kind is None else np.asarray(kind)
+    kinds = kinds.astype(np.int64)
+    weights = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+    if np.any(~np.isfinite(weights)) or np.any(weights < 0):
+        raise InvalidInputError("weight must be finite and not negative; drop or mend the rows that are not.")
+    unit = np.ones(n) if exposure is None else np.asarray(exposure, dtype=float)
+    offsets = np.zeros(n) if offset is None else np.asarray(offset, dtype=float)
+    starts = np.full(n, -np.inf) if start is None else np.asarray(start, dtype=float)
+    copies = np.where(kinds == NOTHING, 0.0, weights)
+    if np.any(kinds == COUNT):
+        copies = np.where(kinds == COUNT, weights * target.astype(float), copies)
+    keep = weights > 0
+    fields = (weights * unit, offsets, kinds, copies, unit, starts)
+    if not keep.all():
+        fields = tuple(values[keep] for values in fields)  # type: ignore[assignment]
+        inputs = inputs[keep]
+    dense, csr = _with_constant(inputs)
+    rows = Rows(RowArrays(dense, *csr, sp.issparse(inputs), *fields), int(inputs.shape[1]) + 1)
+    return merge_identical(rows) if merge and not sp.issparse(inputs) else rows
+
+
+def _with_constant(inputs: Any) -> tuple[FloatArray, tuple[Any, Any, Any]]:
+    """The inputs behind a column of ones, dense or as CSR arrays."""
+    n, d = inputs.shape
+    if not sp.issparse(inputs):
+        dense = np.ones((n, d + 1))
+        dense[:, 1:] = inputs
+        empty = np.zeros(0, np.int64)
+        return dense, (empty, empty, np.zeros(0))
+    csr = sp.hstack([np.ones((n, 1)), inputs], format="csr")
+    csr.sum_duplicates()
+    return np.zeros((0, d + 1)), (
+        csr.indptr.astype(np.int64),
+        csr.indices.astype(np.int64),
+        csr.data.astype(float),
+    )
+
+
+def merge_identical(rows: Rows) -> Rows:
+    """Merge rows equal in inputs, offset, unit exposure and interval, where that removes a tenth or more of them.
+
+    Rows that say NOTHING and rows that say BEFORE merge with each other: their exposures and copies add.
+    """
+    arrays = rows.arrays
+    if rows.n_rows < 2 or np.any(arrays.kind > BEFORE):
+        return rows
+    signature = np.column_stack([arrays.dense, arrays.offset, arrays.unit]) + 0.0  # -0.0 becomes 0.0
+    signature = np.ascontiguousarray(signature)
+    as_bytes = signature.view(np.dtype((np.void, signature.dtype.itemsize * signature.shape[1]))).ravel()
+    _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)
+    if first.size > 0.9 * rows.n_rows:
+        return rows
+    order = np.argsort(first)  # keep the order of first appearance
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size)
+    group, first = place[group.ravel()], first[order]
+    copies = np.bincount(group, arrays.copies, first.size)
+    merged = arrays._replace(
+        dense=np.ascontiguousarray(arrays.dense[first]),
+        exposure=np.bincount(group, arrays.exposure, first.size),
+        offset=arrays.offset[first],
+        kind=np.where(copies > 0, BEFORE, NOTHING).astype(np.int64),
+        copies=copies,
+        unit=arrays.unit[first],
+        start=arrays.start[first],
+    )
+    return Rows(merged, rows.n_inputs)

@@ -1,0 +1,241 @@
+"""The global step: one function per conditional, each reading sums over rows and a random stream.
+
+Order within a sweep (never change r between drawing ω and using it): γ₀ → r → c₀, then ω (local), then β → α → b.
+Expert weights are kept as ln r, because values of 1e-200 occur.
+"""
+
+import numpy as np
+from numba import njit
+
+from pbdn.variates.gamma import gamma_variate, log_gamma_variate
+from pbdn.variates.stream import HYPERPLANES, normal, open_stream
+from pbdn.variates.tables import crt
+
+SMALLEST_PIVOT = 1e-13  # of a matrix with unit diagonal; below it the factorisation is rescued by a ridge
+SMALLEST_DUAL_PRECISION = 1e-14  # prior precisions below this would cancel in the dual draw
+
+
+@njit(cache=True, nogil=True)
+def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
+    """γ₀ | l, c₀ with r integrated out ~ Gamma(a₀ + Σ_k l̃_k, b₀ + (1/K) Σ_k ln(1 + S_k / c₀)) given l̃.
+
+    ``tables`` l̃_k ~ CRT(l_k, γ₀/K) were drawn at the current mass (see `draw_mass_tables`).
+    """
+    n_experts = exposure.shape[0]
+    total_tables, total_log = 0.0, 0.0
+    for k in range(n_experts):
+        total_tables += tables[k]
+        total_log += np.log1p(exposure[k] / inv_scale)
+    return gamma_variate(stream, shape + total_tables) / (rate + total_log / n_experts)
+
+
+@njit(cache=True, nogil=True)
+def draw_mass_tables(stream, tables, mass):
+    """l̃_k ~ CRT(l_k, γ₀/K)."""
+    n_experts = tables.shape[0]
+    out = np.empty(n_experts)
+    for k in range(n_experts):
+        out[k] = crt(stream, tables[k], max(mass / n_experts, 1e-300))
+    return out
+
+
+@njit(cache=True, nogil=True)
+def draw_log_weights(stream, tables, exposure, mass, inv_scale):
+    """ln r_k with r_k ~ Gamma(γ₀/K + l_k, c₀ + S_k)."""
+    n_experts = tables.shape[0]
+    out = np.empty(n_experts)
+    for k in range(n_experts):
+        shape = max(mass / n_experts + tables[k], 1e-300)
+        out[k] = log_gamma_variate(stream, shape) - np.log(inv_scale + exposure[k])
+    return out
+
+
+@njit(cache=True, nogil=True)
+def draw_inv_scale(stream, log_weights, mass, shape, rate):
+    """c₀ ~ Gamma(e₀ + γ₀, f₀ + Σ_k r_k)."""
+    return gamma_variate(stream, shape + mass) / (rate + np.exp(log_weights).sum())
+
+
+@njit(cache=True, nogil=True)
+def draw_expert_weights(stream, tables, exposure, mass, inv_scale, priors):
+    """γ₀, then ln r, then c₀ (the only right order): returns all three."""
+    mass_tables = draw_mass_tables(stream, tables, mass)
+    mass = max(draw_mass(stream, mass_tables, exposure, inv_scale, priors.mass_shape, priors.mass_rate), 1e-300)
+    log_weights = draw_log_weights(stream, tables, exposure, mass, inv_scale)
+    inv_scale = draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+    return mass, log_weights, max(inv_scale, 1e-300)
+
+
+@njit(cache=True, nogil=True)
+def cholesky_in_place(matrix):
+    """Lower factor of a symmetric matrix with unit diagonal, in its lower triangle; False if a pivot is too small."""
+    n = matrix.shape[0]
+    for j in range(n):
+        for i in range(j, n):
+            total = matrix[i, j]
+            if j > 0:
+                total -= np.dot(matrix[i, :j], matrix[j, :j])
+            if i == j:
+                if not total > SMALLEST_PIVOT:
+                    return False
+                pivot = np.sqrt(total)
+                matrix[j, j] = pivot
+            else:
+                matrix[i, j] = total / pivot
+    return True
+
+
+@njit(cache=True, nogil=True)
+def factor_with_ridge(matrix):
+    """Cholesky of a unit-diagonal matrix, adding a growing ridge until it succeeds. Returns factor and tries."""
+    ridge = 0.0
+    tries = 0
+    while True:
+        factor = matrix.copy()
+        for v in range(matrix.shape[0]):
+            factor[v, v] += ridge
+        if cholesky_in_place(factor):
+            return factor, tries
+        tries += 1
+        ridge = 1e-12 if ridge == 0.0 else 10.0 * ridge
+
+
+@njit(cache=True, nogil=True)
+def draw_gaussian(stream, gram, linear, precision):
+    """β ~ N(Q⁻¹h, Q⁻¹) with Q = diag(α) + A, A packed by rows v ≤ w.
+
+    Q is scaled to unit diagonal before it is factored, which keeps it well conditioned however widely α spreads.
+    Returns β and the number of ridges that were needed (0 nearly always).
+    """
+    n = linear.shape[0]
+    scale = np.empty(n)
+    at = 0
+    for v in range(n):
+        scale[v] = 1.0 / np.sqrt(gram[at] + precision[v])
+        at += n - v
+    scaled = np.empty((n, n))
+    at = 0
+    for v in range(n):
+        scaled[v, v] = 1.0
+        for w in range(v + 1, n):
+            scaled[w, v] = gram[at + w - v] * scale[v] * scale[w]
+            scaled[v, w] = scaled[w, v]
+        at += n - v
+    factor, rescues = factor_with_ridge(scaled)
+    beta = np.empty(n)
+    for v in range(n):  # L z = s h
+        total = scale[v] * linear[v]
+        for w in range(v):
+            total -= factor[v, w] * beta[w]
+        beta[v] = total / factor[v, v]
+    for v in range(n):
+        beta[v] += normal(stream)
+    for v in range(n - 1, -1, -1):  # L' u = z + ε
+        beta[v] /= factor[v, v]
+        for w in range(v):
+            beta[w] -= factor[v, w] * beta[v]
+    for v in range(n):
+        beta[v] *= scale[v]
+    return beta, rescues
+
+
+@njit(cache=True, nogil=True)
+def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
+    """The same law where rows are fewer than inputs, at cost O(n² D).
+
+    With Φ = Ω^{1/2} X and M = I + Φ diag(α)⁻¹ Φ': draw u ~ N(0, diag(α)⁻¹), ε ~ N(0, I), put u₀ = u + α⁻¹h and
+    return u₀ - α⁻¹ Φ' M⁻¹ (Φ u₀ + ε).
+    """
+    n, n_inputs = inputs.shape
+    variance = np.empty(n_inputs)
+    u = np.empty(n_inputs)
+    for v in range(n_inputs):
+        variance[v] = 1.0 / max(precision[v], SMALLEST_DUAL_PRECISION)
+        u[v] = np.sqrt(variance[v]) * normal(stream) + variance[v] * moment[v]
+    root = np.sqrt(pg_weights)
+    phi = np.empty((n, n_inputs))
+    spread = np.empty((n, n_inputs))
+    for i in range(n):
+        for v in range(n_inputs):
+            phi[i, v] = root[i] * inputs[i, v]
+            spread[i, v] = phi[i, v] * variance[v]
+    matrix = np.dot(spread, phi.T)
+    residual = np.dot(phi, u)
+    scale = np.empty(n)
+    for i in range(n):
+        residual[i] += normal(stream)
+        scale[i] = 1.0 / np.sqrt(1.0 + matrix[i, i])
+    for i in range(n):
+        for j in range(n):
+            matrix[i, j] *= scale[i] * scale[j]
+        matrix[i, i] = 1.0
+    factor, rescues = factor_with_ridge(matrix)
+    for i in range(n):
+        total = scale[i] * residual[i]
+        for j in range(i):
+            total -= factor[i, j] * residual[j]
+        residual[i] = total / factor[i, i]
+    for i in range(n - 1, -1, -1):
+        residual[i] /= factor[i, i]
+        for j in range(i):
+            residual[j] -= factor[i, j] * residual[i]
+        residual[i] *= scale[i]
+    return u - np.dot(spread.T, residual), rescues
+
+
+@njit(cache=True, nogil=True)
+def draw_precisions(stream, hyperplane, coef_rate, shape):
+    """α_vk ~ Gamma(a_β + ½, b_k + ½ β_vk²)."""
+    out = np.empty(hyperplane.shape[0])
+    for v in range(hyperplane.shape[0]):
+        rate = coef_rate + 0.5 * hyperplane[v] * hyperplane[v]
+        out[v] = max(gamma_variate(stream, shape + 0.5) / rate, 1e-300)
+    return out
+
+
+@njit(cache=True, nogil=True)
+def draw_coef_rate(stream, precision, coef_shape, shape, rate):
+    """b_k ~ Gamma(e₀ + a_β D, f₀ + Σ_v α_vk)."""
+    return max(gamma_variate(stream, shape + coef_shape * precision.shape[0]) / (rate + precision.sum()), 1e-300)
+
+
+@njit(cache=True, nogil=True)
+def draw_shrinkage(stream, hyperplane, coef_rate, priors):
+    """α_k, then b_k, of one expert."""
+    precision = draw_precisions(stream, hyperplane, coef_rate, priors.coef_shape)
+    return precision, draw_coef_rate(
+        stream, precision, priors.coef_shape, priors.coef_rate_shape, priors.coef_rate_rate
+    )
+
+
+@njit(cache=True, nogil=True)
+def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer):
+    """β_k → α_k → b_k for every expert from its summed statistics; expert k has its own stream."""
+    n_experts, n_inputs = moment.shape
+    planes, new_precision = np.empty((n_experts, n_inputs)), np.empty((n_experts, n_inputs))
+    new_rate = np.empty(n_experts)
+    rescues = 0
+    for k in range(n_experts):
+        stream = open_stream(buffer, key, sweep, k, HYPERPLANES)
+        floored = np.maximum(precision[k], priors.precision_floor)
+        planes[k], extra = draw_gaussian(stream, gram[k], moment[k], floored)
+        new_precision[k], new_rate[k] = draw_shrinkage(stream, planes[k], coef_rate[k], priors)
+        rescues += extra
+    return planes, new_precision, new_rate, rescues
+
+
+@njit(cache=True, nogil=True)
+def draw_experts_dual(inputs, pg_weights, linear, precision, coef_rate, priors, key, sweep, buffer):
+    """`draw_experts` from unsummed row statistics (fewer rows than inputs)."""
+    n_experts, n_inputs = precision.shape
+    planes, new_precision = np.empty((n_experts, n_inputs)), np.empty((n_experts, n_inputs))
+    new_rate = np.empty(n_experts)
+    rescues = 0
+    for k in range(n_experts):
+        stream = open_stream(buffer, key, sweep, k, HYPERPLANES)
+        floored = np.maximum(precision[k], priors.precision_floor)
+        moment = np.dot(inputs.T, np.ascontiguousarray(linear[:, k]))
+        planes[k], extra = draw_gaussian_dual(stream, inputs, pg_weights[:, k], moment, floored)
+        new_precision[k], new_rate[k] = draw_shrinkage(stream, planes[k], coef_rate[k], priors)
+        rescues += extra
+    return planes, new_precision, new_rate, rescues
