@@ -44,8 +44,8 @@ class AdamState(NamedTuple):
 
     def keep(self, columns: Any) -> "AdamState":
         """The state of the experts that survive, moments included."""
-        arrays = (np.ascontiguousarray(a[:, columns]) for a in self[:4])
-        return AdamState(*arrays, self.counters, self.step_factor)
+        p, m, v, mean = (np.ascontiguousarray(a[:, columns]) for a in self[:4])
+        return AdamState(p, m, v, mean, self.counters, self.step_factor)
 
 
 @kernel
@@ -103,13 +103,13 @@ def run_minibatches(
     rates: Any,
     averaging: bool,
     losses: Any,
-) -> int:
+) -> Any:
     """Take one Adam step per minibatch ``order[b * batch_size : (b + 1) * batch_size]``.
 
-    The objective is divided by ``total_weight``, which Adam ignores up to its ε. A step that leads to a loss or
-    gradient that is not finite is undone (back to the last snapshot), the step size halved and the moments
-    restarted. ``losses[b]`` receives the minibatch loss per unit of weight. Returns the number of steps taken,
-    smaller than asked only if MAX_HALVINGS was reached.
+    The objective is divided by ``total_weight``, which Adam ignores up to its ε. A step that leads to a
+    loss or gradient that is not finite is undone (back to the last snapshot), the step size halved and the
+    moments restarted. ``losses[b]`` receives the minibatch loss per unit of weight. Returns the number of
+    steps taken, smaller than asked only if MAX_HALVINGS was reached.
     """
     parameters, first, second, average, counters, step_factor = state
     slope, inv_scale, power, coef_rate = prior

@@ -1,20 +1,25 @@
 """Softplus, logistic and the Bernoulli-Poisson terms for compiled loops.
 
 ``softplus_logistic`` is written so that the compiler turns the loop into vector instructions: a branch-free
-exponential (range reduction by powers of two, Taylor polynomial) and ln(1 + e) = 2 artanh(e / (2 + e)). Relative
-error below 2e-15, also where s(ψ) ≈ e^ψ is tiny; checked in tests/sgd/test_elementary.py.
+exponential (range reduction by powers of two, Taylor polynomial) and ln(1 + e) = 2 artanh(e / (2 + e)).
+Relative error below 2e-15, also where s(ψ) ≈ e^ψ is tiny; checked in tests/sgd/test_elementary.py.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 EXP_FLOOR = -708.0  # e^-708 is the last normal double; below it log-space formulas take over
 LOG_LINEAR = -37.0  # ln s(ψ) = ψ to double precision below this
 TINY_RATE = 1e-290  # below this rate the likelihood of a positive row is evaluated in log space
+
+_intrinsic: Callable[[Any], Any] = intrinsic
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer kept in the low mantissa bits
 _ROUND_BITS = 0x4338000000000000  # the same number as an integer
@@ -22,7 +27,13 @@ _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
 # artanh(z) / z as a polynomial in z² on [0, 1/9]: interpolation at ten Chebyshev nodes, relative error 1e-16
-_A0, _A1, _A2, _A3, _A4 = 1.0, 0.33333333333341286, 0.19999999997643111, 0.14285714555926696, 0.1111109542517742
+_A0, _A1, _A2, _A3, _A4 = (
+    1.0,
+    0.33333333333341286,
+    0.19999999997643111,
+    0.14285714555926696,
+    0.1111109542517742,
+)
 _A5, _A6, _A7, _A8, _A9 = (
     0.09091430061792541,
     0.07681835414020503,
@@ -35,7 +46,7 @@ _E2, _E3, _E4, _E5, _E6, _E7 = (1 / math.factorial(n) for n in range(2, 8))
 _E8, _E9, _E10, _E11, _E12, _E13 = (1 / math.factorial(n) for n in range(8, 14))
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def _bits(typing_context: Any, value: Any) -> Any:
     """Reinterpret a double as a 64-bit integer."""
 
@@ -45,7 +56,7 @@ def _bits(typing_context: Any, value: Any) -> Any:
     return types.int64(types.float64), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
+@_intrinsic
 def _from_bits(typing_context: Any, value: Any) -> Any:
     """Reinterpret a 64-bit integer as a double."""
 
@@ -55,11 +66,14 @@ def _from_bits(typing_context: Any, value: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-_branch_free = njit(cache=True, nogil=True, inline="always")
+_loop: Callable[[Function], Function] = njit(
+    cache=True, nogil=True, fastmath={"contract"}, error_model="numpy"
+)
+_branch_free: Callable[[Function], Function] = njit(cache=True, nogil=True, inline="always")
 
 
 @_branch_free
-def _exp_parts(x):  # type: ignore[no-untyped-def]
+def _exp_parts(x: float) -> tuple[float, float]:
     """2^n and e^t - 1 with x = n ln 2 + t, |t| <= ln(2)/2, for -708 <= x <= 708."""
     shifted = x * _LOG2_E + _ROUND
     n = shifted - _ROUND
@@ -74,7 +88,7 @@ def _exp_parts(x):  # type: ignore[no-untyped-def]
 
 
 @_branch_free
-def _artanh_ratio(u):  # type: ignore[no-untyped-def]
+def _artanh_ratio(u: float) -> float:
     """2 artanh(z)/z at u = z² <= 1/9."""
     p = _A8 + u * _A9
     p = _A6 + u * (_A7 + u * p)
@@ -84,7 +98,7 @@ def _artanh_ratio(u):  # type: ignore[no-untyped-def]
 
 
 @_branch_free
-def _log(v):  # type: ignore[no-untyped-def]
+def _log(v: float) -> Any:
     """ln v for normal v > 0 (absolute accuracy near 1)."""
     bits = _bits(v)
     exponent = _from_bits((bits >> 52) - 1023 + _ROUND_BITS) - _ROUND
@@ -96,8 +110,8 @@ def _log(v):  # type: ignore[no-untyped-def]
     return exponent * _LN2_HIGH + (exponent * _LN2_LOW + z * _artanh_ratio(z * z))
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
-def softplus_logistic(n, width, distance, softplus, logistic):  # type: ignore[no-untyped-def]
+@_loop
+def softplus_logistic(n: Any, width: Any, distance: Any, softplus: Any, logistic: Any) -> None:
     """Fill s(ψ) and σ(ψ) for the first n rows and ``width`` columns of signed distances."""
     for i in range(n):
         for j in range(width):
@@ -111,7 +125,7 @@ def softplus_logistic(n, width, distance, softplus, logistic):  # type: ignore[n
 
 
 @_branch_free
-def bernoulli_poisson(rate):  # type: ignore[no-untyped-def]
+def bernoulli_poisson(rate: float) -> tuple[float, float]:
     """ln(1 - e^{-λ}) and 1/(e^λ - 1) for λ >= 1e-300 (λ above 708 is taken as 708)."""
     power, rest = _exp_parts(EXP_FLOOR if rate > -EXP_FLOOR else -rate)
     e = power + power * rest

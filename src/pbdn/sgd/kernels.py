@@ -1,16 +1,17 @@
 """Compiled likelihood and gradient of many sides on one minibatch, for dense and for CSR rows.
 
 All sides are held side by side in one array ``parameters`` of shape (n_inputs + 2, n_experts of all sides):
-row 0 is ln r_k, row 1 the bias, the rest the coefficients; side s owns columns ``starts[s]:starts[s + 1]``. Row i is
-positive for side s when ``codes[i] == positive[s]``. Sides are visited in groups of at most ``BLOCK`` experts, so the
-cost is linear in their number and the working set stays in cache.
+row 0 is ln r_k, row 1 the bias, the rest the coefficients; side s owns columns ``starts[s]:starts[s + 1]``.
+Row i is positive for side s when ``codes[i] == positive[s]``. Sides are visited in groups of at most
+``BLOCK`` experts, so the cost is linear in their number and the working set stays in cache.
 
 ``rows`` is ``(X,)`` for dense rows and ``(data, indices, indptr)`` for CSR rows (only non-zeros are touched).
 Reductions run in a fixed order: results do not depend on any thread count.
 """
 
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numba import njit
@@ -18,10 +19,14 @@ from numba.extending import overload
 
 from pbdn.sgd.elementary import LOG_LINEAR, TINY_RATE, bernoulli_poisson, softplus_logistic
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 BLOCK = 192  # experts of one group of sides
 TILE = 16  # rows or inputs whose products are formed together (even)
 
-kernel = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+kernel: Callable[[Function], Function] = njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"}
+)
 
 
 def project(rows: Any, index: Any, buffer: Any, parameters: Any, k0: Any, k1: Any, psi: Any) -> None:
@@ -36,11 +41,18 @@ def gather(rows: Any, index: Any, buffer: Any) -> None:
     """Copy the rows ``index`` into the contiguous buffer (dense rows only)."""
 
 
+def specialise(function: Any) -> Callable[[Function], Function]:
+    """Register a compiled body chosen by the kind of rows."""
+    options = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
+    register: Callable[[Function], Function] = overload(function, jit_options=options)
+    return register
+
+
 def _is_dense(rows: Any) -> bool:
     return len(rows) == 1
 
 
-@overload(gather, jit_options={"cache": True, "nogil": True})
+@specialise(gather)
 def _gather(rows: Any, index: Any, buffer: Any) -> Any:
     def dense(rows: Any, index: Any, buffer: Any) -> None:
         table = rows[0]
@@ -55,10 +67,7 @@ def _gather(rows: Any, index: Any, buffer: Any) -> Any:
     return dense if _is_dense(rows) else csr
 
 
-_FAST = {"nogil": True, "error_model": "numpy", "fastmath": {"contract", "reassoc"}}
-
-
-@overload(project, jit_options=_FAST)
+@specialise(project)
 def _project(rows: Any, index: Any, buffer: Any, parameters: Any, k0: Any, k1: Any, psi: Any) -> Any:
     def dense(rows: Any, index: Any, buffer: Any, parameters: Any, k0: Any, k1: Any, psi: Any) -> None:
         n, n_inputs, width = index.shape[0], rows[0].shape[1], k1 - k0
@@ -110,7 +119,7 @@ def _project(rows: Any, index: Any, buffer: Any, parameters: Any, k0: Any, k1: A
     return dense if _is_dense(rows) else csr
 
 
-@overload(accumulate, jit_options=_FAST)
+@specialise(accumulate)
 def _accumulate(rows: Any, index: Any, buffer: Any, slope: Any, k0: Any, k1: Any, gradient: Any) -> Any:
     def dense(rows: Any, index: Any, buffer: Any, slope: Any, k0: Any, k1: Any, gradient: Any) -> None:
         n, n_inputs, width = index.shape[0], rows[0].shape[1], k1 - k0
@@ -172,11 +181,13 @@ def row_rate(weight: Any, softplus: Any, i: int, first: Any, last: Any) -> float
 
 
 @kernel
-def link_slopes(n: int, side: int, end: int, index: Any, codes: Any, weights: Any, scale: float, positive: Any, rate: Any) -> float:
+def link_slopes(
+    n: int, side: int, end: int, index: Any, codes: Any, weights: Any, scale: float, positive: Any, rate: Any
+) -> float:
     """Loss of n rows and the sides ``side`` to ``end``; turns λ in ``rate`` into w ∂f/∂λ.
 
-    ∂f/∂λ = -1/(e^λ - 1) for a positive row, 1 otherwise. Positive rows with λ under TINY_RATE have no share in the
-    loss yet and are marked by a NaN.
+    ∂f/∂λ = -1/(e^λ - 1) for a positive row, 1 otherwise. Positive rows with λ under TINY_RATE have no share
+    in the loss yet and are marked by a NaN.
     """
     loss = 0.0
     for i in range(n):
@@ -195,7 +206,15 @@ def link_slopes(n: int, side: int, end: int, index: Any, codes: Any, weights: An
 
 @kernel
 def tiny_rate_slopes(
-    row_weight: float, log_weight: Any, psi: Any, softplus: Any, slope: Any, i: int, first: Any, last: Any, factor: Any
+    row_weight: float,
+    log_weight: Any,
+    psi: Any,
+    softplus: Any,
+    slope: Any,
+    i: int,
+    first: Any,
+    last: Any,
+    factor: Any,
 ) -> float:
     """Prepare a positive row with a rate under TINY_RATE for ``row_slopes``, in log space: ∂f/∂λ = -1/λ.
 
@@ -214,7 +233,7 @@ def tiny_rate_slopes(
 
 @kernel
 def row_slopes(i: int, factor: Any, softplus: Any, slope: Any, k0: Any, k1: Any, gradient: Any) -> None:
-    """Turn σ in ``slope`` into ∂f/∂ψ_k = factor_k σ(ψ_k); add ∂f/∂ln r_k = factor_k s(ψ_k) and the bias term."""
+    """Turn σ in ``slope`` into ∂f/∂ψ = factor σ; add ∂f/∂ln r = factor s and the bias term."""
     for k in range(k1 - k0):
         gradient[0, k0 + k] += factor[k] * softplus[i, k]
         slope[i, k] *= factor[k]
@@ -231,7 +250,7 @@ def group_end(starts: Any, side: int) -> int:
 
 
 @kernel
-def widest_group(starts: Any) -> int:
+def widest_group(starts: Any) -> Any:
     """Width of the workspace that the groups of sides need."""
     width = 1
     for side in range(starts.shape[0] - 1):
@@ -286,7 +305,9 @@ def batch_gradient(
                     factor[k] = link_slope * weight[k]
                 if math.isnan(link_slope):
                     row_weight = scale * weights[index[i]]
-                    loss += tiny_rate_slopes(row_weight, log_weight, psi, softplus, slope, i, first, last, factor)
+                    loss += tiny_rate_slopes(
+                        row_weight, log_weight, psi, softplus, slope, i, first, last, factor
+                    )
             row_slopes(i, factor, softplus, slope, k0, k1, gradient)
         accumulate(rows, index, buffer, slope, k0, k1, gradient)
         side = end

@@ -1,0 +1,182 @@
+"""Which experts the data need: exact inactivity probabilities, activity draws, and likelihoods over all rows.
+
+Given the parameters, expert k is inactive on a positive row with probability (e^{-a} - e^{-λ})/(1 -
+e^{-λ}), where a = r_k s(ψ_ik) and λ is the rate of its side; rows are independent and negative rows say
+nothing.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from pbdn.model.likelihood import FloatArray
+from pbdn.sgd.config import MapConfig
+from pbdn.sgd.elementary import TINY_RATE, bernoulli_poisson, softplus_logistic
+from pbdn.sgd.kernels import gather, kernel, log_rate, log_softplus, project, row_rate, side_log_likelihood
+from pbdn.sgd.objective import IntArray, as_rows, positive_codes, unpack
+from pbdn.sgd.rows import Block, RowSource
+
+_BATCH = 64
+_DRAW_ROWS = 4096
+
+
+@kernel
+def _needs_rows(log_inactive: Any, first: int, last: int, floor: float) -> bool:
+    """Whether any expert of a side could still turn out to be inactive."""
+    undecided = 0
+    for k in range(first, last):
+        undecided += log_inactive[k] > floor
+    return undecided > 0
+
+
+@kernel
+def add_log_inactivity(
+    rows: Any,
+    order: Any,
+    run_starts: Any,
+    run_sides: Any,
+    weights: Any,
+    parameters: Any,
+    starts: Any,
+    floor: float,
+    log_inactive: Any,
+) -> None:
+    """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block.
+
+    Run j of ``order`` holds the positive rows of side ``run_sides[j]``.
+
+    Sides whose experts have all fallen below ``floor`` are skipped: every term is negative.
+    """
+    width = 1
+    for s in range(starts.shape[0] - 1):
+        width = max(width, starts[s + 1] - starts[s])
+    buffer = np.empty((_BATCH, parameters.shape[0] - 2))
+    work = np.empty((3, _BATCH, width))
+    psi, softplus, logistic = work[0], work[1], work[2]
+    for run in range(run_sides.shape[0]):
+        side = run_sides[run]
+        k0, k1 = np.uint64(starts[side]), np.uint64(starts[side + 1])
+        log_weight = parameters[0, starts[side] : starts[side + 1]].copy()
+        weight = np.exp(log_weight)
+        for begin in range(run_starts[run], run_starts[run + 1], _BATCH):
+            if not _needs_rows(log_inactive, starts[side], starts[side + 1], floor):
+                break
+            index = order[begin : min(begin + _BATCH, run_starts[run + 1])]
+            gather(rows, index, buffer)
+            project(rows, index, buffer, parameters, k0, k1, psi)
+            softplus_logistic(index.shape[0], k1 - k0, psi, softplus, logistic)
+            for i in range(index.shape[0]):
+                row_weight = weights[index[i]]
+                if row_weight == 0.0:
+                    continue
+                rate = row_rate(weight, softplus, i, np.uint64(0), k1 - k0)
+                if rate < TINY_RATE:
+                    log_total = log_rate(log_weight, psi, softplus, i, np.uint64(0), k1 - k0)
+                    for k in range(k1 - k0):
+                        log_share = log_weight[k] + log_softplus(psi[i, k], softplus[i, k]) - log_total
+                        share = min(math.exp(log_share), 1.0)
+                        log_inactive[k0 + k] += row_weight * (
+                            math.log1p(-share) if share < 1.0 else -math.inf
+                        )
+                    continue
+                log_any = bernoulli_poisson(rate)[0]
+                for k in range(k1 - k0):
+                    own = weight[k] * softplus[i, k]
+                    others = rate - own if rate - own > TINY_RATE else TINY_RATE
+                    log_inactive[k0 + k] += row_weight * (bernoulli_poisson(others)[0] - own - log_any)
+
+
+def _runs(codes: IntArray, n_sides: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Row numbers sorted by the side for which they are positive, where each run starts, and its side."""
+    if n_sides == 1:
+        order = np.flatnonzero(codes == 1)
+        return order, np.array([0, len(order)]), np.zeros(1, np.int64)
+    order = np.argsort(codes, kind="stable")
+    sides, first = np.unique(codes[order], return_index=True)
+    return order, np.append(first, len(order)).astype(np.int64), sides.astype(np.int64)
+
+
+def log_inactivity(
+    source: RowSource, parameters: FloatArray, starts: IntArray, *, floor: float = -math.inf
+) -> FloatArray:
+    """ln P(expert inactive | all labels) of every expert, in one pass.
+
+    The pass ends as soon as every expert has fallen below ``floor``; values under that are then only upper
+    bounds, which is all that a pruning rule with that threshold needs.
+    """
+    result = np.zeros(parameters.shape[1])
+    for block in source.blocks():
+        runs = _runs(block.codes, len(starts) - 1)
+        add_log_inactivity(as_rows(block.inputs), *runs, block.weights, parameters, starts, floor, result)
+        if not (result > floor).any():
+            break
+    return result
+
+
+def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray) -> FloatArray:
+    """Log-likelihood of every side over all rows."""
+    total = np.zeros(len(starts) - 1)
+    positive = positive_codes(len(total))
+    for block in source.blocks():
+        side_log_likelihood(
+            as_rows(block.inputs), block.codes, block.weights, parameters, starts, positive, total
+        )
+    return total
+
+
+def _truncated_poisson(rng: Generator, rate: FloatArray) -> IntArray:
+    """Poisson given one event or more: the first at t (truncated exponential), then Pois(λ - t)."""
+    first = -np.log1p(rng.random(rate.shape) * np.expm1(-rate))
+    return 1 + rng.poisson(np.clip(rate - first, 0.0, 1e9))
+
+
+def _draw_active(rng: Generator, rates: FloatArray, is_positive: Any, published: bool) -> Any:
+    """Which experts are active on at least one row, from one draw; rates r_k s(ψ_ik) of one side."""
+    if published:
+        probability = -np.expm1(-rates)
+        drawn = rng.random(rates.shape) < probability
+        alone = is_positive & ~drawn.any(axis=1)
+        chance = np.cumsum(probability[alone], axis=1)
+        place = (rng.random((len(chance), 1)) * chance[:, -1:] > chance).sum(axis=1)
+        active: Any = drawn.any(axis=0)
+        active[np.minimum(place, rates.shape[1] - 1)] = True
+        return active
+    shares = np.maximum(rates[is_positive], TINY_RATE)
+    total = shares.sum(axis=1)
+    counts = rng.multinomial(_truncated_poisson(rng, total), shares / total[:, None])
+    return counts.any(axis=0)
+
+
+def draw_activity(
+    rng: Generator, source: RowSource, parameters: FloatArray, starts: IntArray, *, published: bool
+) -> Any:
+    """One draw of the activities of all experts over all rows (rows of weight zero left out)."""
+    sides = unpack(parameters, starts)
+    positive = positive_codes(len(sides))
+    active = np.zeros(parameters.shape[1], bool)
+    for block in source.blocks():
+        for begin in range(0, len(block), _DRAW_ROWS):
+            part: Block = block.take(slice(begin, begin + _DRAW_ROWS))
+            part = part.take(np.flatnonzero(part.weights > 0))
+            for s, side in enumerate(sides):
+                is_positive = part.codes == positive[s]
+                if published or is_positive.any():
+                    rates = side.units(part.inputs) * side.expert_weights
+                    active[starts[s] : starts[s + 1]] |= _draw_active(rng, rates, is_positive, published)
+    return active
+
+
+def surviving(
+    rng: Generator, source: RowSource, parameters: FloatArray, starts: IntArray, config: MapConfig
+) -> tuple[Any, FloatArray]:
+    """Which experts to keep, and how much each is needed (for sides that would lose all)."""
+    if config.pruning == "none":
+        return np.ones(parameters.shape[1], bool), parameters[0].copy()
+    if config.pruning == "exact":
+        threshold = math.log(config.prune_above)
+        log_inactive = log_inactivity(source, parameters, starts, floor=threshold)
+        return log_inactive <= threshold, -log_inactive
+    published = config.pruning == "published_draw"
+    return draw_activity(rng, source, parameters, starts, published=published), parameters[0].copy()

@@ -1,0 +1,167 @@
+"""Rows of a Parquet file or folder, an Arrow dataset or an Arrow table, read by row group."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.sgd.rows import Block, contiguous, encode, row_weights
+from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource
+
+READ_ROWS = 32_768  # rows decoded at a time
+FILL_ROWS = 1024  # rows written at a time when columns become rows: keeps the target in cache
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.dataset
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MissingExtraError(
+            "Reading Parquet or Arrow data needs pyarrow: pip install 'pbdn[arrow]'."
+        ) from error
+    return pyarrow
+
+
+class ArrowSource(StreamedSource):
+    """Streamed rows of anything that ``pyarrow.dataset.dataset`` opens.
+
+    Parameters
+    ----------
+    data : path, pyarrow Dataset or Table
+        A Parquet file, a folder of them, or an open dataset.
+    target : str or None
+        Name of the column with the labels; None for prediction.
+    features : sequence of str or None
+        Columns used as inputs, in this order; all others but target and weight by default.
+    weight : str or None
+        Name of a column of row weights.
+    classes : array or None
+        Declared class labels; by default one pass over the target column finds them.
+    buffer_rows : int
+        Rows in the shuffle buffer.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        target: str | None,
+        *,
+        features: Any = None,
+        weight: str | None = None,
+        classes: Any = None,
+        buffer_rows: int = BUFFER_ROWS,
+    ) -> None:
+        """Open the data; nothing but metadata is read."""
+        super().__init__(buffer_rows)
+        pa = _arrow()
+        self.dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
+        names = self.dataset.schema.names
+        for role, name in (("target", target), ("weight", weight)):
+            if name is not None and name not in names:
+                raise InvalidInputError(f"{role}={name!r} is not a column; the columns are {names[:20]}.")
+        chosen = [n for n in names if n not in (target, weight)] if features is None else list(features)
+        for name in chosen:
+            if name not in names:
+                raise InvalidInputError(f"features names {name!r}; the columns are {names[:20]}.")
+            kind = self.dataset.schema.field(name).type
+            if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+                raise InvalidInputError(
+                    f"Column {name!r} has type {kind}; numbers are needed. Encode it, or leave it out with "
+                    "features=."
+                )
+        self.target, self.weight = target, weight
+        self.feature_names = tuple(chosen)
+        kinds = [self.dataset.schema.field(name).type for name in chosen]
+        self.dtype = np.float32 if all(kind == pa.float32() for kind in kinds) else np.float64
+        self.declared = None if classes is None else np.asarray(classes)
+        self._columns = chosen + [name for name in (target, weight) if name is not None]
+        self._names = tuple(chosen)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows, from the files' metadata."""
+        return int(self.dataset.count_rows())
+
+    @property
+    def raw_features(self) -> int:
+        """Number of feature columns."""
+        return len(self._names)
+
+    @cached_property
+    def classes(self) -> NDArray[Any]:
+        """Class labels: declared, or found in one pass over the target column."""
+        if self.declared is not None:
+            return self.declared
+        if self.target is None:
+            return np.zeros(1, np.int64)
+        found: set[Any] = set()
+        for batch in self.dataset.to_batches(columns=[self.target], batch_size=1 << 20):
+            found.update(_arrow().compute.unique(batch.column(0)).to_pylist())
+        if None in found:
+            raise InvalidInputError(
+                f"The target column {self.target!r} has missing values; drop those rows first."
+            )
+        return np.unique(np.array(list(found)))
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the weight column, or the number of rows."""
+        if self.weight is None:
+            return float(self.n_rows)
+        batches = self.dataset.to_batches(columns=[self.weight], batch_size=1 << 20)
+        return float(sum(_arrow().compute.sum(batch.column(0)).as_py() or 0.0 for batch in batches))
+
+    def _scan(self, rng: Generator | None) -> Iterator[Any]:
+        pa = _arrow()
+        options: dict[str, Any] = {"columns": self._columns, "batch_size": READ_ROWS}
+        limits: dict[str, Any] = {"batch_readahead": 4, "fragment_readahead": 1}
+        if isinstance(self.dataset, pa.dataset.FileSystemDataset):
+            if isinstance(self.dataset.format, pa.dataset.ParquetFileFormat):
+                scan = pa.dataset.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
+                limits["fragment_scan_options"] = scan
+            if rng is not None:
+                order = [self._pieces[i] for i in rng.permutation(len(self._pieces))]
+                shuffled = pa.dataset.FileSystemDataset(
+                    order, self.dataset.schema, self.dataset.format, self.dataset.filesystem
+                )
+                yield from shuffled.to_batches(**options, **limits)
+                return
+        yield from self.dataset.to_batches(**options, **limits)
+
+    @cached_property
+    def _pieces(self) -> list[Any]:
+        fragments = list(self.dataset.get_fragments())
+        if not hasattr(fragments[0], "split_by_row_group"):
+            return fragments
+        return [piece for fragment in fragments for piece in fragment.split_by_row_group()]
+
+    def slabs(self, rng: Generator | None) -> Iterator[Block]:
+        """Decoded record batches as row-major matrices."""
+        for batch in self._scan(rng):
+            if batch.num_rows == 0:
+                continue
+            columns = [_to_numpy(batch.column(name)) for name in self._names]
+            inputs = np.empty((batch.num_rows, len(columns)), self.dtype)
+            for begin in range(0, batch.num_rows, FILL_ROWS):
+                part = inputs[begin : begin + FILL_ROWS]
+                for j, column in enumerate(columns):
+                    part[:, j] = column[begin : begin + FILL_ROWS]
+            weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
+            codes = (
+                np.zeros(batch.num_rows, np.int64)
+                if self.target is None
+                else encode(_to_numpy(batch.column(self.target)), self.classes)
+            )
+            yield Block(contiguous(inputs), codes, row_weights(weights, batch.num_rows))
+
+
+def _to_numpy(column: Any) -> NDArray[Any]:
+    array: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return array

@@ -1,0 +1,150 @@
+"""Options of the MAP engine, with the paper's values as defaults where it states them."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from pbdn.errors import InvalidInputError
+
+PriorOn = Literal["log_weight", "weight"]
+Shrinkage = Literal["student_t", "published"]
+Pruning = Literal["exact", "draw", "published_draw", "none"]
+Schedule = Literal["constant", "cosine"]
+Initial = Literal["balanced", "published"]
+
+
+@dataclass(frozen=True)
+class MapConfig:
+    """How one layer is fitted by stochastic gradient descent.
+
+    Attributes
+    ----------
+    n_minibatches, batch_size : int
+        Adam steps and rows per step (paper: 4000 of 100). Batches are never larger than the data.
+    learning_rate : float or None
+        Adam's step; None is the paper's 0.05 / (4 + T) for the T-th layer.
+    schedule : {"constant", "cosine"}
+        "cosine" lets the step fall to zero along half a cosine.
+    average_last : float
+        Fraction of the steps, at the end, whose iterates are averaged (0: the last iterate). Averaging starts
+        after the last pruning before that point, so it never mixes different widths.
+    max_experts : int or "published"
+        Experts per side at the start (paper: 20); "published" is the script's round(10 log10 n).
+    initial : {"balanced", "published"}
+        Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first
+        probabilities are near 1/2 whatever K; "published" at ln r ~ N(0, 0.1²), r about 1.
+    prune_every : int
+        Steps between prunings (paper: 500); experts are also pruned at the end.
+    pruning : {"exact", "draw", "published_draw", "none"}
+        "exact" drops an expert when P(it is inactive | data) > ``prune_above``, without a random number.
+        "draw" drops what one draw from the conditional law of the activities leaves inactive (positive rows
+        only). "published_draw" is the paper's draw: independent Bernoullis over all rows, one forced for a
+        positive row that drew none.
+    prune_above : float
+        Inactivity probability above which the exact rule drops an expert. A draw at each of eight prunings
+        drops an expert of inactivity probability p with probability 1 - (1-p)^8, so it prunes harder than
+        1/2 does.
+    keep_moments : bool
+        Whether Adam's moments survive a pruning (the published script restarts them).
+    prior_on : {"log_weight", "weight"}
+        Density that is maximised over the weights: of ln r (the paper's objective) or of r (the published
+        script, no Jacobian: unbounded below as r → 0, kills experts faster).
+    shrinkage : {"student_t", "published"}
+        Power of the coefficient penalty: a_β + 1/2, or a_β alone, which is in effect no penalty (the
+        published script divides integers).
+    mass, inv_scale : float
+        γ₀ and c₀ (paper, MAP: 1 and 1).
+    coef_shape, coef_rate : float
+        a_β and b_β (paper, MAP: 1e-6 and 1e-6).
+    replacement : bool
+        Fresh random rows for every minibatch instead of shuffled passes (within the shuffle buffer for
+        streams).
+    when_empty : {"keep_strongest", "reinitialise"}
+        When pruning would drop every expert of a side: keep the one least likely to be inactive (all of
+        them being inactive has probability zero, so the rule cannot mean it), or start the side again once
+        and raise NumericalError the second time.
+    device : str or None
+        None runs the compiled CPU kernels; anything else ("cpu", "cuda", "cuda:1", "mps") is a torch device.
+    """
+
+    n_minibatches: int = 4000
+    batch_size: int = 100
+    learning_rate: float | None = None
+    schedule: Schedule = "constant"
+    average_last: float = 0.0
+    max_experts: int | Literal["published"] = 20
+    initial: Initial = "balanced"
+    prune_every: int = 500
+    pruning: Pruning = "exact"
+    prune_above: float = 0.5
+    keep_moments: bool = True
+    prior_on: PriorOn = "log_weight"
+    shrinkage: Shrinkage = "student_t"
+    mass: float = 1.0
+    inv_scale: float = 1.0
+    coef_shape: float = 1e-6
+    coef_rate: float = 1e-6
+    replacement: bool = False
+    when_empty: Literal["keep_strongest", "reinitialise"] = "keep_strongest"
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot mean anything, by name."""
+        for name, allowed in (
+            ("schedule", Schedule),
+            ("initial", Initial),
+            ("pruning", Pruning),
+            ("prior_on", PriorOn),
+            ("shrinkage", Shrinkage),
+        ):
+            if getattr(self, name) not in get_args(allowed):
+                raise InvalidInputError(f"{name}={getattr(self, name)!r}; use one of {get_args(allowed)}.")
+        if self.when_empty not in ("keep_strongest", "reinitialise"):
+            raise InvalidInputError(
+                f"when_empty={self.when_empty!r}; use one of ('keep_strongest', 'reinitialise')."
+            )
+        for name in ("n_minibatches", "batch_size", "prune_every"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive integer.")
+        for name in ("mass", "inv_scale", "coef_shape", "coef_rate"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
+                raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive number.")
+        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            raise InvalidInputError(
+                f"learning_rate={self.learning_rate!r}; use a positive number, or None for the paper's rate."
+            )
+        if not 0 < self.prune_above < 1:
+            raise InvalidInputError(f"prune_above={self.prune_above!r}; it must lie between 0 and 1.")
+        if not 0 <= self.average_last < 1:
+            raise InvalidInputError(f"average_last={self.average_last!r}; it must lie in [0, 1).")
+        if self.max_experts != "published" and self.max_experts < 1:
+            raise InvalidInputError(
+                f"max_experts={self.max_experts!r}; use a positive integer or 'published'."
+            )
+
+    def rate_at(self, depth: int) -> float:
+        """Learning rate of the T-th layer, T = depth counted from 1."""
+        return 0.05 / (4 + depth) if self.learning_rate is None else self.learning_rate
+
+    def width(self, n_rows: int) -> int:
+        """Experts per side at the start."""
+        if self.max_experts == "published":
+            return max(1, round(10 * math.log10(max(n_rows, 2))))
+        return int(self.max_experts)
+
+    @property
+    def coef_power(self) -> float:
+        """Factor of Σ ln(1 + β²/2b)."""
+        return self.coef_shape + (0.5 if self.shrinkage == "student_t" else 0.0)
+
+
+PUBLISHED = MapConfig(
+    max_experts="published",
+    initial="published",
+    pruning="published_draw",
+    keep_moments=False,
+    prior_on="weight",
+    shrinkage="published",
+    replacement=True,
+)
+"""The published script's choices (its truncated likelihoods and single precision excepted)."""

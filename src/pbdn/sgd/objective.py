@@ -1,0 +1,92 @@
+"""The MAP objective of all sides of a layer, its gradient, and the packing of sides into one array.
+
+With ρ_k = ln r_k and K experts, a side minimises
+
+    f = Σ_k (-(γ₀/K) ρ_k + c₀ e^{ρ_k}) + (a_β + ½) Σ_{v,k} ln(1 + β_vk²/2b)
+        + (N/M) Σ_{i in batch} w_i [-y_i ln(1 - e^{-λ_i}) + (1 - y_i) λ_i].
+
+The first term is the density of ln r_k (``prior_on="weight"``: of r_k, i.e. γ₀/K - 1 for γ₀/K); the second
+is the exact Student-t marginal of the hyperplanes, biases included. Sides share the inputs but no
+parameter: f is summed over them.
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pbdn.model.likelihood import FloatArray
+from pbdn.model.network import Side
+from pbdn.sgd.adam import Prior, add_penalty_gradient
+from pbdn.sgd.config import MapConfig
+from pbdn.sgd.kernels import batch_gradient, widest_group
+
+IntArray = NDArray[np.int64]
+
+
+def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
+    """Parameters of all sides (ln r, bias, coefficients; one column per expert) and where sides start."""
+    columns = [np.vstack([np.log(side.expert_weights), side.hyperplanes.T]) for side in sides]
+    starts = np.cumsum([0] + [side.n_experts for side in sides]).astype(np.int64)
+    return np.ascontiguousarray(np.concatenate(columns, axis=1)), starts
+
+
+def unpack(parameters: FloatArray, starts: IntArray) -> tuple[Side, ...]:
+    """The sides held in a parameter array."""
+    return tuple(
+        Side(np.ascontiguousarray(parameters[1:, a:b].T), np.exp(parameters[0, a:b]))
+        for a, b in pairwise(starts)
+    )
+
+
+def positive_codes(n_sides: int) -> IntArray:
+    """The class code that is "yes" for each side: its own index, or 1 for a single side."""
+    return np.arange(n_sides, dtype=np.int64) if n_sides > 1 else np.ones(1, np.int64)
+
+
+def as_rows(inputs: Any) -> tuple[Any, ...]:
+    """Rows as the kernels take them: (X,) or the three arrays of a CSR matrix."""
+    if sp.issparse(inputs):
+        return inputs.data, inputs.indices, inputs.indptr
+    return (inputs,)
+
+
+def prior_constants(config: MapConfig, starts: IntArray) -> Prior:
+    """Penalty constants for the present widths (K is the current number of experts of a side)."""
+    widths = np.diff(starts)
+    slope = config.mass / np.maximum(widths, 1) - (1.0 if config.prior_on == "weight" else 0.0)
+    return Prior(
+        np.repeat(slope, widths), float(config.inv_scale), config.coef_power, float(config.coef_rate)
+    )
+
+
+def penalty(parameters: FloatArray, prior: Prior) -> float:
+    """Minus log-prior, up to a constant."""
+    weights = prior.inv_scale * np.exp(parameters[0]) - prior.log_weight_slope * parameters[0]
+    coefs = np.log1p(parameters[1:] ** 2 / (2.0 * prior.coef_rate))
+    return float(weights.sum() + prior.coef_power * coefs.sum())
+
+
+def loss_and_gradient(
+    inputs: Any,
+    codes: IntArray,
+    weights: FloatArray,
+    parameters: FloatArray,
+    starts: IntArray,
+    config: MapConfig,
+    *,
+    scale: float = 1.0,
+) -> tuple[float, FloatArray]:
+    """f of all sides on these rows and its gradient; ``scale`` is N/M for a minibatch of M rows out of N."""
+    n_rows = len(codes)
+    gradient = np.empty_like(parameters)
+    loss = batch_gradient(
+        as_rows(inputs), np.arange(n_rows), codes, weights, float(scale), parameters, starts,
+        positive_codes(len(starts) - 1), np.empty((n_rows, parameters.shape[0] - 2)),
+        np.empty((5, max(n_rows, 3), widest_group(starts))), gradient,
+    )  # fmt: skip
+    prior = prior_constants(config, starts)
+    add_penalty_gradient(parameters, *prior, gradient)
+    return float(loss) + penalty(parameters, prior), gradient

@@ -1,0 +1,242 @@
+"""Where training rows come from: the contract of a source, and arrays in memory.
+
+A `RowSource` gives full ordered passes (`blocks`) and shuffled minibatches (`minibatches`). Sources that are
+not in memory live in ``pbdn.sgd.streams`` and ``pbdn.sgd.arrow_rows``.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.model.likelihood import FloatArray
+
+Transform = Callable[[Any], Any]
+BLOCK_ROWS = 16_384
+CHUNK_BATCHES = 1000  # minibatches handed to the compiled loop at once
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows: inputs (C-contiguous floats or CSR), class codes and row weights."""
+
+    inputs: Any
+    codes: NDArray[np.int64]
+    weights: FloatArray
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.codes)
+
+    def take(self, index: Any) -> "Block":
+        """The rows of a slice or an index array."""
+        return Block(self.inputs[index], self.codes[index], self.weights[index])
+
+
+@dataclass(frozen=True)
+class Minibatches:
+    """Rows and the order in which they form minibatches: batch b is order[b * size : (b + 1) * size]."""
+
+    block: Block
+    order: NDArray[np.int64]
+    batch_size: int
+
+    @property
+    def n_batches(self) -> int:
+        """Number of minibatches."""
+        return -(-len(self.order) // self.batch_size)
+
+
+class RowSource(Protocol):
+    """What the MAP engine needs from data."""
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs, the constant not counted."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the inputs where the source knows them."""
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Class labels; code j stands for ``classes[j]``."""
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows once, in order."""
+
+    def minibatches(
+        self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
+    ) -> Iterator[Minibatches]:
+        """Exactly ``n_batches`` minibatches, shuffled passes joined without a seam."""
+
+    def mapped(self, transform: Transform) -> "RowSource":
+        """The same rows with transformed inputs."""
+
+
+def encode(target: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Class codes of labels; an undeclared label is an error."""
+    target = np.asarray(target)
+    order = np.argsort(classes, kind="stable")
+    place = np.minimum(np.searchsorted(classes, target, sorter=order), len(classes) - 1)
+    codes = order[place]
+    unknown = classes[codes] != target
+    if np.any(unknown):
+        raise InvalidInputError(
+            f"The target holds {target[unknown][0]!r}, which is not among the classes "
+            f"{list(classes[:10])!r}; declare all classes or mend the rows."
+        )
+    return np.asarray(codes, dtype=np.int64)
+
+
+def contiguous(inputs: Any) -> Any:
+    """Float64 or float32 rows in C order, or canonical CSR; refuses values that are not finite."""
+    if sp.issparse(inputs):
+        matrix = sp.csr_array(inputs)
+        kind = np.float32 if matrix.dtype == np.float32 else np.float64
+        matrix = matrix.astype(kind, copy=False)
+        values = matrix.data
+    else:
+        array = np.asarray(inputs)
+        if array.ndim != 2:
+            raise InvalidInputError(
+                f"X has {array.ndim} dimensions; a table of shape (rows, features) is needed."
+            )
+        kind = np.float32 if array.dtype == np.float32 else np.float64
+        matrix = values = np.ascontiguousarray(array, dtype=kind)
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(values.sum(dtype=np.float64))
+    if suspicious and not np.isfinite(values).all():
+        raise InvalidInputError("X holds NaN or infinity; impute or drop those rows before a MAP fit.")
+    return matrix
+
+
+def row_weights(weights: Any, n_rows: int) -> FloatArray:
+    """Weights as float64, one where none are given; refuses negative ones."""
+    if weights is None:
+        return np.ones(n_rows)
+    values = np.ascontiguousarray(weights, dtype=np.float64)
+    if values.shape != (n_rows,) or not np.isfinite(values).all() or (values < 0).any():
+        raise InvalidInputError(
+            f"sample_weight has shape {values.shape}; {n_rows} finite weights >= 0 are needed."
+        )
+    return values
+
+
+def join(blocks: list[Block]) -> Block:
+    """Several blocks as one."""
+    if len(blocks) == 1:
+        return blocks[0]
+    inputs = [block.inputs for block in blocks]
+    stacked = sp.csr_array(sp.vstack(inputs)) if sp.issparse(inputs[0]) else np.concatenate(inputs)
+    codes = np.concatenate([block.codes for block in blocks])
+    return Block(stacked, codes, np.concatenate([block.weights for block in blocks]))
+
+
+def shuffled_order(rng: Generator, n_rows: int, length: int, replacement: bool) -> NDArray[np.int64]:
+    """Row numbers of joined random passes (or drawn with replacement), ``length`` in all."""
+    if replacement:
+        return rng.integers(0, n_rows, length)
+    passes = [rng.permutation(n_rows) for _ in range(-(-length // n_rows))]
+    return np.concatenate(passes)[:length] if passes else np.empty(0, np.int64)
+
+
+class ArraySource:
+    """Rows in memory: a dense float array or a CSR matrix, never copied if already contiguous floats.
+
+    Without ``classes`` the distinct labels are the classes; with ``target=None`` every code is 0
+    (prediction).
+    """
+
+    def __init__(
+        self,
+        inputs: Any,
+        target: Any = None,
+        *,
+        classes: Any = None,
+        weights: Any = None,
+        feature_names: tuple[str, ...] | None = None,
+    ) -> None:
+        """Check and encode the rows."""
+        matrix = contiguous(inputs)
+        n_rows = int(matrix.shape[0])
+        if target is None:
+            target = np.zeros(n_rows, np.int64)
+        if len(target) != n_rows:
+            raise InvalidInputError(f"X has {n_rows} rows but y has {len(target)}.")
+        self.classes = np.unique(np.asarray(target)) if classes is None else np.asarray(classes)
+        self.feature_names = feature_names
+        self.block = Block(matrix, encode(target, self.classes), row_weights(weights, n_rows))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.block)
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs."""
+        return int(self.block.inputs.shape[1])
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        return float(self.block.weights.sum())
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows once."""
+        yield self.block
+
+    def minibatches(
+        self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
+    ) -> Iterator[Minibatches]:
+        """Shuffled passes over all rows, joined without a seam."""
+        order = shuffled_order(rng, self.n_rows, n_batches * batch_size, replacement)
+        step = CHUNK_BATCHES * batch_size
+        for begin in range(0, len(order), step):
+            yield Minibatches(self.block, order[begin : begin + step], batch_size)
+
+    def mapped(self, transform: Transform) -> "ArraySource":
+        """A new in-memory source; the transform sees blocks of rows."""
+        parts = [
+            replace(part, inputs=contiguous(transform(part.inputs)))
+            for begin in range(0, max(self.n_rows, 1), BLOCK_ROWS)
+            for part in [self.block.take(slice(begin, begin + BLOCK_ROWS))]
+        ]
+        block = join(parts)
+        return ArraySource(
+            block.inputs, self.classes[self.block.codes], classes=self.classes, weights=block.weights
+        )
+
+
+def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean and standard deviation of every input, in one pass, merged block by block."""
+    total = 0.0
+    mean: Any = np.zeros(source.n_features)
+    squares: Any = np.zeros(source.n_features)
+    for block in source.blocks():
+        weight = float(block.weights.sum())
+        if weight == 0.0:
+            continue
+        inputs = np.asarray(block.inputs.toarray() if sp.issparse(block.inputs) else block.inputs, np.float64)
+        block_mean = block.weights @ inputs / weight
+        block_squares = block.weights @ (inputs - block_mean) ** 2
+        shift = block_mean - mean
+        squares += block_squares + shift**2 * (total * weight / (total + weight))
+        total += weight
+        mean += shift * (weight / total)
+    return mean, np.sqrt(squares / max(total, 1e-300))

@@ -1,0 +1,245 @@
+"""Rows that do not fit in memory: memory-mapped arrays and batches of an iterable.
+
+They are read slab by slab in random order into a shuffle buffer of ``buffer_rows`` rows: memory is bounded by
+a few buffers whatever the number of rows.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.sgd.rows import BLOCK_ROWS, Block, Minibatches, Transform, contiguous, encode, join, row_weights
+
+BUFFER_ROWS = 65_536
+
+
+class StreamedSource(ABC):
+    """Rows that are read slab by slab; subclasses say how (`slabs`)."""
+
+    feature_names: tuple[str, ...] | None = None
+
+    def __init__(self, buffer_rows: int = BUFFER_ROWS) -> None:
+        """Hold the size of the shuffle buffer."""
+        self.buffer_rows = buffer_rows
+        self.transforms: tuple[Transform, ...] = ()
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of rows."""
+
+    @property
+    @abstractmethod
+    def classes(self) -> NDArray[Any]:
+        """Class labels."""
+
+    @property
+    @abstractmethod
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+
+    @property
+    @abstractmethod
+    def raw_features(self) -> int:
+        """Number of inputs before any transform."""
+
+    @abstractmethod
+    def slabs(self, rng: Generator | None) -> Iterator[Block]:
+        """One pass of raw rows, in order or, given a generator, in random order of slabs."""
+
+    @cached_property
+    def n_features(self) -> int:
+        """Number of inputs after the transforms."""
+        if not self.transforms:
+            return self.raw_features
+        return int(next(iter(self.blocks())).inputs.shape[1])
+
+    def _read(self, rng: Generator | None) -> Iterator[Block]:
+        for slab in self.slabs(rng):
+            if not self.transforms:
+                yield slab
+                continue
+            for begin in range(0, len(slab), BLOCK_ROWS):
+                part = slab.take(slice(begin, begin + BLOCK_ROWS))
+                inputs = part.inputs
+                for transform in self.transforms:
+                    inputs = transform(inputs)
+                yield replace(part, inputs=contiguous(inputs))
+
+    def blocks(self) -> Iterator[Block]:
+        """All rows once, in order."""
+        return self._read(None)
+
+    def minibatches(
+        self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
+    ) -> Iterator[Minibatches]:
+        """Passes in random slab order through the shuffle buffer; rows left over start the next buffer."""
+        held: list[Block] = []
+        n_held = 0
+        while n_batches > 0:
+            for block in self._read(rng):
+                held.append(block)
+                n_held += len(block)
+                if n_held < min(max(self.buffer_rows, batch_size), n_batches * batch_size):
+                    continue
+                buffer = join(held)
+                count = min(n_held // batch_size, n_batches)
+                if replacement:
+                    order = rng.integers(0, n_held, count * batch_size)
+                    held, n_held = [], 0
+                else:
+                    mixed = rng.permutation(n_held)
+                    order, rest = mixed[: count * batch_size], mixed[count * batch_size :]
+                    held, n_held = ([buffer.take(rest)] if len(rest) else []), len(rest)
+                yield Minibatches(buffer, order, batch_size)
+                n_batches -= count
+                if n_batches == 0:
+                    return
+
+    def mapped(self, transform: Transform) -> "StreamedSource":
+        """The same stream with inputs transformed as they are read."""
+        twin = object.__new__(type(self))
+        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != "n_features"})
+        twin.transforms = (*self.transforms, transform)
+        twin.feature_names = None
+        return twin
+
+
+class MemmapSource(StreamedSource):
+    """A memory-mapped (or any sliceable two-dimensional) array, read in contiguous slabs only."""
+
+    def __init__(
+        self,
+        inputs: Any,
+        target: Any = None,
+        *,
+        classes: Any = None,
+        weights: Any = None,
+        buffer_rows: int = BUFFER_ROWS,
+        slab_rows: int = 4096,
+    ) -> None:
+        """Open the rows; none are read yet."""
+        super().__init__(buffer_rows)
+        self.inputs, self.slab_rows = inputs, slab_rows
+        if len(inputs.shape) != 2:
+            raise InvalidInputError(f"X has shape {inputs.shape}; a table (rows, features) is needed.")
+        target = np.zeros(inputs.shape[0], np.int8) if target is None else target
+        if len(target) != inputs.shape[0]:
+            raise InvalidInputError(f"X has {inputs.shape[0]} rows but y has {len(target)}.")
+        self.target = target
+        self.weights = None if weights is None else row_weights(weights, inputs.shape[0])
+        self._classes = np.unique(np.asarray(target)) if classes is None else np.asarray(classes)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.inputs.shape[0])
+
+    @property
+    def raw_features(self) -> int:
+        """Number of columns."""
+        return int(self.inputs.shape[1])
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Class labels."""
+        return self._classes
+
+    @cached_property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        return float(self.n_rows if self.weights is None else self.weights.sum())
+
+    def slabs(self, rng: Generator | None) -> Iterator[Block]:
+        """Contiguous slabs of ``slab_rows`` rows."""
+        n_slabs = -(-self.n_rows // self.slab_rows)
+        for slab in range(n_slabs) if rng is None else rng.permutation(n_slabs):
+            where = slice(int(slab) * self.slab_rows, min((int(slab) + 1) * self.slab_rows, self.n_rows))
+            codes = encode(self.target[where], self._classes)
+            weights = np.ones(len(codes)) if self.weights is None else self.weights[where]
+            yield Block(contiguous(self.inputs[where]), codes, weights)
+
+
+class BatchSource(StreamedSource):
+    """Batches (X, y) or (X, y, sample_weight) of an object that can be iterated again and again.
+
+    ``batches`` is a callable that returns a fresh iterator, or an object with ``__iter__`` (a list, a data
+    loader). A generator can be read only once and is refused. One pass counts rows and collects the classes
+    (unless declared). The order of batches is the iterable's; rows are mixed within the shuffle buffer.
+    """
+
+    def __init__(
+        self,
+        batches: Callable[[], Iterable[Any]] | Iterable[Any],
+        *,
+        classes: Any = None,
+        buffer_rows: int = BUFFER_ROWS,
+    ) -> None:
+        """Open the rows; none are read yet."""
+        super().__init__(buffer_rows)
+        if not callable(batches) and iter(batches) is batches:
+            raise InvalidInputError(
+                f"batches is a one-shot {type(batches).__name__}: training reads the rows several times. "
+                "Pass a function that returns a new iterator, or an object whose __iter__ starts again."
+            )
+        self.batches = batches
+        self.declared = None if classes is None else np.asarray(classes)
+
+    def _batches(self) -> Iterator[tuple[Any, ...]]:
+        for batch in self.batches() if callable(self.batches) else self.batches:
+            if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
+                raise InvalidInputError(
+                    "Every batch must be a pair (X, y) or a triple (X, y, sample_weight)."
+                )
+            yield tuple(batch)
+
+    @cached_property
+    def _summary(self) -> tuple[int, int, float, NDArray[Any]]:
+        n_rows, n_features, weight, labels = 0, -1, 0.0, self.declared
+        for batch in self._batches():
+            shape = np.shape(batch[0]) if not sp.issparse(batch[0]) else batch[0].shape
+            if n_features not in (-1, shape[1]):
+                raise InvalidInputError(f"A batch has {shape[1]} features, the first had {n_features}.")
+            n_rows, n_features = n_rows + shape[0], shape[1]
+            weight += float(np.sum(batch[2])) if len(batch) == 3 else shape[0]
+            if self.declared is None:
+                found = np.unique(np.asarray(batch[1]))
+                labels = found if labels is None else np.union1d(labels, found)
+        if n_rows == 0 or labels is None:
+            raise InvalidInputError("batches gave no rows.")
+        return n_rows, n_features, weight, labels
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self._summary[0]
+
+    @property
+    def raw_features(self) -> int:
+        """Number of columns."""
+        return self._summary[1]
+
+    @property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        return self._summary[2]
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """Class labels."""
+        return self._summary[3]
+
+    def slabs(self, rng: Generator | None) -> Iterator[Block]:
+        """The batches as they come."""
+        for batch in self._batches():
+            inputs = contiguous(batch[0])
+            weights = row_weights(batch[2] if len(batch) == 3 else None, inputs.shape[0])
+            yield Block(inputs, encode(batch[1], self.classes), weights)

@@ -1,0 +1,184 @@
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pbdn.errors import InvalidInputError
+from pbdn.sgd.activity import log_inactivity, log_likelihoods
+from pbdn.sgd.arrow_rows import ArrowSource
+from pbdn.sgd.config import MapConfig
+from pbdn.sgd.rows import ArraySource, column_moments, join
+from pbdn.sgd.streams import BatchSource, MemmapSource
+from pbdn.sgd.train import fit_map
+
+pa = pytest.importorskip("pyarrow", reason="Arrow sources need pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+N, D = 1000, 4
+LABELS = np.array(["no", "perhaps", "yes"])
+
+
+@pytest.fixture
+def table(rng):
+    inputs = rng.normal(size=(N, D))
+    return inputs, LABELS[rng.integers(0, 3, N)], rng.gamma(2.0, size=N)
+
+
+def parquet(folder, table, row_group_size=130):
+    inputs, target, weights = table
+    columns = {f"x{j}": inputs[:, j] for j in range(D)} | {"label": target, "w": weights}
+    half = N // 2
+    whole = pa.table(columns)
+    pq.write_table(whole.slice(0, half), folder / "part-0.parquet", row_group_size=row_group_size)
+    pq.write_table(whole.slice(half), folder / "part-1.parquet", row_group_size=row_group_size)
+    return folder
+
+
+@pytest.fixture(params=["array", "csr", "memmap", "parquet", "table", "batches", "callable"])
+def source(request, tmp_path, table):
+    inputs, target, weights = table
+    parts = [(inputs[a : a + 77], target[a : a + 77], weights[a : a + 77]) for a in range(0, N, 77)]
+    if request.param == "array":
+        return ArraySource(inputs, target, weights=weights)
+    if request.param == "csr":
+        return ArraySource(sp.csr_array(inputs), target, weights=weights)
+    if request.param == "memmap":
+        stored = np.memmap(tmp_path / "x.bin", dtype=np.float64, mode="w+", shape=(N, D))
+        stored[:] = inputs
+        stored.flush()
+        readonly = np.memmap(tmp_path / "x.bin", dtype=np.float64, mode="r", shape=(N, D))
+        return MemmapSource(readonly, target, weights=weights, buffer_rows=300, slab_rows=64)
+    if request.param == "parquet":
+        return ArrowSource(parquet(tmp_path, table), "label", weight="w", buffer_rows=300)
+    if request.param == "table":
+        columns = {f"x{j}": inputs[:, j] for j in range(D)} | {"label": target, "w": weights}
+        return ArrowSource(pa.table(columns), "label", weight="w", buffer_rows=300)
+    if request.param == "batches":
+        return BatchSource(parts, buffer_rows=300)
+    return BatchSource(lambda: iter(parts), buffer_rows=300)
+
+
+def test_every_source_tells_the_same_story(source, table, problem):
+    inputs, target, weights = table
+    assert (source.n_rows, source.n_features) == (N, D)
+    np.testing.assert_array_equal(source.classes, LABELS)
+    assert source.total_weight == pytest.approx(weights.sum(), rel=1e-12)
+    whole = join(list(source.blocks()))
+    dense = whole.inputs.toarray() if sp.issparse(whole.inputs) else whole.inputs
+    np.testing.assert_array_equal(dense, inputs)
+    np.testing.assert_array_equal(LABELS[whole.codes], target)
+    np.testing.assert_array_equal(whole.weights, weights)
+
+
+def test_every_source_gives_the_same_objective(source, table, problem):
+    inputs, target, weights = table
+    p = problem(n_inputs=D, widths=(2, 3, 4))
+    reference = ArraySource(inputs, target, weights=weights)
+    for passes in (log_likelihoods, log_inactivity):
+        np.testing.assert_allclose(
+            passes(source, p.parameters, p.starts), passes(reference, p.parameters, p.starts), rtol=1e-11
+        )
+    mean, deviation = column_moments(source)
+    expected = np.average(inputs, axis=0, weights=weights)
+    np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(
+        deviation, np.sqrt(np.average((inputs - expected) ** 2, axis=0, weights=weights)), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("batch_size", [100, 70])
+def test_minibatches_are_passes_without_replacement(source, table, rng, batch_size):
+    """Over k passes every row comes between k - 1 and k + 1 times, and batches are full and mixed."""
+    inputs = table[0]
+    n_batches = 3 * N // batch_size
+    seen, count, ordered = [], 0, 0
+    for chunk in source.minibatches(rng, batch_size, n_batches):
+        assert len(chunk.order) == chunk.n_batches * batch_size
+        count += chunk.n_batches
+        rows = chunk.block.inputs
+        rows = (rows.toarray() if sp.issparse(rows) else rows)[chunk.order]
+        seen.append(rows[:, 0])
+        ordered += int((np.diff(chunk.order) == 1).sum())
+    assert count == n_batches
+    values, times = np.unique(np.concatenate(seen), return_counts=True)
+    assert times.sum() == n_batches * batch_size
+    assert times.min() >= 2 - (batch_size == 70)
+    assert times.max() <= 4
+    assert set(values) <= set(inputs[:, 0])
+    assert ordered < 0.1 * times.sum()
+
+
+def test_mapped_rows_are_transformed_on_the_way(source, table):
+    def double_and_cube(rows):
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        return np.concatenate([2 * rows, rows**3], axis=1)
+
+    mapped = source.mapped(double_and_cube).mapped(lambda rows: rows[:, 1:])
+    assert mapped.n_features == 2 * D - 1
+    assert mapped.n_rows == N
+    whole = join(list(mapped.blocks()))
+    np.testing.assert_array_equal(whole.inputs, double_and_cube(table[0])[:, 1:])
+    np.testing.assert_array_equal(LABELS[whole.codes], table[1])
+    assert source.n_features == D
+
+
+def test_fits_from_a_stream(source, seed):
+    config = MapConfig(n_minibatches=60, prune_every=30, max_experts=3)
+    results = [fit_map(source, 3, depth=1, config=config, seed=seed) for _ in range(2)]
+    assert results[0].log_likelihood.shape == (3,)
+    for first, second in zip(results[0].sides, results[1].sides, strict=True):
+        np.testing.assert_array_equal(first.hyperplanes, second.hyperplanes)
+        np.testing.assert_array_equal(first.expert_weights, second.expert_weights)
+
+
+def test_a_generator_is_refused():
+    with pytest.raises(InvalidInputError, match="one-shot generator"):
+        BatchSource((np.ones((2, 1)), [0, 1]) for _ in range(3))
+
+
+def test_declared_classes_are_kept_and_strangers_refused(table):
+    inputs, target, _ = table
+    source = ArraySource(inputs, target, classes=["yes", "no", "perhaps", "never"])
+    assert list(source.classes[source.block.codes[:20]]) == list(target[:20])
+    with pytest.raises(InvalidInputError, match="perhaps"):
+        ArraySource(inputs, target, classes=["yes", "no"])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_refused(table, bad):
+    inputs = table[0].copy()
+    inputs[3, 1] = bad
+    with pytest.raises(InvalidInputError, match="NaN or infinity"):
+        ArraySource(inputs, table[1])
+
+
+def test_arrow_errors_name_the_column(tmp_path, table):
+    folder = parquet(tmp_path, table)
+    with pytest.raises(InvalidInputError, match="target='lable'"):
+        ArrowSource(folder, "lable")
+    with pytest.raises(InvalidInputError, match="'label' has type string"):
+        ArrowSource(folder, None)
+    chosen = ArrowSource(folder, "label", features=["x2", "x0"])
+    assert chosen.feature_names == ("x2", "x0")
+    np.testing.assert_array_equal(join(list(chosen.blocks())).inputs, table[0][:, [2, 0]])
+
+
+def test_float32_columns_stay_float32(tmp_path, rng):
+    columns = {"a": rng.normal(size=50).astype(np.float32), "y": np.arange(50) % 2}
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet")
+    block = next(iter(ArrowSource(tmp_path / "f.parquet", "y").blocks()))
+    assert block.inputs.dtype == np.float32
+
+
+def test_memory_map_is_read_in_slabs_only(rng):
+    class Watched:
+        shape = (10_000, 3)
+        largest = 0
+
+        def __getitem__(self, where):
+            Watched.largest = max(Watched.largest, where.stop - where.start)
+            return np.ones((where.stop - where.start, 3))
+
+    source = MemmapSource(Watched(), np.arange(10_000) % 2, buffer_rows=1000, slab_rows=500)
+    chunks = list(source.minibatches(rng, 100, 150))
+    assert Watched.largest == 500
+    assert max(len(chunk.block) for chunk in chunks) < 2000

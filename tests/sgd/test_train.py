@@ -1,0 +1,207 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pbdn.errors import InvalidInputError, NumericalError
+from pbdn.model.network import Side
+from pbdn.sgd.config import PUBLISHED, MapConfig
+from pbdn.sgd.rows import ArraySource
+from pbdn.sgd.train import fit_map
+
+QUICK = MapConfig(n_minibatches=400, prune_every=100, max_experts=6, coef_rate=1.0)
+
+
+def moons(rng, n_rows=400):
+    angle = rng.random(n_rows) * np.pi
+    code = rng.integers(0, 2, n_rows)
+    x = np.where(code == 0, np.cos(angle), 1 - np.cos(angle))
+    y = np.where(code == 0, np.sin(angle), 0.5 - np.sin(angle))
+    return np.column_stack([x, y]) + 0.1 * rng.normal(size=(n_rows, 2)), code
+
+
+def same(first, second):
+    return all(
+        np.array_equal(a.hyperplanes, b.hyperplanes) and np.array_equal(a.expert_weights, b.expert_weights)
+        for a, b in zip(first.sides, second.sides, strict=True)
+    )
+
+
+def test_learns_what_a_hyperplane_cannot(rng, seed):
+    inputs, codes = moons(rng)
+    config = replace(QUICK, n_minibatches=3000, prune_every=500, max_experts=10)
+    result = fit_map(ArraySource(inputs, codes, classes=[0, 1]), 2, depth=1, config=config, seed=seed)
+    rates = np.column_stack([side.rate(inputs) for side in result.sides])
+    base = len(codes) * np.log(0.5)
+    assert result.log_likelihood.max() > 0.5 * base
+    assert np.mean(rates.argmax(axis=1) == codes) > 0.85
+    assert (np.diff(result.trace["n_experts"], axis=0) <= 0).all()
+    assert tuple(result.trace["n_experts"][-1]) == tuple(side.n_experts for side in result.sides)
+
+
+def test_same_seed_same_bits_and_another_seed_another_fit(rng, seed):
+    inputs, codes = moons(rng)
+    source = ArraySource(inputs, codes, classes=[0, 1])
+    first, second = (fit_map(source, 2, depth=2, config=QUICK, seed=seed) for _ in range(2))
+    assert same(first, second)
+    np.testing.assert_array_equal(first.trace["loss"], second.trace["loss"])
+    assert not same(first, fit_map(source, 2, depth=2, config=QUICK, seed=seed + 1))
+    assert not same(first, fit_map(source, 2, depth=1, config=QUICK, seed=seed))
+
+
+def test_result_does_not_depend_on_thread_limits(rng, seed):
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    inputs, codes = moons(rng)
+    results = []
+    for limit in (1, 2):
+        with threadpoolctl.threadpool_limits(limit):
+            results.append(fit_map(ArraySource(inputs, codes), 2, depth=1, config=QUICK, seed=seed))
+    assert same(*results)
+
+
+def test_csr_training_is_dense_training(rng, seed):
+    inputs, codes = moons(rng)
+    inputs = inputs * (rng.random(inputs.shape) < 0.7)
+    config = replace(QUICK, n_minibatches=50, prune_every=50)
+    dense, sparse = (
+        fit_map(ArraySource(x, codes), 2, depth=1, config=config, seed=seed)
+        for x in (inputs, sp.csr_array(inputs))
+    )
+    np.testing.assert_allclose(sparse.trace["loss"], dense.trace["loss"], rtol=1e-9)
+
+
+def test_copies_and_weights_have_the_same_optimum(rng, seed):
+    """Full-batch training on rows with weight 2 and on the doubled rows follows the same path."""
+    inputs, codes = moons(rng, 60)
+    config = replace(QUICK, n_minibatches=80, prune_every=80, batch_size=10**6)
+    weighted = ArraySource(inputs, codes, weights=np.full(60, 2.0))
+    doubled = ArraySource(np.repeat(inputs, 2, axis=0), np.repeat(codes, 2))
+    first, second = (fit_map(s, 2, depth=1, config=config, seed=seed) for s in (weighted, doubled))
+    np.testing.assert_allclose(first.trace["loss"], second.trace["loss"], rtol=1e-7)
+    np.testing.assert_allclose(first.log_likelihood, second.log_likelihood, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pruning": "draw"},
+        {"pruning": "published_draw"},
+        {"pruning": "none"},
+        {"schedule": "cosine"},
+        {"average_last": 0.3},
+        {"keep_moments": False, "replacement": True},
+        {"prior_on": "weight"},
+        {"shrinkage": "published", "initial": "published"},
+    ],
+    ids=lambda change: ",".join(f"{k}={v}" for k, v in change.items()),
+)
+def test_options_run_and_change_the_fit(rng, seed, change):
+    inputs, codes = moons(rng)
+    source = ArraySource(inputs, codes)
+    plain = fit_map(source, 2, depth=1, config=QUICK, seed=seed)
+    other = fit_map(source, 2, depth=1, config=replace(QUICK, **change), seed=seed)
+    assert np.isfinite(other.log_likelihood).all()
+    widths = other.trace["n_experts"]
+    assert (widths >= 1).all()
+    if change.get("pruning") == "none":
+        assert (widths == 6).all()
+    elif "pruning" not in change:
+        assert not same(plain, other)
+
+
+def test_published_width_grows_with_the_logarithm_of_the_rows():
+    assert [PUBLISHED.width(n) for n in (400, 200, 150, 1300, 14169)] == [26, 23, 22, 31, 42]
+    assert MapConfig().rate_at(1) == pytest.approx(0.01)
+    assert MapConfig().rate_at(3) == pytest.approx(0.05 / 7)
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize("n_sides", [1, 2, 3])
+@pytest.mark.parametrize(
+    "config", [QUICK, replace(PUBLISHED, n_minibatches=300, prune_every=100)], ids=["new", "old"]
+)
+def test_one_class_only_is_still_valid(rng, seed, n_sides, code, config):
+    inputs = rng.normal(size=(40, 2))
+    source = ArraySource(inputs, np.full(40, code), classes=np.arange(max(n_sides, 2)))
+    result = fit_map(source, n_sides, depth=1, config=config, seed=seed)
+    for side in result.sides:
+        assert side.n_experts >= 1
+        assert np.isfinite(side.hyperplanes).all()
+        assert np.isfinite(side.rate(inputs)).all()
+    assert np.isfinite(result.log_likelihood).all()
+
+
+def test_a_rare_class_keeps_an_expert(rng, seed):
+    """Three positive rows and twenty equal experts: each is probably inactive, all cannot be."""
+    inputs = rng.normal(size=(300, 3))
+    codes = np.zeros(300, int)
+    codes[:3] = 1
+    config = MapConfig(n_minibatches=40, prune_every=20, learning_rate=1e-4)
+    result = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
+    assert result.sides[1].n_experts >= 1
+    assert result.trace["kept_strongest"][1] >= 1
+    with pytest.raises(NumericalError, match="Side 1 of layer 1 lost all its experts twice"):
+        fit_map(
+            ArraySource(inputs, codes), 2, depth=1,
+            config=replace(config, when_empty="reinitialise", n_minibatches=80), seed=seed,
+        )  # fmt: skip
+
+
+def test_a_diverging_step_is_undone_and_counted(rng, seed):
+    """Steps of size 2000 in ln r lead to e^2000: overflow, which halving the step must cure."""
+    inputs, codes = moons(rng)
+    config = replace(QUICK, learning_rate=2000.0)
+    result = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
+    assert result.trace["step_halvings"][0] >= 1
+    assert np.isnan(result.trace["loss"]).sum() == result.trace["step_halvings"][0]
+    for side in result.sides:
+        assert np.isfinite(side.hyperplanes).all()
+
+
+def test_inputs_beyond_double_precision_are_a_clear_error(rng, seed):
+    inputs, codes = moons(rng)
+    with pytest.raises(NumericalError, match="Standardise them"):
+        fit_map(ArraySource(inputs * 1e200, codes), 2, depth=1, config=QUICK, seed=seed)
+
+
+def test_warm_start_continues_from_the_given_sides(rng, seed):
+    inputs, codes = moons(rng)
+    source = ArraySource(inputs, codes)
+    first = fit_map(source, 2, depth=1, config=replace(QUICK, n_minibatches=2000), seed=seed)
+    short = replace(QUICK, n_minibatches=20)
+    warm = fit_map(source, 2, depth=1, config=short, seed=seed, initial=first.sides)
+    cold = fit_map(source, 2, depth=1, config=short, seed=seed)
+    assert warm.log_likelihood.sum() > cold.log_likelihood.sum()
+    with pytest.raises(InvalidInputError, match="initial does not fit"):
+        fit_map(source, 2, depth=1, config=short, seed=seed, initial=(Side(np.ones((1, 3)), np.ones(1)),))
+
+
+def test_progress_and_stopping(rng, seed):
+    inputs, codes = moons(rng)
+    seen = []
+    result = fit_map(
+        ArraySource(inputs, codes), 2, depth=1, config=QUICK, seed=seed, on_progress=seen.append,
+        should_stop=lambda: len(seen) == 2,
+    )  # fmt: skip
+    assert [report["step"] for report in seen] == [100, 200]
+    assert len(result.trace["loss"]) == 200
+    assert seen[-1]["n_steps"] == 400
+    assert np.isfinite(result.log_likelihood).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pruning": "sometimes"}, "pruning='sometimes'"),
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"coef_rate": -1.0}, "coef_rate"),
+        ({"average_last": 1.0}, "average_last"),
+        ({"max_experts": 0}, "max_experts"),
+        ({"learning_rate": 0.0}, "learning_rate"),
+        ({"prune_above": 1.0}, "prune_above"),
+    ],
+)
+def test_bad_options_are_named(change, message):
+    with pytest.raises(InvalidInputError, match=message):
+        MapConfig(**change)
