@@ -1,0 +1,230 @@
+"""Each rival against a result known for it, on small data."""
+
+import numpy as np
+import pytest
+from benchmarks.rivals import OPTIONAL, RIVALS, available, make_rival
+from benchmarks.rivals.amm import Amm, _prune, _train
+from benchmarks.rivals.base import coarse_to_fine, folds, search_until_worse, with_bias
+from benchmarks.rivals.cpm import Cpm, StackedCpm, _assign, _score, fit_sides
+from benchmarks.rivals.dnn import Dnn, _forward, _gradients
+from benchmarks.rivals.logistic import Logistic
+from benchmarks.rivals.svm import RbfSvm
+from scipy.sparse import csr_array
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.svm import SVC, LinearSVC
+
+SMALL = {
+    "lr": {"c_grid": (0.1, 10.0)},
+    "svm": {"step": 5},
+    "rvm": {"widths": (1.0, 2.0)},
+    "amm": {"lambdas": (1e-3,), "epochs": (5, 10)},
+    "cpm": {"share": 1e-3, "c_grid": (1e-3,), "k_grid": (1, 3)},
+    "cpm_stacked_2": {"share": 1e-3, "c_grid": (1e-3,), "k_grid": (1, 3)},
+    "cpm_stacked_3": {"share": 1e-3, "c_grid": (1e-3,), "k_grid": (1, 3)},
+    "cpm_stacked_4": {"share": 1e-3, "c_grid": (1e-3,), "k_grid": (1, 3)},
+    "dnn_8_4": {"n_steps": 300},
+    "dnn_32_16": {"n_steps": 300},
+    "dnn_128_64": {"n_steps": 100},
+}
+
+
+def polytope(rng, n):
+    """Class 0 inside a triangle, class 1 outside, with a gap: no line does better than the larger class."""
+    normals = np.array([[0.0, 1.0], [np.sqrt(3) / 2, -0.5], [-np.sqrt(3) / 2, -0.5]])
+    X = rng.uniform(-2.5, 2.5, (6 * n, 2))
+    reach = (X @ normals.T).max(axis=1)
+    inside, outside = X[reach < 0.85][: n // 2], X[reach > 1.15][: n - n // 2]
+    rows = rng.permutation(len(inside) + len(outside))
+    return np.concatenate([inside, outside])[rows], np.repeat([0, 1], [len(inside), len(outside)])[rows]
+
+
+@pytest.fixture(scope="module")
+def triangle():
+    rng = np.random.default_rng(11)
+    return *polytope(rng, 400), *polytope(rng, 1000)
+
+
+def error(rival, X, y):
+    return np.mean(rival.predict(X) != y)
+
+
+def test_a_line_cannot_do_the_triangle(triangle):
+    X, y, X_test, y_test = triangle
+    assert error(Logistic().fit(X, y, 0), X_test, y_test) > 0.3
+
+
+def test_amm_does_the_triangle_with_few_hyperplanes(triangle):
+    X, y, X_test, y_test = triangle
+    amm = Amm().fit(X, y, 0)
+    assert error(amm, X_test, y_test) < 0.08
+    assert 3 <= amm.complexity <= 60
+
+
+def test_cpm_does_the_triangle(triangle):
+    X, y, X_test, y_test = triangle
+    cpm = Cpm(share=0.01).fit(X, y, 0)
+    assert error(cpm, X_test, y_test) < 0.05
+    assert cpm.chosen["K"] >= 3
+    assert cpm.complexity == 2 * cpm.chosen["K"]
+
+
+def test_one_hyperplane_a_side_cannot(triangle):
+    X, y, X_test, y_test = triangle
+    assert error(Cpm(share=0.01, k_grid=(1,), c_grid=(1e-3,)).fit(X, y, 0), X_test, y_test) > 0.2
+
+
+def test_cpm_with_one_hyperplane_is_a_linear_svm():
+    """One hyperplane, one side: λ/2 |w|² + mean hinge / 2, whose minimum LIBLINEAR finds."""
+    rng = np.random.default_rng(4)
+    X = with_bias(rng.standard_normal((300, 3)) + np.array([0.5, 0.0, 0.0]))
+    y = (X @ [1.5, -1.0, 0.3, 0.2] + rng.standard_normal(300) > 0).astype(np.int64)
+    steps, C = 400_000, 1e-4
+    _, side = fit_sides(X, y, 1, C, 0.0, (steps, steps), 0)
+    svm = LinearSVC(C=C * steps * 0.5 / len(y), loss="hinge", fit_intercept=False, max_iter=200_000).fit(X, y)
+    np.testing.assert_allclose(side[0], svm.coef_[0], atol=0.05 * np.abs(svm.coef_).max())
+
+
+def test_the_entropy_floor_spreads_the_rows():
+    scores = np.array([3.0, 2.0, 1.0])
+    crowded = np.array([18, 1, 1])
+    assert _assign(scores, crowded, 0, 0.0) == (0, 0)
+    assert _assign(scores, crowded, 0, np.log(2.5)) == (1, 0)
+    assert _assign(scores, crowded, -1, np.log(2.5)) == (1, 0)
+    assert _assign(scores, np.array([7, 7, 6]), 1, np.log(2.5)) == (0, 0)
+    np.testing.assert_array_equal(crowded, [18, 1, 1])
+
+
+def test_cpm_rules_agree_on_sign():
+    sides = (np.array([[1.0, 0.0]]), np.array([[-1.0, 0.0], [-2.0, 0.0]]))
+    X = np.array([[1.0, 1.0], [-1.0, 1.0]])
+    for rule in ("difference", "zero outside", "one outside"):
+        np.testing.assert_array_equal(_score(sides, X, rule) > 0, [False, True])
+
+
+def test_stacked_cpm_complexity_counts_every_weight(triangle):
+    X, y, *_ = triangle
+    stacked = StackedCpm(3, share=1e-3, c_grid=(1e-3,), k_grid=(3,)).fit(X, y, 0)
+    widths = [2 + 1, 2 + 6 + 1, 6 + 6 + 1]
+    assert stacked.complexity == pytest.approx(sum(6 * width for width in widths) / 3)
+
+
+def test_amm_without_births_is_the_two_class_pegasos():
+    """With one hyperplane a class, the difference of the two is the hyperplane of a linear SVM."""
+    rng = np.random.default_rng(7)
+    X = with_bias(rng.standard_normal((400, 2)))
+    y = (X @ [2.0, -1.0, 0.0] + 0.5 * rng.standard_normal(400) > 0).astype(np.int64)
+    orders = np.array([rng.permutation(400) for _ in range(200)])
+    zero, one = _train(X, y, orders, 0.01, 1, 10**9, 10.0)
+    difference = one[0] - zero[0]
+    # λ/2 (|w0|² + |w1|²) with w1 = -w0 is λ/4 |w1 - w0|²
+    svm = LinearSVC(C=2.0 / (0.01 * 400), loss="hinge", fit_intercept=False, max_iter=200_000).fit(X, y)
+    np.testing.assert_allclose(difference, svm.coef_[0], atol=0.05 * np.abs(svm.coef_).max())
+
+
+def test_amm_prunes_the_lightest_together():
+    sums = np.zeros((2, 4, 1))
+    sums[0, :3, 0], sums[1, :2, 0] = (5.0, 9.0, 30.0), (8.0, 40.0)
+    used = np.array([3, 2])
+    places = _prune(sums, used, 10.0)  # 25 + 64 <= 100 < 25 + 64 + 81
+    np.testing.assert_array_equal(used, [2, 1])
+    np.testing.assert_array_equal(sums[0, :2, 0], [9.0, 30.0])
+    np.testing.assert_array_equal(places[0, :3], [-1, 0, 1])
+    np.testing.assert_array_equal(places[1, :2], [-1, 0])
+    sums[0, :2, 0], sums[1, 0, 0] = (1.0, 2.0), 3.0
+    _prune(sums, used, 1e6)
+    np.testing.assert_array_equal(used, [1, 1])
+
+
+def test_dnn_gradients_are_those_of_the_loss():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((30, 3)), rng.integers(2, size=30).astype(float)
+    layers = [
+        (rng.standard_normal(shape), rng.standard_normal(shape[1])) for shape in ((3, 5), (5, 4), (4, 1))
+    ]
+
+    def loss():
+        f = _forward(layers, X)[-1][:, 0]
+        return np.mean(np.logaddexp(0.0, f) - y * f)
+
+    for layer, gradient in zip(layers, _gradients(layers, X, y), strict=True):
+        for value, slope in zip(layer, gradient, strict=True):
+            cell = (0,) * value.ndim
+            start, step = value[cell], 1e-6
+            value[cell] = start + step
+            up = loss()
+            value[cell] = start - step
+            down = loss()
+            value[cell] = start
+            assert slope[cell] == pytest.approx((up - down) / (2 * step), abs=1e-6)
+
+
+def test_dnn_does_the_triangle_and_counts_like_the_paper(triangle):
+    X, y, X_test, y_test = triangle
+    dnn = Dnn((32, 16)).fit(X, y, 0)
+    assert error(dnn, X_test, y_test) < 0.05
+    assert dnn.complexity == pytest.approx((3 * 32 + 32 * 16) / 3)
+    assert Dnn((4, 3, 2), n_steps=1).fit(X, y, 0).complexity == pytest.approx((3 * 4 + 12 + 6) / 3)
+
+
+def test_dnn_takes_mini_batches(triangle):
+    X, y, X_test, y_test = triangle
+    assert error(Dnn((32, 16), n_steps=2000, batch_size=100).fit(X, y, 0), X_test, y_test) < 0.06
+
+
+def test_logistic_tries_the_whole_grid(triangle):
+    X, y, *_ = triangle
+    rival = Logistic().fit(X, y, 0)
+    assert len(rival.c_grid) == 26
+    reference = LogisticRegression(C=rival.chosen["C"], solver="liblinear").fit(X, y)
+    np.testing.assert_allclose(rival.predict_proba(X), reference.predict_proba(X), atol=1e-6)
+
+
+def test_svm_uses_the_chosen_setting(triangle):
+    X, y, X_test, y_test = triangle
+    rival = RbfSvm(step=2).fit(X, y, 0)
+    reference = SVC(C=rival.chosen["C"], gamma=rival.chosen["gamma"]).fit(X, y)
+    np.testing.assert_array_equal(rival.predict(X_test), reference.predict(X_test))
+    assert rival.complexity == len(reference.support_)
+    assert error(rival, X_test, y_test) < 0.04
+    with pytest.raises(AttributeError, match="no probabilities"):
+        rival.predict_proba(X)
+
+
+@pytest.mark.parametrize("name", RIVALS)
+def test_every_rival_keeps_the_interface(triangle, name):
+    if name not in available():
+        pytest.skip(f"{OPTIONAL[name]} is not installed")
+    X, y, X_test, y_test = (part[:200] for part in triangle)
+    rival = RIVALS[name](**SMALL.get(name, {})).fit(X, y, 3)
+    again = RIVALS[name](**SMALL.get(name, {})).fit(csr_array(X), y, 3)
+    np.testing.assert_allclose(
+        rival.decision_function(X_test), again.decision_function(X_test), rtol=1e-4, atol=1e-4
+    )
+    assert set(rival.predict(X_test)) <= {0, 1}
+    assert rival.complexity is None or rival.complexity >= 1
+    if rival.has_probabilities:
+        p = rival.predict_proba(X_test)
+        assert p.shape == (200, 2)
+        np.testing.assert_array_equal(p[:, 1] > 0.5, rival.predict(X_test) == 1)
+        if name not in ("lr", "dnn_8_4"):
+            assert log_loss(y_test, p) < 0.6
+
+
+def test_profiles():
+    assert len(make_rival("rvm", large=True).widths) == 21
+    assert len(make_rival("rvm").widths) == 41
+    assert make_rival("cpm").share == 1.0
+    assert make_rival("cpm", quick=True).share < 1.0
+
+
+def test_searches():
+    assert search_until_worse([1, 2, 3, 4, 5], lambda x: abs(x - 3)) == (0, 3)
+    assert search_until_worse([1, 2, 3], {1: 0.2, 2: 0.3, 3: 0.1}.get) == (0.2, 1)
+    values = [float(k) for k in range(41)]
+    for best in (0.0, 17.0, 40.0):
+        assert coarse_to_fine(values, lambda x, best=best: abs(x - best), 4) == best
+    y = np.repeat([0, 1], [30, 6])
+    parts = folds(y, 3, 0)
+    assert [y[test].sum() for _, test in parts] == [2, 2, 2]
+    assert len(folds(np.array([0, 0, 0, 0, 1, 1]), 5, 0)) == 2
