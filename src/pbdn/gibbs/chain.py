@@ -1,0 +1,281 @@
+"""A chain of sweeps: burn-in, pruning, kept draws, the recorded draw, trace, exact resume."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.gibbs.rows import Rows
+from pbdn.gibbs.state import FloatArray, GlobalState, initial_state, prior_values
+from pbdn.gibbs.sweep import (
+    Latent,
+    SamplerName,
+    Workers,
+    initial_latent,
+    log_likelihood,
+    single_blas_thread,
+    sweep,
+)
+from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.network import Side
+from pbdn.variates.stream import stream_key
+
+Pruning = Literal["window", "paper", "none"]
+Record = Literal["collection", "whole_chain"]
+
+WINDOW = 50.0  # sweeps over which activity is remembered by the "window" rule
+WINDOW_FLOOR = 0.01  # remembered tables below which an expert goes: empty for some 230 sweeps
+WHOLE_CHAIN_FROM = 100  # first sweep that the published code may record
+
+TRACED = ("log_likelihood", "n_active", "total_weight", "mass", "inv_scale", "n_tables", "rescues")
+
+
+@dataclass(frozen=True)
+class ChainSettings:
+    """How one side is sampled.
+
+    Attributes
+    ----------
+    sampler : "first_events", "event_times" or "counts"
+        Three samplers of the same posterior (see `pbdn.gibbs.local`, `pbdn.gibbs.local_counts`).
+    max_experts : int
+        K, the truncation of the gamma process.
+    n_sweeps, n_burn_in : int
+        All sweeps, and how many of them come before draws are kept.
+    n_draws : int
+        Posterior draws kept, evenly spaced over the sweeps after burn-in.
+    pruning : "window", "paper" or "none"
+        "window" drops experts that have been empty for long, in burn-in only, so that the chain is exact afterwards;
+        "paper" drops experts empty at one sweep, every ``prune_every`` sweeps to the end.
+    prune_every : int
+        Sweeps between prunings.
+    record : "collection" or "whole_chain"
+        Where the recorded draw of highest likelihood is looked for: after burn-in (the paper), or from sweep 100 on (its code).
+    priors : Hyperpriors
+    """
+
+    sampler: SamplerName = "first_events"
+    max_experts: int = 20
+    n_sweeps: int = 5000
+    n_burn_in: int = 2500
+    n_draws: int = 200
+    pruning: Pruning = "window"
+    prune_every: int = 200
+    record: Record = "collection"
+    priors: Hyperpriors = field(default_factory=Hyperpriors)
+
+    def kept_sweeps(self) -> NDArray[np.int64]:
+        """Numbers of the sweeps whose draw is kept."""
+        n = min(self.n_draws, self.n_sweeps - self.n_burn_in)
+        if n <= 0:
+            return np.zeros(0, np.int64)
+        return np.unique(np.linspace(self.n_burn_in + 1, self.n_sweeps, n).round().astype(np.int64))
+
+
+@dataclass
+class ChainState:
+    """All that a chain needs to go on, between sweeps."""
+
+    done: int
+    state: GlobalState
+    latent: Latent
+    active: NDArray[np.bool_]
+    activity: FloatArray
+    trace: FloatArray
+    draws: list[Side]
+    best: tuple[float, int, Side] | None = None
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """As named arrays, for a checkpoint."""
+        arrays: dict[str, NDArray[Any]] = {
+            "done": np.array(self.done),
+            "active": self.active,
+            "activity": self.activity,
+            "trace": self.trace[: self.done + 1],
+            "draw_sizes": np.array([side.n_experts for side in self.draws], dtype=np.int64),
+            "mass": np.array(self.state.mass),
+            "inv_scale": np.array(self.state.inv_scale),
+        }
+        for name in ("hyperplanes", "log_weights", "coef_precision", "coef_rate"):
+            arrays[name] = getattr(self.state, name)
+        if self.latent is not None:
+            arrays["latent"] = self.latent
+        if self.draws:
+            arrays["draw_hyperplanes"] = np.concatenate([side.hyperplanes for side in self.draws])
+            arrays["draw_weights"] = np.concatenate([side.expert_weights for side in self.draws])
+        if self.best is not None:
+            arrays["best_score"] = np.array(self.best[0])
+            arrays["best_sweep"] = np.array(self.best[1])
+            arrays["best_hyperplanes"] = self.best[2].hyperplanes
+            arrays["best_weights"] = self.best[2].expert_weights
+        return arrays
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_sweeps: int) -> "ChainState":
+        """Inverse of `to_arrays`."""
+        done = int(arrays["done"])
+        trace = np.full((n_sweeps + 1, len(TRACED)), np.nan)
+        trace[: done + 1] = arrays["trace"]
+        ends = np.cumsum(arrays["draw_sizes"])
+        draws = [
+            Side(arrays["draw_hyperplanes"][end - size : end], arrays["draw_weights"][end - size : end])
+            for size, end in zip(arrays["draw_sizes"].tolist(), ends.tolist(), strict=True)
+        ]
+        best = None
+        if "best_score" in arrays:
+            side = Side(arrays["best_hyperplanes"], arrays["best_weights"])
+            best = (float(arrays["best_score"]), int(arrays["best_sweep"]), side)
+        state = GlobalState(
+            arrays["hyperplanes"],
+            arrays["log_weights"],
+            float(arrays["mass"]),
+            float(arrays["inv_scale"]),
+            arrays["coef_precision"],
+            arrays["coef_rate"],
+        )
+        latent, active, activity = arrays.get("latent"), arrays["active"], arrays["activity"]
+        return cls(done, state, latent, active, activity, trace, draws, best)
+
+
+@dataclass(frozen=True)
+class ChainResult:
+    """What a chain leaves: the recorded draw, the kept draws and the trace (label-invariant quantities per sweep)."""
+
+    side: Side
+    log_likelihood: float
+    recorded_sweep: int
+    draws: tuple[Side, ...]
+    trace: dict[str, FloatArray]
+    complete: bool
+    final: ChainState = field(repr=False)
+
+
+def start_chain(rows: Rows, settings: ChainSettings, start: GlobalState | None = None) -> ChainState:
+    """The chain before its first sweep, from the paper's initial values or from ``start``."""
+    state = initial_state(settings.max_experts, rows.n_inputs) if start is None else start
+    k = state.n_experts
+    return ChainState(
+        done=0,
+        state=state,
+        latent=initial_latent(settings.sampler, rows, k),
+        active=np.ones(k, bool),
+        activity=np.full(k, 1.0),
+        trace=np.full((settings.n_sweeps + 1, len(TRACED)), np.nan),
+        draws=[],
+    )
+
+
+def run_chain(
+    rows: Rows,
+    settings: ChainSettings,
+    seed: int,
+    where: tuple[int, ...] = (),
+    *,
+    n_threads: int = 1,
+    start: GlobalState | None = None,
+    resume: ChainState | None = None,
+    on_sweep: Callable[[ChainState], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> ChainResult:
+    """Run one side's chain to its end (or until ``should_stop``), from the start or from a saved state.
+
+    ``where`` = (depth, side, chain, …) names the random streams together with ``seed``. ``on_sweep`` is called after
+    every sweep and may keep `ChainState.to_arrays`; resuming from it gives the bits of the uninterrupted chain.
+    """
+    chain = resume if resume is not None else start_chain(rows, settings, start)
+    key = stream_key(seed, *where)
+    priors = prior_values(settings.priors)
+    kept = set(settings.kept_sweeps().tolist())
+    workers = Workers(n_threads)
+    stopped = False
+    try:
+        with single_blas_thread():
+            while chain.done < settings.n_sweeps and not stopped:
+                before = chain.state, chain.active
+                chain.state, chain.latent, info = sweep(
+                    settings.sampler,
+                    rows,
+                    chain.state,
+                    chain.latent,
+                    chain.active,
+                    priors,
+                    key,
+                    chain.done,
+                    workers,
+                )
+                _score(chain, settings, kept, *before, info.log_likelihood)
+                chain.active = info.tables > 0
+                chain.done += 1
+                chain.trace[chain.done] = (
+                    np.nan,
+                    chain.active.sum(),
+                    np.exp(chain.state.log_weights).sum(),
+                    chain.state.mass,
+                    chain.state.inv_scale,
+                    info.tables.sum(),
+                    info.rescues,
+                )
+                chain.activity = (1.0 - 1.0 / WINDOW) * chain.activity + info.tables
+                _prune(chain, settings)
+                if on_sweep is not None:
+                    on_sweep(chain)
+                stopped = should_stop is not None and should_stop()
+            final_score = log_likelihood(rows, chain.state, chain.active)
+    finally:
+        workers.close()
+    return _result(chain, settings, kept, final_score)
+
+
+def _score(
+    chain: ChainState,
+    settings: ChainSettings,
+    kept: set[int],
+    state: GlobalState,
+    active: NDArray[np.bool_],
+    score: float,
+) -> None:
+    """Enter the draw that the last sweep started from: its log-likelihood is known only now."""
+    number = chain.done
+    chain.trace[number, 0] = score
+    first = settings.n_burn_in + 1 if settings.record == "collection" else WHOLE_CHAIN_FROM
+    if number >= first and (chain.best is None or score >= chain.best[0]):
+        chain.best = (score, number, state.to_side(active))
+    if number in kept:
+        chain.draws.append(state.to_side(active))
+
+
+def _prune(chain: ChainState, settings: ChainSettings) -> None:
+    """Drop experts that have no tables, by the chosen rule; at least one stays."""
+    if settings.pruning == "none" or chain.done % settings.prune_every:
+        return
+    if settings.pruning == "window":
+        if chain.done > settings.n_burn_in:
+            return
+        keep = chain.activity >= WINDOW_FLOOR
+    else:
+        keep = chain.active.copy()
+    if keep.all():
+        return
+    if not keep.any():
+        keep[int(np.argmax(chain.state.log_weights))] = True
+    chain.state = chain.state.select(keep)
+    chain.active, chain.activity = chain.active[keep], chain.activity[keep]
+    if chain.latent is not None:
+        chain.latent = np.ascontiguousarray(chain.latent[:, keep])
+
+
+def _result(chain: ChainState, settings: ChainSettings, kept: set[int], final_score: float) -> ChainResult:
+    """Close the chain: score its last draw on a copy, so that the state itself can be resumed."""
+    last = ChainState(**vars(chain))
+    last.draws = list(chain.draws)
+    last.trace = chain.trace.copy()
+    _score(last, settings, kept, chain.state, chain.active, final_score)
+    if last.best is None:  # stopped before the first draw that may be recorded
+        last.best = (final_score, chain.done, chain.state.to_side(chain.active))
+    draws = tuple(last.draws) if last.draws else (last.best[2],)
+    trace = {name: last.trace[: last.done + 1, j] for j, name in enumerate(TRACED)}
+    score, number, side = last.best
+    complete = chain.done >= settings.n_sweeps
+    return ChainResult(side, score, number, draws, trace, complete, chain)

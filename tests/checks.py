@@ -1,0 +1,52 @@
+"""Statistical assertions, all at the suite's one false-alarm rate."""
+
+import numpy as np
+from conftest import ALPHA, Z_MAX
+from scipy import stats
+
+
+def assert_mean(draws, mean, variance, what=""):
+    """The mean of independent draws is ``mean``, given their exact variance."""
+    z = (np.mean(draws) - mean) / np.sqrt(variance / np.size(draws))
+    assert abs(z) < Z_MAX, f"{what}: mean {np.mean(draws):.6g}, expected {mean:.6g}, z = {z:.1f}"
+
+
+def assert_variance(draws, variance, fourth_cumulant, what=""):
+    """The variance of independent draws, given their exact second and fourth cumulants."""
+    n = np.size(draws)
+    spread = np.sqrt((fourth_cumulant + 2 * variance**2) / n)
+    z = (np.var(draws) - variance) / spread
+    assert abs(z) < Z_MAX, f"{what}: variance {np.var(draws):.6g}, expected {variance:.6g}, z = {z:.1f}"
+
+
+def dkw_band(n):
+    """Largest distance between an empirical and the true distribution function (Dvoretzky-Kiefer-Wolfowitz-Massart)."""
+    return np.sqrt(np.log(2 / ALPHA) / (2 * n))
+
+
+def assert_cdf(draws, points, cdf, what=""):
+    """The empirical distribution function at ``points`` is within the DKW band of ``cdf``."""
+    empirical = np.searchsorted(np.sort(draws), points, side="right") / np.size(draws)
+    distance = np.max(np.abs(empirical - cdf))
+    assert distance < dkw_band(np.size(draws)), f"{what}: KS distance {distance:.4g} > {dkw_band(np.size(draws)):.4g}"
+
+
+def assert_counts(observed, probabilities, what=""):
+    """Chi-squared test of counts against cell probabilities (cells with small expectation are pooled)."""
+    expected = probabilities * observed.sum()
+    order = np.argsort(expected)
+    pooled_observed, pooled_expected, gather = [], [], [0.0, 0.0]
+    for cell in order:
+        gather[0] += observed[cell]
+        gather[1] += expected[cell]
+        if gather[1] >= 10:
+            pooled_observed.append(gather[0])
+            pooled_expected.append(gather[1])
+            gather = [0.0, 0.0]
+    if gather[1] > 0 and pooled_expected:
+        pooled_observed[-1] += gather[0]
+        pooled_expected[-1] += gather[1]
+    o, e = np.array(pooled_observed), np.array(pooled_expected)
+    statistic = np.sum((o - e) ** 2 / e)
+    p_value = stats.chi2.sf(statistic, len(o) - 1)
+    assert p_value > ALPHA, f"{what}: chi2 = {statistic:.1f} on {len(o) - 1} cells, p = {p_value:.2g}"
