@@ -1,0 +1,231 @@
+"""A network as one self-contained ONNX file of standard operators."""
+
+import importlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from pbdn._version import __version__
+from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.export.plan import Label, Plan, PlannedLayer, plan, pooling_rule
+from pbdn.model.network import Network
+
+OPSET = 13  # 2020; every operator used here has kept its meaning since
+IR_VERSION = 7  # the file format that came with it
+
+
+def to_onnx(
+    network: Network,
+    classes: Sequence[Any],
+    feature_names: Sequence[str] | None = None,
+    *,
+    dtype: DTypeLike = np.float32,
+    arithmetic: DTypeLike = np.float64,
+) -> bytes:
+    """Bytes of an ONNX model with the input ``features`` (n, n_features) and three outputs.
+
+    ``label`` (n,)
+        Most probable class: strings, integers, numbers or booleans like ``classes``.
+    ``probabilities`` (n, n_classes)
+    ``activations`` (n, units of all layers)
+        p_ik = 1 - exp(-r_k ln(1 + e^{ψ_ik})), the probability that expert k fires, from the bottom layer to
+        the top, side by side. The names of the columns are in the metadata ``activations``.
+
+    Parameters
+    ----------
+    network : Network
+    classes : sequence
+    feature_names : sequence of str, optional
+        Stored in the metadata ``feature_names``.
+    dtype : float32 or float64
+        Of the input, the probabilities and the activations.
+    arithmetic : float64 or float32
+        Of the computation. Hyperplanes on raw features cancel large numbers, so single precision is for
+        devices without double precision and well-scaled features.
+
+    Raises
+    ------
+    MissingExtraError
+        The package ``onnx`` is not installed.
+    """
+    onnx = _onnx()
+    planned = plan(network, classes, feature_names)
+    outer, inner = (
+        _float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic))
+    )
+    graph = _Graph(onnx, inner)
+    activations = []
+    sources = [graph.cast("features", inner)]
+    weighted = ""
+    for layer in planned.layers:
+        units = _units(graph, layer, [sources[s] for s in layer.sources])
+        weighted = graph.op("Mul", units, graph.number(layer.expert_weights))
+        activations.append(_probability(graph, weighted))
+        sources.append(units)
+    probabilities = _pool(graph, _rates(graph, weighted, planned.layers[-1]), planned.n_sides)
+    labels = _label_array(planned.labels)
+    best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
+    graph.op("Gather", graph.constant(labels), best, axis=0, to="label")
+    graph.cast(probabilities, outer, to="probabilities")
+    graph.cast(graph.op("Concat", *activations, axis=1), outer, to="activations")
+
+    n_units = sum(layer.n_units for layer in planned.layers)
+    helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype
+    label_kind = onnx.TensorProto.STRING if labels.dtype == object else kind(labels.dtype)
+    proto = helper.make_graph(
+        graph.nodes,
+        "pbdn",
+        [helper.make_tensor_value_info("features", kind(outer), ["n", planned.n_features])],
+        [
+            helper.make_tensor_value_info("label", label_kind, ["n"]),
+            helper.make_tensor_value_info("probabilities", kind(outer), ["n", len(planned.labels)]),
+            helper.make_tensor_value_info("activations", kind(outer), ["n", n_units]),
+        ],
+        graph.constants,
+    )
+    model = helper.make_model(
+        proto,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="pbdn",
+        producer_version=__version__,
+    )
+    helper.set_model_props(model, {name: json.dumps(value) for name, value in _metadata(planned).items()})
+    onnx.checker.check_model(model, full_check=True)
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _onnx() -> Any:
+    try:
+        importlib.import_module("onnx.checker")
+        importlib.import_module("onnx.numpy_helper")
+        return importlib.import_module("onnx")
+    except ImportError as error:
+        raise MissingExtraError("to_onnx needs the package onnx: pip install 'pbdn[onnx]'.") from error
+
+
+def _float_type(name: str, value: DTypeLike) -> np.dtype[Any]:
+    dtype = np.dtype(value)
+    if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise InvalidInputError(f"{name}={value!r} is not one of float32, float64.")
+    return dtype
+
+
+class _Graph:
+    """Nodes and constants under fresh names."""
+
+    def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
+        self.onnx = onnx
+        self.dtype = dtype
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def op(self, kind: str, *inputs: str, to: str | None = None, **attributes: Any) -> str:
+        """Add a node; the name of its output."""
+        return self._add(kind, list(inputs), to, attributes)
+
+    def constant(self, array: NDArray[Any]) -> str:
+        """Add an array; its name."""
+        name = f"c{len(self.constants)}"
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def number(self, value: Any) -> str:
+        """A real constant in the precision of the computation."""
+        return self.constant(np.array(value, dtype=self.dtype))
+
+    def cast(self, tensor: str, dtype: np.dtype[Any], to: str | None = None) -> str:
+        """A tensor in another precision."""
+        return self._add("Cast", [tensor], to, {"to": self.onnx.helper.np_dtype_to_tensor_dtype(dtype)})
+
+    def _add(self, kind: str, inputs: list[str], to: str | None, attributes: dict[str, Any]) -> str:
+        number = len(self.nodes)
+        output = to or f"{kind.lower()}_{number}"
+        self.nodes.append(
+            self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes)
+        )
+        return output
+
+
+def _units(graph: _Graph, layer: PlannedLayer, sources: list[str]) -> str:
+    inputs = sources[0] if len(sources) == 1 else graph.op("Concat", *sources, axis=1)
+    planes = layer.hyperplanes
+    distances = graph.op(
+        "Add",
+        graph.op("MatMul", inputs, graph.number(planes[:, 1:].T)),
+        graph.number(planes[:, 0]),
+    )
+    return _softplus(graph, distances)
+
+
+def _softplus(graph: _Graph, distance: str) -> str:
+    """max(ψ, 0) + log1p(e^{-|ψ|}); log1p(u) = u ln(w) / (w - 1) for w = 1 + u in floating point."""
+    zero, one = graph.number(0.0), graph.number(1.0)
+    u = graph.op("Exp", graph.op("Neg", graph.op("Abs", distance)))
+    w = graph.op("Add", one, u)
+    gap = graph.op("Sub", w, one)
+    lost = graph.op("Equal", gap, zero)
+    ratio = graph.op("Div", graph.op("Log", w), graph.op("Where", lost, one, gap))
+    log1p = graph.op("Mul", u, graph.op("Where", lost, one, ratio))
+    return graph.op("Add", graph.op("Max", distance, zero), log1p)
+
+
+def _probability(graph: _Graph, rate: str) -> str:
+    """1 - e^{-λ} = 2 t / (1 + t) with t = tanh(λ/2), accurate for small λ."""
+    t = graph.op("Tanh", graph.op("Mul", rate, graph.number(0.5)))
+    return graph.op("Div", graph.op("Add", t, t), graph.op("Add", graph.number(1.0), t))
+
+
+def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
+    """λ of every side, shape (n, n_sides)."""
+    axis = graph.constant(np.array([1], dtype=np.int64))
+    sums = []
+    for first, last in top.sides:
+        ends = [graph.constant(np.array([end], dtype=np.int64)) for end in (first, last)]
+        sums.append(graph.op("ReduceSum", graph.op("Slice", weighted, *ends, axis), axis, keepdims=1))
+    return sums[0] if len(sums) == 1 else graph.op("Concat", *sums, axis=1)
+
+
+def _pool(graph: _Graph, rates: str, n_sides: int) -> str:
+    """Class probabilities as in `pbdn.model.pooling.pool_sides`, shape (n, n_classes)."""
+    one = graph.number(1.0)
+    p = _probability(graph, rates)
+    if n_sides == 1:
+        return graph.op("Concat", graph.op("Sub", one, p), p, axis=1)
+    if n_sides == 2:  # (p_c + 1 - p_other) / 2 for both classes at once: p times a matrix plus a half
+        mixing = graph.number([[0.5, -0.5], [-0.5, 0.5]])
+        return graph.op("Add", graph.op("MatMul", p, mixing), graph.number(0.5))
+    nodes, weights = (graph.number(np.reshape(values, (1, -1, 1))) for values in pooling_rule(n_sides))
+    axis_1, axis_2 = (graph.constant(np.array([axis], dtype=np.int64)) for axis in (1, 2))
+    keep = graph.op("Sub", one, graph.op("Mul", nodes, graph.op("Unsqueeze", p, axis_1)))
+    product = graph.op("Exp", graph.op("ReduceSum", graph.op("Log", keep), axis_2, keepdims=1))
+    terms = graph.op("Mul", weights, graph.op("Div", product, keep))
+    integral = graph.op("ReduceSum", terms, axis_1, keepdims=0)
+    nobody = graph.op("Exp", graph.op("Neg", graph.op("ReduceSum", rates, axis_1, keepdims=1)))
+    share = graph.op("Div", nobody, graph.number(float(n_sides)))
+    pooled = graph.op("Add", graph.op("Mul", p, integral), share)
+    return graph.op("Div", pooled, graph.op("ReduceSum", pooled, axis_1, keepdims=1))
+
+
+def _label_array(labels: Sequence[Label]) -> NDArray[Any]:
+    kinds = {type(label) for label in labels}
+    if kinds == {bool}:
+        return np.array(labels, dtype=bool)
+    if kinds == {int} and all(-(2**63) <= label < 2**63 for label in labels if isinstance(label, int)):
+        return np.array(labels, dtype=np.int64)
+    if kinds == {float}:
+        return np.array(labels, dtype=np.float64)
+    return np.array([str(label) for label in labels], dtype=object)
+
+
+def _metadata(planned: Plan) -> dict[str, Any]:
+    names = [
+        f"layer {t}, side {s}, expert {k}"
+        for t, layer in enumerate(planned.layers, 1)
+        for s, (first, last) in enumerate(layer.sides, 1)
+        for k in range(1, last - first + 1)
+    ]
+    return {"classes": planned.labels, "feature_names": planned.feature_names, "activations": names}

@@ -1,0 +1,124 @@
+"""What every export needs: the network as stacked layers with named inputs, and checked labels."""
+
+import keyword
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from pbdn.errors import InvalidInputError
+from pbdn.model.likelihood import FloatArray
+from pbdn.model.network import Network
+from pbdn.model.pooling import MAX_NODES
+
+Label = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class PlannedLayer:
+    """All experts of a layer below each other.
+
+    Attributes
+    ----------
+    sources : tuple of int
+        Where the inputs come from, in order: 0 the features, t the units of layer t = 1, 2, ….
+    hyperplanes : array (n_units, n_inputs + 1)
+        Bias first.
+    expert_weights : array (n_units,)
+    sides : tuple of (first, last + 1)
+        The units of each side.
+    """
+
+    sources: tuple[int, ...]
+    hyperplanes: FloatArray
+    expert_weights: FloatArray
+    sides: tuple[tuple[int, int], ...]
+
+    @property
+    def n_units(self) -> int:
+        """Experts over all sides."""
+        return len(self.expert_weights)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A network ready to be written down in another language; prediction uses the recorded point."""
+
+    layers: tuple[PlannedLayer, ...]
+    n_features: int
+    feature_names: tuple[str, ...]
+    labels: tuple[Label, ...]
+
+    @property
+    def n_sides(self) -> int:
+        """Sides of the top layer."""
+        return len(self.layers[-1].sides)
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        """Numbers per source: features, units of layer 1, 2, …"""
+        return (self.n_features, *(layer.n_units for layer in self.layers))
+
+
+def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] | None = None) -> Plan:
+    """Check labels and names against the network and stack its layers."""
+    labels = tuple(_plain(label) for label in np.asarray(classes).ravel().tolist())
+    n_sides = len(network.top.sides)
+    if len(labels) != max(2, n_sides):
+        raise InvalidInputError(
+            f"classes has {len(labels)} labels, but a network of {n_sides} side(s) tells {max(2, n_sides)} "
+            "classes apart: give one label per column of predict_proba."
+        )
+    if feature_names is None:
+        feature_names = [f"x{j}" for j in range(network.n_features)]
+    names = tuple(str(name) for name in feature_names)
+    if len(names) != network.n_features or len(set(names)) != len(names):
+        raise InvalidInputError(
+            f"feature_names has {len(names)} names ({len(set(names))} different), but the network has "
+            f"{network.n_features} features: give one name per feature, each once."
+        )
+    layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
+    return Plan(layers, network.n_features, names, labels)
+
+
+def _layer(network: Network, t: int) -> PlannedLayer:
+    first = {"last_two": max(0, t - 2), "none": t - 1, "all": 0}[network.skip]
+    layer = network.layers[t - 1]
+    ends = np.cumsum([0, *layer.n_experts]).tolist()
+    return PlannedLayer(
+        tuple(range(first, t)),
+        np.concatenate([side.hyperplanes for side in layer.sides]),
+        np.concatenate([side.expert_weights for side in layer.sides]),
+        tuple(pairwise(ends)),
+    )
+
+
+def _plain(label: Any) -> Label:
+    """Numbers, booleans and strings as they are; anything else (dates, None) as text."""
+    if isinstance(label, float) and not np.isfinite(label):
+        return str(label)
+    return label if isinstance(label, bool | int | float | str) else str(label)
+
+
+def pooling_rule(n_sides: int) -> tuple[list[float], list[float]]:
+    """Nodes on (0, 1) and weights of the integral in `pbdn.model.pooling.pool_sides`."""
+    nodes, weights = np.polynomial.legendre.leggauss(min((n_sides + 1) // 2, MAX_NODES))
+    return (0.5 * (nodes + 1.0)).tolist(), (0.5 * weights).tolist()
+
+
+def check_name(name: str) -> str:
+    """Return ``name`` if C and Python take it as the name of a function."""
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,99}", name) or keyword.iskeyword(name):
+        raise InvalidInputError(
+            f"name={name!r} cannot name a function: use letters, digits and _, starting with a letter."
+        )
+    return name
+
+
+def number(value: float) -> str:
+    """A decimal literal that reads back as the same double in C, Python and SQL."""
+    text = repr(float(value))
+    return text if "e" in text else text + "e0"

@@ -1,0 +1,181 @@
+"""A network as one SELECT statement."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, get_args
+
+from pbdn.errors import InvalidInputError
+from pbdn.export.plan import Label, Plan, number, plan, pooling_rule
+from pbdn.model.network import Network
+
+Dialect = Literal["sqlite", "postgresql", "duckdb", "generic"]
+
+_REAL = {
+    "sqlite": "REAL",
+    "postgresql": "DOUBLE PRECISION",
+    "duckdb": "DOUBLE",
+    "generic": "DOUBLE PRECISION",
+}
+_GROUP = 100  # terms per parenthesis: engines limit the depth of an expression (SQLite, DuckDB: 1000)
+
+
+def to_sql(
+    network: Network,
+    classes: Sequence[Any],
+    feature_names: Sequence[str] | None = None,
+    dialect: Dialect = "sqlite",
+    table: str | None = None,
+    *,
+    keep: Sequence[str] = (),
+) -> str:
+    """One SELECT that gives ``probability_<class>`` for every class and ``label`` for every row of a table.
+
+    Each layer is a common table expression, so the statement grows with the number of weights only. Engines
+    that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
+    generic dialect hold a window function. A row with a NULL among the features in use gives NULL.
+
+    Parameters
+    ----------
+    network : Network
+    classes : sequence
+    feature_names : sequence of str, optional
+        Columns of the table; default x0, x1, ….
+    dialect : {"sqlite", "postgresql", "duckdb", "generic"}
+        SQLite needs its mathematical functions ``exp`` and ``ln`` (3.35 or later, compiled in as usual;
+        otherwise register them, in Python with ``connection.create_function``). PostgreSQL: 12 or later.
+    table : str, optional
+        Table or view that holds the rows; default ``data``.
+    keep : sequence of str
+        Columns to pass through (a key).
+    """
+    if dialect not in get_args(Dialect):
+        raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
+    planned = plan(network, classes, feature_names)
+    fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
+    source = identifier("data" if table is None else table)
+    first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
+    first += [
+        f"CAST(src.{identifier(name)} AS {_REAL[dialect]}) AS x{j}"
+        for j, name in enumerate(planned.feature_names)
+    ]
+    steps = [(first, f"{source} AS src")]
+    keys = [f"k{j}" for j in range(len(keep))]
+    for columns in _columns(planned):
+        stop = [f"COUNT(*) OVER () AS f{len(steps)}"] if dialect == "generic" else []
+        steps.append(([*keys, *columns, *stop] or ["0 AS no_column"], f"pbdn_{len(steps)}"))
+    expressions = ",\n".join(
+        f"pbdn_{i} {fence} (\n  SELECT {_lines(columns)}\n  FROM {origin})"
+        for i, (columns, origin) in enumerate(steps, 1)
+    )
+    outputs = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep)]
+    outputs += [f"c{c} AS {identifier(f'probability_{label}')}" for c, label in enumerate(planned.labels)]
+    outputs.append(f'{_label(planned.labels)} AS "label"')
+    return f"WITH {expressions}\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+
+
+def _columns(planned: Plan) -> Iterator[list[str]]:
+    """Columns of each step: distances and units of every layer with what later layers need, then pooling."""
+    for t, layer in enumerate(planned.layers, 1):
+        names = [name for source in layer.sources for name in _names(planned, source)]
+        later = {source for above in planned.layers[t:] for source in above.sources if source < t}
+        kept = [name for source in sorted(later) for name in _names(planned, source)]
+        rows = enumerate(layer.hyperplanes.tolist())
+        yield [*kept, *(f"{_linear(row[1:], names, row[0])} AS z{t}_{k}" for k, row in rows)]
+        yield [*kept, *(f"{_softplus(f'z{t}_{k}')} AS h{t}_{k}" for k in range(layer.n_units))]
+    yield from _pooling(planned)
+
+
+def _names(planned: Plan, source: int) -> list[str]:
+    return [f"h{source}_{k}" if source else f"x{k}" for k in range(planned.widths[source])]
+
+
+def _pooling(planned: Plan) -> Iterator[list[str]]:
+    """Rates and probabilities of the sides, then c0, c1, …: the probabilities of the classes."""
+    top, t, sides = planned.layers[-1], len(planned.layers), range(planned.n_sides)
+    weights, units = top.expert_weights.tolist(), _names(planned, t)
+    rates, chances = [f"r{s}" for s in sides], [f"p{s}" for s in sides]
+    yield [f"{_linear(weights[a:b], units[a:b], 0.0)} AS r{s}" for s, (a, b) in enumerate(top.sides)]
+    yield [*rates, *(f"{_probability(f'r{s}')} AS p{s}" for s in sides)]
+    if len(sides) == 1:
+        yield ["1e0 - p0 AS c0", "p0 AS c1"]
+        return
+    if len(sides) == 2:
+        yield ["5e-1 * (p0 + (1e0 - p1)) AS c0", "5e-1 * (p1 + (1e0 - p0)) AS c1"]
+        return
+    rule = list(enumerate(zip(*pooling_rule(len(sides)), strict=True)))  # q, (node, weight)
+    logs = [_sum([f"ln(1e0 - {number(node)} * {p})" for p in chances]) for _, (node, _) in rule]
+    yield [*chances, f"-{_sum(rates)} AS l_no", *(f"{text} AS l{q}" for q, text in enumerate(logs))]
+    yield [*chances, f"{_exp('l_no')} AS e_no", *(f"{_exp(f'l{q}')} AS e{q}" for q, _ in rule)]
+    shares = [
+        _sum([f"{number(weight)} * e{q} / (1e0 - {number(node)} * {p})" for q, (node, weight) in rule])
+        for p in chances
+    ]
+    yield [f"p{s} * {share} + e_no / {number(len(sides))} AS u{s}" for s, share in enumerate(shares)]
+    total = _sum([f"u{s}" for s in sides])
+    yield [f"u{s} / {total} AS c{s}" for s in sides]
+
+
+def _linear(coefficients: Sequence[float], names: Sequence[str], constant: float) -> str:
+    pairs = zip(coefficients, names, strict=True)
+    return _sum([number(constant), *(f"{number(w)} * {name}" for w, name in pairs if w != 0.0)])
+
+
+def _softplus(z: str) -> str:
+    # Beyond ±37 the two terms of ln(1 + e^z) differ by more than double precision; PostgreSQL refuses to
+    # underflow, and e^-200 is nothing beside any probability.
+    return (
+        f"CASE WHEN {z} > 37e0 THEN {z} WHEN {z} > 0e0 THEN {z} + ln(1e0 + exp(-{z})) "
+        f"WHEN {z} > -37e0 THEN ln(1e0 + exp({z})) WHEN {z} > -200e0 THEN exp({z}) "
+        f"WHEN {z} IS NULL THEN NULL ELSE 0e0 END"
+    )
+
+
+def _probability(rate: str) -> str:
+    return (
+        f"CASE WHEN {rate} > 200e0 THEN 1e0 WHEN {rate} > 1e-5 THEN 1e0 - exp(-{rate}) "
+        f"ELSE {rate} * (1e0 - 5e-1 * {rate}) END"
+    )
+
+
+def _exp(exponent: str) -> str:
+    return f"CASE WHEN {exponent} < -200e0 THEN 0e0 ELSE exp({exponent}) END"
+
+
+def _sum(terms: list[str]) -> str:
+    while len(terms) > _GROUP:
+        terms = ["(" + " + ".join(terms[i : i + _GROUP]) + ")" for i in range(0, len(terms), _GROUP)]
+    return "(" + " + ".join(terms) + ")"
+
+
+def _label(labels: Sequence[Label]) -> str:
+    last = len(labels) - 1
+    cases = []
+    for c, label in enumerate(labels[:-1]):
+        best = " AND ".join(f"c{c} >= c{other}" for other in range(c + 1, last + 1))
+        cases.append(f"WHEN {best} THEN {literal(label)}")
+    # a class that ties with an earlier one has lost before its turn, as in argmax
+    nothing = " OR ".join(f"c{c} IS NULL" for c in range(len(labels)))
+    return f"CASE WHEN {nothing} THEN NULL {' '.join(cases)} ELSE {literal(labels[-1])} END"
+
+
+def identifier(name: str) -> str:
+    """A quoted identifier; whatever the name contains, it ends where it should."""
+    if not name or "\0" in name:
+        raise InvalidInputError(f"{name!r} cannot name a column or table in SQL: rename it.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(label: Label) -> str:
+    """A label as an SQL constant."""
+    if isinstance(label, bool):
+        return "TRUE" if label else "FALSE"
+    if isinstance(label, int):
+        return str(label)
+    if isinstance(label, float):
+        return number(label)
+    if "\0" in label:
+        raise InvalidInputError(f"class {label!r} contains a NUL, which SQL strings cannot hold: rename it.")
+    return "'" + label.replace("'", "''") + "'"
+
+
+def _lines(items: list[str]) -> str:
+    return ",\n    ".join(items)
