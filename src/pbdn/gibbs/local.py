@@ -184,7 +184,7 @@ def draw_events(
             if rows.copies[i] > copies and uniform(stream) < rows.copies[i] - copies:
                 copies += 1.0
             waiting = kind == BEFORE or kind == INTERVAL
-            only = first_only and waiting and copies > 0.0
+            only = first_only and waiting and rows.copies[i] == 1.0 and rows.exposure[i] == rows.unit[i]  # not merged
             count = 1.0 if only else copies
             if waiting and not only:
                 count = 0.0
