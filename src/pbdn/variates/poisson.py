@@ -8,10 +8,10 @@ from numba import njit
 from pbdn.variates.stream import normal, uniform
 
 SEARCH_BELOW = 10.0  # means under which the table is searched from the bottom
-NORMAL_ABOVE = 1e15  # counts are no longer resolved by a double; the normal law is within rounding
+NORMAL_ABOVE = 1e12  # lgamma loses the differences that count; the normal (or Poisson) law is within 1e-6
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def poisson_above_ten(stream, mean):
     """N ~ Poisson(mean) for mean ≥ 10: transformed rejection (Hörmann 1993, PTRS); exact up to NORMAL_ABOVE."""
     if mean > NORMAL_ABOVE:
@@ -33,7 +33,7 @@ def poisson_above_ten(stream, mean):
             return k
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def positive_poisson(stream, mean):
     """N ~ Poisson(mean) given N ≥ 1, mean > 0; as mean → 0 the draw tends to 1.
 
@@ -58,7 +58,7 @@ def positive_poisson(stream, mean):
     return count
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def binomial(stream, n, p):
     """N ~ Binomial(n, p), n a whole number held in a double; exact (normal law above NORMAL_ABOVE)."""
     if n <= 0.0 or p <= 0.0:
@@ -70,7 +70,7 @@ def binomial(stream, n, p):
     return binomial_lower(stream, n, p)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def binomial_lower(stream, n, p):
     """N ~ Binomial(n, p) for p ≤ ½: search for n p < 10, else transformed rejection (Hörmann 1993, BTRS)."""
     mean = n * p
@@ -88,6 +88,8 @@ def binomial_lower(stream, n, p):
         return k
     spread = np.sqrt(mean * (1.0 - p))
     if n > NORMAL_ABOVE:
+        if mean < 1e6:
+            return poisson_above_ten(stream, mean)
         return min(n, max(0.0, np.floor(mean + spread * normal(stream) + 0.5)))
     b = 1.15 + 2.53 * spread
     a = -0.0873 + 0.0248 * b + 0.01 * p
@@ -111,7 +113,7 @@ def binomial_lower(stream, n, p):
             return k
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def multinomial_split(stream, total, mass, counts):
     """Counts ~ Multinomial(total, mass / Σ mass), written into ``counts``.
 
@@ -136,7 +138,7 @@ def multinomial_split(stream, total, mass, counts):
     counts[n_parts - 1] += left
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def choose(stream, mass, whole):
     """K with P(K = k) = mass_k / whole, where whole = Σ mass > 0; never an index of zero mass."""
     left = uniform(stream) * whole
