@@ -77,7 +77,7 @@ def test_single_precision_arithmetic(rng, shape):
     kinds = {tensor.data_type for tensor in onnx.load_from_string(data).graph.initializer}
     assert onnx.TensorProto.DOUBLE not in kinds
     theirs = run(data, rows)["probabilities"]
-    assert np.abs(theirs - network.class_probability(rows.astype(float))).max() <= 1e-5
+    assert np.abs(theirs - network.class_probability(rows.astype(float))).max() <= 1e-4
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7])
@@ -116,6 +116,15 @@ def test_one_standard_self_contained_model(rng):
     assert metadata["activations"][-1] == "layer 2, side 7, expert 1"
     rows = rng.normal(size=(20, len(HOSTILE))).astype(np.float32)
     assert set(run(data, rows)["label"]) <= set(HOSTILE)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_constant_is_left_over(rng, shape):
+    """A runtime warns its user of each."""
+    network = network_of(shape, rng)
+    graph = onnx.load_from_string(to_onnx(network, labels_of(network))).graph
+    used = {name for node in graph.node for name in node.input}
+    assert {constant.name for constant in graph.initializer} <= used
 
 
 def test_more_sides_than_exact_nodes(rng):

@@ -43,8 +43,8 @@ def to_onnx(
     dtype : float32 or float64
         Of the input, the probabilities and the activations.
     arithmetic : float64 or float32
-        Of the computation. Hyperplanes on raw features cancel large numbers, so single precision is for
-        devices without double precision and well-scaled features.
+        Of the computation. Hyperplanes on raw features cancel large numbers, so single precision (errors of
+        1e-4 even on standardised features) is for devices without double precision.
 
     Raises
     ------
@@ -191,16 +191,15 @@ def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
 
 def _pool(graph: _Graph, rates: str, n_sides: int) -> str:
     """Class probabilities as in `pbdn.model.pooling.pool_sides`, shape (n, n_classes)."""
-    one = graph.number(1.0)
     p = _probability(graph, rates)
     if n_sides == 1:
-        return graph.op("Concat", graph.op("Sub", one, p), p, axis=1)
+        return graph.op("Concat", graph.op("Sub", graph.number(1.0), p), p, axis=1)
     if n_sides == 2:  # (p_c + 1 - p_other) / 2 for both classes at once: p times a matrix plus a half
         mixing = graph.number([[0.5, -0.5], [-0.5, 0.5]])
         return graph.op("Add", graph.op("MatMul", p, mixing), graph.number(0.5))
     nodes, weights = (graph.number(np.reshape(values, (1, -1, 1))) for values in pooling_rule(n_sides))
     axis_1, axis_2 = (graph.constant(np.array([axis], dtype=np.int64)) for axis in (1, 2))
-    keep = graph.op("Sub", one, graph.op("Mul", nodes, graph.op("Unsqueeze", p, axis_1)))
+    keep = graph.op("Sub", graph.number(1.0), graph.op("Mul", nodes, graph.op("Unsqueeze", p, axis_1)))
     product = graph.op("Exp", graph.op("ReduceSum", graph.op("Log", keep), axis_2, keepdims=1))
     terms = graph.op("Mul", weights, graph.op("Div", product, keep))
     integral = graph.op("ReduceSum", terms, axis_1, keepdims=0)
