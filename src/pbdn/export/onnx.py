@@ -43,8 +43,8 @@ def to_onnx(
     dtype : float32 or float64
         Of the input, the probabilities and the activations.
     arithmetic : float64 or float32
-        Of the computation. Hyperplanes on raw features cancel large numbers, so single precision (errors of
-        1e-4 even on standardised features) is for devices without double precision.
+        Of the computation. Hyperplanes on raw features cancel large numbers, so single precision is for
+        devices without double precision; it is tested to 1e-4, and on standardised features only.
 
     Raises
     ------
