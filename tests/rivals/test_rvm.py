@@ -68,7 +68,7 @@ def log_evidence(basis, y, fit_columns, precision):
 
 
 def test_no_single_change_raises_the_evidence():
-    """The result is a maximum of the Laplace evidence over each precision, each deletion and each addition."""
+    """The result is a maximum of the Laplace evidence over every precision, deletion and addition."""
     rng = np.random.default_rng(8)
     basis = rng.standard_normal((300, 12))
     y = (rng.random(300) < expit(basis[:, :3] @ [2.0, -1.0, 0.7])).astype(int)
