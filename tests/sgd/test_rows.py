@@ -182,3 +182,17 @@ def test_memory_map_is_read_in_slabs_only(rng):
     chunks = list(source.minibatches(rng, 100, 150))
     assert Watched.largest == 500
     assert max(len(chunk.block) for chunk in chunks) < 2000
+
+
+def test_mostly_zero_dense_rows_are_held_as_csr_but_mapped_as_dense(rng, seed):
+    inputs = rng.normal(size=(200, 10)) * (rng.random((200, 10)) < 0.1)
+    codes = rng.integers(0, 2, 200)
+    held, plain = ArraySource(inputs, codes), ArraySource(inputs, codes, sparse_below=0.0)
+    assert sp.issparse(held.block.inputs)
+    assert not sp.issparse(plain.block.inputs)
+    seen = []
+    held.mapped(lambda rows: seen.append(type(rows)) or rows + 1.0)
+    assert seen == [np.ndarray]
+    config = MapConfig(n_minibatches=30, max_experts=4, coef_rate=1.0)
+    losses = [fit_map(s, 2, depth=1, config=config, seed=seed).trace["loss"] for s in (held, plain)]
+    np.testing.assert_allclose(*losses, rtol=1e-9)

@@ -67,7 +67,8 @@ def adam_step(
 ) -> None:
     """One Adam step (Kingma & Ba 2015) on the gradient times ``factor``; ``step`` counts from 1."""
     correction = math.sqrt(1.0 - BETA2**step)
-    size = rate / (1.0 - BETA1**step)
+    size = correction * rate / (1.0 - BETA1**step)  # m / (√q / c + ε) = c m / (√q + c ε): one division less
+    epsilon = correction * EPSILON
     for v in range(parameters.shape[0]):
         for k in range(parameters.shape[1]):
             g = factor * gradient[v, k]
@@ -75,7 +76,7 @@ def adam_step(
             q = BETA2 * second[v, k] + (1.0 - BETA2) * g * g
             first[v, k] = m
             second[v, k] = q
-            parameters[v, k] -= size * m / (math.sqrt(q) / correction + EPSILON)
+            parameters[v, k] -= size * m / (math.sqrt(q) + epsilon)
 
 
 @kernel

@@ -118,29 +118,37 @@ class ArrowSource(StreamedSource):
         batches = self.dataset.to_batches(columns=[self.weight], batch_size=1 << 20)
         return float(sum(_arrow().compute.sum(batch.column(0)).as_py() or 0.0 for batch in batches))
 
-    def _scan(self, rng: Generator | None) -> Iterator[Any]:
-        pa = _arrow()
-        options: dict[str, Any] = {"columns": self._columns, "batch_size": READ_ROWS}
-        limits: dict[str, Any] = {"batch_readahead": 4, "fragment_readahead": 1}
-        if isinstance(self.dataset, pa.dataset.FileSystemDataset):
-            if isinstance(self.dataset.format, pa.dataset.ParquetFileFormat):
-                scan = pa.dataset.ParquetFragmentScanOptions(pre_buffer=False, use_buffered_stream=True)
-                limits["fragment_scan_options"] = scan
-            if rng is not None:
-                order = [self._pieces[i] for i in rng.permutation(len(self._pieces))]
-                shuffled = pa.dataset.FileSystemDataset(
-                    order, self.dataset.schema, self.dataset.format, self.dataset.filesystem
-                )
-                yield from shuffled.to_batches(**options, **limits)
-                return
-        yield from self.dataset.to_batches(**options, **limits)
-
     @cached_property
     def _pieces(self) -> list[Any]:
-        fragments = list(self.dataset.get_fragments())
-        if not hasattr(fragments[0], "split_by_row_group"):
-            return fragments
-        return [piece for fragment in fragments for piece in fragment.split_by_row_group()]
+        """Row groups; whole fragments where the format has none; slices of a table in memory."""
+        pa = _arrow()
+        if isinstance(self.dataset, pa.dataset.InMemoryDataset):
+            return list(self.dataset.to_table(columns=self._columns).to_batches(max_chunksize=READ_ROWS))
+        return [
+            piece
+            for fragment in self.dataset.get_fragments()
+            for piece in (fragment.split_by_row_group() if _has_row_groups(fragment) else [fragment])
+        ]
+
+    def _scan(self, rng: Generator | None) -> Iterator[Any]:
+        """Record batches, one row group after the other.
+
+        A scanner over the whole dataset would read ahead across files, and go on reading after its consumer
+        has left; one per row group keeps at most that row group in flight.
+        """
+        pa = _arrow()
+        options: dict[str, Any] = {"columns": self._columns, "batch_size": READ_ROWS, "batch_readahead": 2}
+        parquet = {
+            "fragment_readahead": 1,
+            "fragment_scan_options": pa.dataset.ParquetFragmentScanOptions(pre_buffer=False),
+        }
+        for number in range(len(self._pieces)) if rng is None else rng.permutation(len(self._pieces)):
+            piece = self._pieces[number]
+            if isinstance(piece, pa.RecordBatch):
+                yield piece
+            else:
+                extra = parquet if _has_row_groups(piece) else {}
+                yield from piece.to_batches(schema=self.dataset.schema, **options, **extra)
 
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """Decoded record batches as row-major matrices."""
@@ -160,6 +168,10 @@ class ArrowSource(StreamedSource):
                 else encode(_to_numpy(batch.column(self.target)), self.classes)
             )
             yield Block(contiguous(inputs), codes, row_weights(weights, batch.num_rows))
+
+
+def _has_row_groups(fragment: Any) -> bool:
+    return hasattr(fragment, "split_by_row_group")
 
 
 def _to_numpy(column: Any) -> NDArray[Any]:

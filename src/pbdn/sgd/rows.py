@@ -52,6 +52,12 @@ class Minibatches:
         """Number of minibatches."""
         return -(-len(self.order) // self.batch_size)
 
+    def split(self, n_batches: int) -> tuple["Minibatches", "Minibatches | None"]:
+        """The first ``n_batches`` minibatches and, if any are left, the others."""
+        first, rest = self.order[: n_batches * self.batch_size], self.order[n_batches * self.batch_size :]
+        others = replace(self, order=rest) if len(rest) else None
+        return replace(self, order=first), others
+
 
 class RowSource(Protocol):
     """What the MAP engine needs from data."""
@@ -147,14 +153,6 @@ def join(blocks: list[Block]) -> Block:
     return Block(stacked, codes, np.concatenate([block.weights for block in blocks]))
 
 
-def shuffled_order(rng: Generator, n_rows: int, length: int, replacement: bool) -> NDArray[np.int64]:
-    """Row numbers of joined random passes (or drawn with replacement), ``length`` in all."""
-    if replacement:
-        return rng.integers(0, n_rows, length)
-    passes = [rng.permutation(n_rows) for _ in range(-(-length // n_rows))]
-    return np.concatenate(passes)[:length] if passes else np.empty(0, np.int64)
-
-
 class ArraySource:
     """Rows in memory: a dense float array or a CSR matrix, never copied if already contiguous floats.
 
@@ -205,10 +203,18 @@ class ArraySource:
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
     ) -> Iterator[Minibatches]:
         """Shuffled passes over all rows, joined without a seam."""
-        order = shuffled_order(rng, self.n_rows, n_batches * batch_size, replacement)
-        step = CHUNK_BATCHES * batch_size
-        for begin in range(0, len(order), step):
-            yield Minibatches(self.block, order[begin : begin + step], batch_size)
+        rest = np.empty(0, np.int64)
+        while n_batches > 0:
+            count = min(n_batches, CHUNK_BATCHES)
+            length = count * batch_size
+            if replacement:
+                order = rng.integers(0, self.n_rows, length)
+            else:
+                passes = -(-(length - len(rest)) // self.n_rows)
+                joined = np.concatenate([rest, *(rng.permutation(self.n_rows) for _ in range(passes))])
+                order, rest = joined[:length], joined[length:]
+            yield Minibatches(self.block, order, batch_size)
+            n_batches -= count
 
     def mapped(self, transform: Transform) -> "ArraySource":
         """A new in-memory source; the transform sees blocks of rows."""

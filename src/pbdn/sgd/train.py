@@ -166,14 +166,14 @@ def _rates(config: MapConfig, depth: int) -> FloatArray:
     return base * 0.5 * (1.0 + np.cos(np.pi * progress))
 
 
-def _segments(config: MapConfig) -> Iterator[tuple[int, int, bool]]:
-    """(first step, end, averaging) between prunings; averaging starts after the last inner pruning."""
+def _segments(config: MapConfig) -> Iterator[tuple[int, bool]]:
+    """(end, averaging) of the steps between prunings; averaging starts after the last inner pruning."""
     n, every = config.n_minibatches, config.prune_every
     average_from = n if config.average_last == 0 else math.floor(n * (1 - config.average_last))
     inner = [step for step in range(every, n, every) if step <= average_from]
     edges = sorted({0, *inner, average_from, n})
     for begin, end in pairwise(edges):
-        yield begin, end, begin >= average_from
+        yield end, begin >= average_from
 
 
 def fit_map(
@@ -216,18 +216,21 @@ def fit_map(
     config = MapConfig() if config is None else config
     trainer = _make_trainer(source, n_sides, depth, config, seed)
     trainer.start(initial)
-    batches_rng = trainer.stream(_BATCHES)
+    batches = source.minibatches(
+        trainer.stream(_BATCHES), trainer.batch_size, config.n_minibatches, config.replacement
+    )
+    held: Minibatches | None = None
     rates = _rates(config, depth)
     losses: list[FloatArray] = []
     pruned_at: list[int] = []
     experts: list[NDArray[Any]] = []
     step = 0
-    stopped = False
-    for begin, end, averaging in _segments(config):
-        stopped = stopped or (should_stop is not None and should_stop())
+    stopped = should_stop is not None and should_stop()
+    for end, averaging in _segments(config):
         if stopped:
             break
-        for chunk in source.minibatches(batches_rng, trainer.batch_size, end - begin, config.replacement):
+        while step < end:
+            chunk, held = (held or next(batches)).split(end - step)
             losses.append(trainer.run(chunk, rates[step : step + chunk.n_batches], averaging))
             step += chunk.n_batches
             if on_progress is not None:
