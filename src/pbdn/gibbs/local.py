@@ -30,7 +30,7 @@ LOG_TINY = np.log(np.finfo(float).tiny)  # log-likelihoods of single rows are no
 PAIR_CHUNK = 512  # products x_v x_w held at a time in the Gram step (with 256 rows: 1 MB, inside the L2 cache)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def block_distances(rows, offset, planes_t, low, high, out):
     """ψ_ik = x_i'β_k + o_i for rows low ≤ i < high; ``planes_t`` is D × K."""
     n_experts = planes_t.shape[1]
@@ -50,7 +50,17 @@ def block_distances(rows, offset, planes_t, low, high, out):
                 out[i - low, k] += offset[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
+def transposed(matrix):
+    """A contiguous transpose."""
+    out = np.empty((matrix.shape[1], matrix.shape[0]))
+    for i in range(matrix.shape[0]):
+        for j in range(matrix.shape[1]):
+            out[j, i] = matrix[i, j]
+    return out
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def choose_in_logs(stream, log_weights, distance):
     """Expert with probability ∝ r_k s(ψ_k) where those underflow: ln s(ψ) = ψ there."""
     n_experts = distance.shape[0]
@@ -68,7 +78,7 @@ def choose_in_logs(stream, log_weights, distance):
     return choose(stream, level, whole)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
     """ln p of one (merged) row; rates at unit exposure, cumulative to the offset and to the interval's start."""
     value = -(exposure - copies * unit) * rate if kind != COUNT else 0.0
@@ -84,29 +94,33 @@ def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
     return value
 
 
-@njit(cache=True, nogil=True)
-def first_event(stream, mass, low_soft, weights, psi, whole):
+@njit(cache=True, nogil=True, error_model="numpy")
+def first_event(stream, mass, low_soft, weights, unit, psi, whole):
     """The first point of the row's process before its offset, given that there is one: (expert, η).
 
-    Expert j's first point is at s(η_j) = low_soft_j + E_j / r_j, E_j ~ Exp(1), and lies before the offset if E_j < mass_j.
+    Expert j's first point is at s(η_j) = low_soft_j + E_j / (e r_j), E_j ~ Exp(1), and lies before the offset if
+    E_j < e mass_j, with e the exposure ``unit`` and ``whole`` = Σ_j mass_j.
     Laying the experts' masses end to end, the first E below its mass is a truncated exponential on the whole
     length, later ones follow without memory; only experts with a point cost anything. The earliest δ_j = η_j - ψ_j wins.
     """
-    position = -np.log1p(uniform(stream) * np.expm1(-whole))  # E given E < whole
+    position = -np.log1p(uniform(stream) * np.expm1(-unit * whole))  # E given E < e whole
     best, best_eta, best_delta = -1, 0.0, np.inf
     begin = 0.0
     for k in range(mass.shape[0]):
-        end = begin + mass[k]
-        if position < end or (k == mass.shape[0] - 1 and best < 0):
-            eta = log_expm1(low_soft[k] + max(position - begin, 0.0) / max(weights[k], 1e-300))
+        end = begin + unit * mass[k]
+        if position < end:
+            eta = log_expm1(low_soft[k] + (position - begin) / (unit * weights[k]))
             if eta - psi[k] < best_delta:
                 best, best_eta, best_delta = k, eta, eta - psi[k]
             position = end + exponential(stream)
         begin = end
+    if best < 0:  # the position was rounded up to the whole length: the event is at the offset itself
+        best = int(np.argmax(mass))
+        return best, psi[best]
     return best, min(best_eta, psi[best])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_events(
     first_only,
     rows,
@@ -134,7 +148,7 @@ def draw_events(
     and where each block's events end.
     """
     n_experts = planes.shape[0]
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     weights = np.exp(log_weights)
     distance, soft_block = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
     work = np.empty((2, BLOCK_ROWS * n_experts))
@@ -202,10 +216,7 @@ def draw_events(
                     k = choose_in_logs(stream, log_weights, psi)
                     eta = psi[k] - exponential(stream) if waiting else psi[k]  # s(η) = e^η there
                 elif only:
-                    unit = rows.unit[i]
-                    for j in range(n_experts):
-                        mass[j] *= unit
-                    k, eta = first_event(stream, mass, low_soft, weights * unit, psi, unit * rate)
+                    k, eta = first_event(stream, mass, low_soft, weights, rows.unit[i], psi, rate)
                 else:
                     k = choose(stream, mass, rate)
                     eta = psi[k]
@@ -233,15 +244,16 @@ def draw_events(
     return table_row[:size], table_expert[:size], table_weight[:size], table_linear[:size], ends
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def grow(array, capacity):
     """A longer array with the same beginning."""
     longer = np.empty(capacity, array.dtype)
-    longer[: array.shape[0]] = array
+    for j in range(array.shape[0]):
+        longer[j] = array[j]
     return longer
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_base_weights(rows, watched, low, high, distance, weights, stream, pg_weights, linear):
     """ω_ik ~ PG(e_i r_k, ψ_ik) and the linear terms -(e_i r_k / 2 + ω_ik o_i) of one block."""
     n_experts = weights.shape[0]
@@ -254,7 +266,7 @@ def draw_base_weights(rows, watched, low, high, distance, weights, stream, pg_we
             linear[i - low, k] = -0.5 * shape - omega * offset
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_pg_weights(
     rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, pg_weights, linear
 ):
@@ -272,7 +284,7 @@ def draw_pg_weights(
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, moment):
     """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) to gram (K × P) and Σ_i linear_ik x_i to moment (K × D)."""
     n_experts, n_inputs = moment.shape
@@ -290,7 +302,10 @@ def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, mom
                     for k in range(n_experts):
                         gram[k, p] += product * pg_weights[i - low, k]
         return
-    moment += np.dot(linear[:n].T, rows.dense[low:high])
+    block_moment = np.dot(linear[:n].T, rows.dense[low:high])
+    for k in range(n_experts):
+        for v in range(n_inputs):
+            moment[k, v] += block_moment[k, v]
     n_pairs = gram.shape[1]
     v, w = 0, 0
     for start in range(0, n_pairs, PAIR_CHUNK):
@@ -315,11 +330,11 @@ def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, mom
                 gram[k, start + j] += total[k, j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, last, group_blocks, buffer, gram, moment):
     """Phase B of `event_times` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
     n_experts, n_inputs = planes.shape
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, n_experts))
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
@@ -333,10 +348,10 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
         add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram[group], moment[group])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, pg_weights, linear):
     """Phase B where there are fewer rows than inputs: ω and the linear terms of every row, unsummed."""
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, planes.shape[0]))
     for block in range((rows.exposure.shape[0] + BLOCK_ROWS - 1) // BLOCK_ROWS):
         low = block * BLOCK_ROWS
@@ -357,10 +372,10 @@ def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, p
         )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def total_log_likelihood(rows, planes, weights, log_lik):
     """Log-likelihood of the rows, per block: no randomness."""
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     n_experts = planes.shape[0]
     distance = np.empty((BLOCK_ROWS, n_experts))
     for block in range(log_lik.shape[0]):

@@ -7,7 +7,7 @@
 import numpy as np
 from numba import njit
 
-from pbdn.gibbs.local import PAIR_CHUNK, add_gram, block_distances, row_log_likelihood
+from pbdn.gibbs.local import PAIR_CHUNK, add_gram, block_distances, row_log_likelihood, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus
 from pbdn.variates.gamma import log_gamma_variate
@@ -17,13 +17,13 @@ from pbdn.variates.stream import PG_WEIGHTS, TABLES, open_stream
 from pbdn.variates.tables import crt
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_counts(
     rows, planes, log_weights, active, key, sweep, first, last, buffer, counts, n_tables, exposure_sum, log_lik
 ):
     """Phase A of `counts` on blocks first ≤ b < last; updates ``counts`` (n × K) of the rows with an event."""
     n_experts = planes.shape[0]
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     weights = np.exp(log_weights)
     distance = np.empty((BLOCK_ROWS, n_experts))
     log_rates, rates = np.empty(n_experts), np.empty(n_experts)
@@ -67,7 +67,7 @@ def draw_counts(
         log_lik[block] = block_log_lik
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffer, distance, pg_weights, linear):
     """ω_ik ~ PG(m_ik + e_i r_k, ψ_ik) and ½(m_ik - e_i r_k) - ω_ik o_i of one block. Returns its rows."""
     low = block * BLOCK_ROWS
@@ -83,11 +83,11 @@ def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffe
     return low, high
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last, group_blocks, buffer, gram, moment):
     """Phase B of `counts` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
     n_experts = planes.shape[0]
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, n_experts))
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
@@ -101,10 +101,10 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
         add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram[group], moment[group])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def row_count_statistics(rows, planes, weights, counts, key, sweep, buffer, pg_weights, linear):
     """Phase B where there are fewer rows than inputs."""
-    planes_t = np.ascontiguousarray(planes.T)
+    planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, planes.shape[0]))
     for block in range((rows.exposure.shape[0] + BLOCK_ROWS - 1) // BLOCK_ROWS):
         low = block * BLOCK_ROWS

@@ -82,6 +82,7 @@ def make_rows(
     kind: ArrayLike | None = None,
     start: ArrayLike | None = None,
     merge: bool = True,
+    single_events: bool = False,
 ) -> Rows:
     """Prepare the rows of one side.
 
@@ -100,6 +101,9 @@ def make_rows(
         NOTHING, BEFORE, INTERVAL, EXACT or COUNT; by default BEFORE where the target is true.
     merge : bool
         Merge identical rows (exact: Polya-Gamma variables add) where that saves at least a tenth of them.
+    single_events : bool
+        Give every copy of an event a row of its own, as the samplers that keep one latent event (or count) per row need.
+        Only rows without event are merged then.
     """
     target = np.asarray(target)
     n = target.shape[0]
@@ -114,14 +118,26 @@ def make_rows(
     copies = np.where(kinds == NOTHING, 0.0, weights)
     if np.any(kinds == COUNT):
         copies = np.where(kinds == COUNT, weights * target.astype(float), copies)
-    keep = weights > 0
-    fields = (weights * unit, offsets, kinds, copies, unit, starts)
-    if not keep.all():
-        fields = tuple(values[keep] for values in fields)  # type: ignore[assignment]
-        inputs = inputs[keep]
+    place = np.flatnonzero(weights > 0)
+    exposures = weights * unit
+    if single_events:
+        events = np.where((kinds != NOTHING) & (kinds != COUNT), np.ceil(copies), 1).astype(np.int64)
+        place = np.repeat(place, events[place])
+        first = np.r_[True, place[1:] != place[:-1]][: place.size]
+        part = copies[place] - np.floor(copies[place])
+        share = np.where((events[place] > 1) | (kinds[place] == BEFORE), np.where(first & (part > 0), part, 1.0), 0.0)
+        copies = np.where(share > 0, share, copies[place])
+        exposures = np.where(share > 0, share * unit[place], exposures[place])
+    else:
+        copies, exposures = copies[place], exposures[place]
+    fields = (exposures, offsets[place], kinds[place], copies, unit[place], starts[place])
+    if place.size != n or single_events:
+        inputs = inputs[place]
     dense, csr = _with_constant(inputs)
     rows = Rows(RowArrays(dense, *csr, sp.issparse(inputs), *fields), int(inputs.shape[1]) + 1)
-    return merge_identical(rows) if merge and not sp.issparse(inputs) else rows
+    if not merge or sp.issparse(inputs):
+        return rows
+    return merge_identical(rows, only_silent=single_events)
 
 
 def _with_constant(inputs: Any) -> tuple[FloatArray, tuple[Any, Any, Any]]:
@@ -141,15 +157,17 @@ def _with_constant(inputs: Any) -> tuple[FloatArray, tuple[Any, Any, Any]]:
     )
 
 
-def merge_identical(rows: Rows) -> Rows:
-    """Merge rows equal in inputs, offset, unit exposure and interval, where that removes a tenth or more of them.
+def merge_identical(rows: Rows, only_silent: bool = False) -> Rows:
+    """Merge rows equal in inputs, offset and unit exposure, where that removes a tenth or more of them.
 
-    Rows that say NOTHING and rows that say BEFORE merge with each other: their exposures and copies add.
+    Rows that say NOTHING and rows that say BEFORE merge with each other, exposures and copies adding up; with
+    ``only_silent`` rows with an event are left alone.
     """
     arrays = rows.arrays
     if rows.n_rows < 2 or np.any(arrays.kind > BEFORE):
         return rows
-    signature = np.column_stack([arrays.dense, arrays.offset, arrays.unit]) + 0.0  # -0.0 becomes 0.0
+    alone = np.where((arrays.kind != NOTHING) & only_silent, np.arange(rows.n_rows), -1)
+    signature = np.column_stack([arrays.dense, arrays.offset, arrays.unit, alone]) + 0.0  # -0.0 becomes 0.0
     signature = np.ascontiguousarray(signature)
     as_bytes = signature.view(np.dtype((np.void, signature.dtype.itemsize * signature.shape[1]))).ravel()
     _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)

@@ -14,14 +14,14 @@ _EXP = np.array([1.0 / float(np.prod(np.arange(1.0, j + 1.0))) for j in range(14
 _ATANH = np.array([1.0 / (2 * j + 1) for j in range(17)])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def softplus(x):
     """s(x) = ln(1 + e^x) of one number."""
     small = np.log1p(np.exp(-abs(x)))
     return x + small if x > 0.0 else small
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
 def softplus_block(distance, n, work, out):
     """out[:n] = s(distance[:n]), within 4e-16 relative of `softplus` (1e-304 at least)."""
     size = n * distance.shape[1]

@@ -15,7 +15,7 @@ SMALLEST_PIVOT = 1e-13  # of a matrix with unit diagonal; below it the factorisa
 SMALLEST_DUAL_PRECISION = 1e-14  # prior precisions below this would cancel in the dual draw
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     """γ₀ | l, c₀ with r integrated out ~ Gamma(a₀ + Σ_k l̃_k, b₀ + (1/K) Σ_k ln(1 + S_k / c₀)) given l̃.
 
@@ -29,7 +29,7 @@ def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     return gamma_variate(stream, shape + total_tables) / (rate + total_log / n_experts)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_mass_tables(stream, tables, mass):
     """l̃_k ~ CRT(l_k, γ₀/K)."""
     n_experts = tables.shape[0]
@@ -39,7 +39,7 @@ def draw_mass_tables(stream, tables, mass):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     """ln r_k with r_k ~ Gamma(γ₀/K + l_k, c₀ + S_k)."""
     n_experts = tables.shape[0]
@@ -50,13 +50,16 @@ def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_inv_scale(stream, log_weights, mass, shape, rate):
     """c₀ ~ Gamma(e₀ + γ₀, f₀ + Σ_k r_k)."""
-    return gamma_variate(stream, shape + mass) / (rate + np.exp(log_weights).sum())
+    total = 0.0
+    for k in range(log_weights.shape[0]):
+        total += np.exp(log_weights[k])
+    return gamma_variate(stream, shape + mass) / (rate + total)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_expert_weights(stream, tables, exposure, mass, inv_scale, priors):
     """γ₀, then ln r, then c₀ (the only right order): returns all three."""
     mass_tables = draw_mass_tables(stream, tables, mass)
@@ -66,15 +69,22 @@ def draw_expert_weights(stream, tables, exposure, mass, inv_scale, priors):
     return mass, log_weights, max(inv_scale, 1e-300)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+def inner(a, b, n):
+    """Σ_{j<n} a_j b_j."""
+    total = 0.0
+    for j in range(n):
+        total += a[j] * b[j]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def cholesky_in_place(matrix):
     """Lower factor of a symmetric matrix with unit diagonal, in its lower triangle; False if a pivot is too small."""
     n = matrix.shape[0]
     for j in range(n):
         for i in range(j, n):
-            total = matrix[i, j]
-            if j > 0:
-                total -= np.dot(matrix[i, :j], matrix[j, :j])
+            total = matrix[i, j] - inner(matrix[i], matrix[j], j)
             if i == j:
                 if not total > SMALLEST_PIVOT:
                     return False
@@ -85,14 +95,16 @@ def cholesky_in_place(matrix):
     return True
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def factor_with_ridge(matrix):
     """Cholesky of a unit-diagonal matrix, adding a growing ridge until it succeeds. Returns factor and tries."""
     ridge = 0.0
     tries = 0
     while True:
-        factor = matrix.copy()
+        factor = np.empty(matrix.shape)
         for v in range(matrix.shape[0]):
+            for w in range(v + 1):
+                factor[v, w] = matrix[v, w]
             factor[v, v] += ridge
         if cholesky_in_place(factor):
             return factor, tries
@@ -100,7 +112,7 @@ def factor_with_ridge(matrix):
         ridge = 1e-12 if ridge == 0.0 else 10.0 * ridge
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_gaussian(stream, gram, linear, precision):
     """β ~ N(Q⁻¹h, Q⁻¹) with Q = diag(α) + A, A packed by rows v ≤ w.
 
@@ -139,7 +151,7 @@ def draw_gaussian(stream, gram, linear, precision):
     return beta, rescues
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     """The same law where rows are fewer than inputs, at cost O(n² D).
 
@@ -183,7 +195,7 @@ def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     return u - np.dot(spread.T, residual), rescues
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_precisions(stream, hyperplane, coef_rate, shape):
     """α_vk ~ Gamma(a_β + ½, b_k + ½ β_vk²)."""
     out = np.empty(hyperplane.shape[0])
@@ -193,13 +205,16 @@ def draw_precisions(stream, hyperplane, coef_rate, shape):
     return out
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_coef_rate(stream, precision, coef_shape, shape, rate):
     """b_k ~ Gamma(e₀ + a_β D, f₀ + Σ_v α_vk)."""
-    return max(gamma_variate(stream, shape + coef_shape * precision.shape[0]) / (rate + precision.sum()), 1e-300)
+    total = rate
+    for v in range(precision.shape[0]):
+        total += precision[v]
+    return max(gamma_variate(stream, shape + coef_shape * precision.shape[0]) / total, 1e-300)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_shrinkage(stream, hyperplane, coef_rate, priors):
     """α_k, then b_k, of one expert."""
     precision = draw_precisions(stream, hyperplane, coef_rate, priors.coef_shape)
@@ -208,32 +223,34 @@ def draw_shrinkage(stream, hyperplane, coef_rate, priors):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer):
     """β_k → α_k → b_k for every expert from its summed statistics; expert k has its own stream."""
     n_experts, n_inputs = moment.shape
     planes, new_precision = np.empty((n_experts, n_inputs)), np.empty((n_experts, n_inputs))
-    new_rate = np.empty(n_experts)
+    new_rate, floored = np.empty(n_experts), np.empty(n_inputs)
     rescues = 0
     for k in range(n_experts):
         stream = open_stream(buffer, key, sweep, k, HYPERPLANES)
-        floored = np.maximum(precision[k], priors.precision_floor)
+        for v in range(n_inputs):
+            floored[v] = max(precision[k, v], priors.precision_floor)
         planes[k], extra = draw_gaussian(stream, gram[k], moment[k], floored)
         new_precision[k], new_rate[k] = draw_shrinkage(stream, planes[k], coef_rate[k], priors)
         rescues += extra
     return planes, new_precision, new_rate, rescues
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_experts_dual(inputs, pg_weights, linear, precision, coef_rate, priors, key, sweep, buffer):
     """`draw_experts` from unsummed row statistics (fewer rows than inputs)."""
     n_experts, n_inputs = precision.shape
     planes, new_precision = np.empty((n_experts, n_inputs)), np.empty((n_experts, n_inputs))
-    new_rate = np.empty(n_experts)
+    new_rate, floored = np.empty(n_experts), np.empty(n_inputs)
     rescues = 0
     for k in range(n_experts):
         stream = open_stream(buffer, key, sweep, k, HYPERPLANES)
-        floored = np.maximum(precision[k], priors.precision_floor)
+        for v in range(n_inputs):
+            floored[v] = max(precision[k, v], priors.precision_floor)
         moment = np.dot(inputs.T, np.ascontiguousarray(linear[:, k]))
         planes[k], extra = draw_gaussian_dual(stream, inputs, pg_weights[:, k], moment, floored)
         new_precision[k], new_rate[k] = draw_shrinkage(stream, planes[k], coef_rate[k], priors)

@@ -55,13 +55,13 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     return types.CPointer(types.uint64)(types.uintp), generate
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _words(stream):
     """The memory behind a stream, as an array that is not reference-counted."""
     return carray(_pointer(stream), (_END,))
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def philox_round(x0, x1, x2, x3, k0, k1):
     """One Philox4x32 round on four words and a two-word round key (each a uint32 held in a uint64)."""
     p0 = _M0 * x0
@@ -69,7 +69,7 @@ def philox_round(x0, x1, x2, x3, k0, k1):
     return (p1 >> _SHIFT) ^ x1 ^ k0, p1 & _LOW, (p0 >> _SHIFT) ^ x3 ^ k1, p0 & _LOW
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True, error_model="numpy", inline="always")
 def philox(x0, x1, x2, x3, k0, k1):
     """Philox4x32-10 of one counter; written out so that the compiler vectorises a loop over counters."""
     x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
@@ -93,7 +93,7 @@ def philox(x0, x1, x2, x3, k0, k1):
     return philox_round(x0, x1, x2, x3, k0, k1)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def refill(words):
     """Encrypt the next _BATCH counters: low halves of the results first, then the high halves."""
     k0, k1 = words[_KEY] & _LOW, words[_KEY] >> _SHIFT
@@ -108,7 +108,7 @@ def refill(words):
     words[_CURSOR] = np.uint64(_HEADER)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def open_stream(buffer, key, sweep, block, purpose):
     """The stream of (key; sweep, row block, purpose), at its start, in the memory of ``buffer``."""
     buffer[_KEY] = np.uint64(key)
@@ -120,7 +120,7 @@ def open_stream(buffer, key, sweep, block, purpose):
     return buffer.ctypes.data
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def bits(stream):
     """64 random bits."""
     words = _words(stream)
@@ -132,13 +132,13 @@ def bits(stream):
     return words[cursor]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def uniform(stream):
     """U ~ Uniform(0, 1), never 0 or 1."""
     return (np.float64(bits(stream) >> np.uint64(11)) + 0.5) * _TO_UNIT
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def exponential(stream):
     """E ~ Exp(1)."""
     return -np.log(uniform(stream))
@@ -162,7 +162,7 @@ _EDGE, _DENSITY = _ziggurat()
 _TAIL = float(_EDGE[1])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _normal_slow(stream, layer, x):
     """Wedge and tail of the ziggurat; returns (accepted, value ≥ 0)."""
     if layer == 0:
@@ -174,7 +174,7 @@ def _normal_slow(stream, layer, x):
     return height < np.exp(-0.5 * x * x), x
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def normal(stream):
     """Z ~ N(0, 1) by the 256-layer ziggurat."""
     while True:

@@ -1,0 +1,185 @@
+"""Train layers by Gibbs sampling: sides and chains are independent tasks on the cores."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from threading import Event
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
+from pbdn.gibbs.rows import Rows, make_rows
+from pbdn.gibbs.state import state_from_side
+from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.growth.grow import LayerFit
+from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs
+
+Task = tuple[int, int, int]  # depth, side, chain
+
+
+class ChainKeeper(Protocol):
+    """Remembers chains, finished or under way, so that a fit can be resumed."""
+
+    def finished(self, task: Task) -> ChainState | None:
+        """The saved state of a task, if there is one."""
+
+    def saw(self, task: Task, chain: ChainState) -> None:
+        """Called after every sweep."""
+
+
+@dataclass
+class StopSignal:
+    """Stops chains between sweeps: at a deadline, or when set."""
+
+    deadline: float | None = None
+
+    def __post_init__(self) -> None:
+        """Make the flag."""
+        self.flag = Event()
+
+    def __call__(self) -> bool:
+        """Whether to stop now."""
+        return self.flag.is_set() or (self.deadline is not None and time.monotonic() > self.deadline)
+
+
+class GibbsEngine:
+    """Layers by Gibbs sampling.
+
+    Parameters
+    ----------
+    inputs : dense array or CSR matrix
+        Inputs of the first layer, already scaled.
+    targets : bool array (n_rows, n_sides)
+        One labelling per side.
+    weights : array or None
+        Row weights.
+    settings : ChainSettings
+    seed : int
+    n_chains, n_jobs : int
+    skip : "last_two", "none" or "all"
+    pass_draw : bool
+        Hand one posterior draw upward instead of the recorded one ("paths").
+    warm_start : callable, optional
+        Maps (inputs, depth) to the sides at which the chains start, e.g. a MAP fit.
+    on_sweep : callable, optional
+        Called as on_sweep(task, chain) after every sweep.
+    """
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        targets: NDArray[np.bool_],
+        weights: NDArray[np.float64] | None,
+        settings: ChainSettings,
+        seed: int,
+        *,
+        n_chains: int = 1,
+        n_jobs: int = 1,
+        skip: Skip = "last_two",
+        path: int = 0,
+        pass_draw: bool = False,
+        stop: StopSignal | None = None,
+        keeper: ChainKeeper | None = None,
+        warm_start: Callable[[Inputs, int], tuple[Side, ...]] | None = None,
+        on_sweep: Callable[[Task, ChainState], None] | None = None,
+    ) -> None:
+        self.inputs, self.previous = inputs, inputs
+        self.targets, self.weights, self.settings, self.seed = targets, weights, settings, seed
+        self.n_chains, self.n_jobs, self.skip = n_chains, n_jobs, skip
+        self.path, self.pass_draw = path, pass_draw
+        self.stop = StopSignal() if stop is None else stop
+        self.keeper, self.warm_start, self.on_sweep = keeper, warm_start, on_sweep
+        self.n_rows = int(inputs.shape[0])
+
+    def rows(self, side: int) -> Rows:
+        """Rows of one side on the current inputs."""
+        target = self.targets[:, side]
+        single = self.settings.sampler != "event_times"
+        return make_rows(
+            self.inputs,
+            target,
+            weight=self.weights,
+            single_events=single,
+            merge=self.settings.sampler != "counts",
+        )
+
+    def run_task(self, task: Task, start: Side | None, rows: Rows) -> ChainResult:
+        """One chain of one side, resumed where the keeper has seen it."""
+        saved = self.keeper.finished(task) if self.keeper is not None else None
+
+        def on_sweep(chain: ChainState) -> None:
+            if self.keeper is not None:
+                self.keeper.saw(task, chain)
+            if self.on_sweep is not None:
+                self.on_sweep(task, chain)
+
+        n_tasks = self.targets.shape[1] * self.n_chains
+        return run_chain(
+            rows,
+            self.settings,
+            self.seed,
+            (*task, self.path),
+            n_threads=max(1, self.n_jobs // n_tasks),
+            start=None if start is None else state_from_side(start, self.settings.max_experts),
+            resume=saved,
+            on_sweep=on_sweep,
+            should_stop=self.stop,
+        )
+
+    def fit_layer(self, depth: int) -> LayerFit:
+        """Sample every side with every chain; the recorded draw is the best over chains."""
+        n_sides = self.targets.shape[1]
+        starts = self.warm_start(self.inputs, depth) if self.warm_start is not None else (None,) * n_sides
+        tasks = [(depth, side, chain) for side in range(n_sides) for chain in range(self.n_chains)]
+
+        def work(task: Task) -> ChainResult:
+            return self.run_task(task, starts[task[1]], self.rows(task[1]))
+
+        began = time.perf_counter()
+        with single_blas_thread():
+            results = self.run_all(work, tasks)
+        of_side = [results[s * self.n_chains : (s + 1) * self.n_chains] for s in range(n_sides)]
+        best = [max(chains, key=lambda chain: chain.log_likelihood) for chains in of_side]
+        n_draws = min(sum(len(chain.draws) for chain in chains) for chains in of_side)
+        draws = zip(*(_interleave(chains)[:n_draws] for chains in of_side), strict=True)
+        sides = tuple(chain.side.strongest_first() for chain in best)
+        layer = Layer(sides, tuple(draws))
+        complete = all(chain.complete for chain in results)
+        scores = tuple(chain.log_likelihood for chain in best)
+        if self.pass_draw:
+            layer = replace(layer, sides=layer.draws[-1])
+        return LayerFit(layer, scores, of_side, complete, time.perf_counter() - began)
+
+    def run_all(self, work: Callable[[Task], ChainResult], tasks: list[Task]) -> list[ChainResult]:
+        """Run tasks on up to n_jobs threads; an interrupt stops all chains at their next sweep."""
+        n_threads = min(self.n_jobs, len(tasks))
+        try:
+            if n_threads == 1:
+                results: list[ChainResult] = []
+                for task in tasks:
+                    results.append(work(task))
+                return results
+        except KeyboardInterrupt:
+            self.stop.flag.set()
+            return results + [work(task) for task in tasks[len(results) :]]
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(work, task) for task in tasks]
+            try:
+                return [future.result() for future in futures]
+            except KeyboardInterrupt:
+                self.stop.flag.set()
+                return [future.result() for future in futures]
+
+    def advance(self, layer: Layer) -> None:
+        """Move to the inputs of the next layer."""
+        newest = layer.units(self.inputs)
+        self.inputs, self.previous = next_inputs(self.skip, self.inputs, self.previous, newest), newest
+
+
+def _interleave(chains: list[Any]) -> list[Side]:
+    """Draws of several chains in turn, so that a cut takes equally from all."""
+    longest = max(len(chain.draws) for chain in chains)
+    return [chain.draws[g] for g in range(longest) for chain in chains if g < len(chain.draws)]

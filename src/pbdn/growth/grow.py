@@ -1,0 +1,131 @@
+"""Grow a network layer by layer until the criterion stops falling."""
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pbdn.model.criteria import Criterion, count_inputs
+from pbdn.model.network import Layer
+
+logger = logging.getLogger("pbdn")
+
+
+@dataclass(frozen=True)
+class LayerFit:
+    """One trained layer, on the inputs the engine gave it.
+
+    ``details`` are whatever the engine wants to keep for the user (traces, diagnostics); ``complete`` is False where
+    training was cut short by a time limit or an interrupt.
+    """
+
+    layer: Layer
+    log_likelihood: tuple[float, ...]
+    details: Any = field(default=None, repr=False)
+    complete: bool = True
+    seconds: float = 0.0
+
+
+class Engine(Protocol):
+    """Trains layers and carries the inputs from one to the next."""
+
+    n_rows: int
+
+    def fit_layer(self, depth: int) -> LayerFit:
+        """Train all sides of layer ``depth`` (from 1) on the current inputs."""
+
+    def advance(self, layer: Layer) -> None:
+        """Make the layer's units (with the skip wiring) the current inputs."""
+
+
+@dataclass(frozen=True)
+class PathStep:
+    """One entry of the criterion path."""
+
+    depth: int
+    criterion: float
+    log_likelihood: float
+    n_parameters: int
+    n_experts: tuple[int, ...]
+    seconds: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A grown stack of layers, the whole path, and why growth stopped: "criterion", "max_depth" or "interrupted"."""
+
+    fits: tuple[LayerFit, ...]
+    path: tuple[PathStep, ...]
+    reason: str
+
+
+def grow(
+    engine: Engine,
+    criterion: Criterion | Sequence[Criterion],
+    max_depth: int,
+    on_layer: Callable[[LayerFit, int], None] | None = None,
+) -> Growth:
+    """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped.
+
+    Several criteria may be given: growth then goes on until every one of them has risen once, the first decides what is kept
+    (all of them saw the same layers, so their depths can be compared on one fit).
+    """
+    criteria = list(criterion) if isinstance(criterion, Sequence) else [criterion]
+    lowest = [float("inf")] * len(criteria)
+    stopped_at: list[int | None] = [None] * len(criteria)
+    fits: list[LayerFit] = []
+    values: list[float] = []
+    reason = "max_depth"
+    for depth in range(1, max_depth + 1):
+        began = time.perf_counter()
+        fit = engine.fit_layer(depth)
+        seconds = fit.seconds or time.perf_counter() - began
+        fit = LayerFit(fit.layer, fit.log_likelihood, fit.details, fit.complete, seconds)
+        if not fit.complete and fits:
+            reason = "interrupted"
+            break
+        fits.append(fit)
+        layers = [one.layer for one in fits]
+        total = sum(fit.log_likelihood)
+        for j, rule in enumerate(criteria):
+            value = rule(layers, total, engine.n_rows)
+            if j == 0:
+                values.append(value)
+            if stopped_at[j] is None and not value < lowest[j]:
+                stopped_at[j] = depth - 1
+            lowest[j] = min(lowest[j], value)
+        logger.info(
+            "layer %d: experts %s, log-likelihood %.1f, criterion %.1f, %.1f s",
+            depth,
+            fit.layer.n_experts,
+            total,
+            values[-1],
+            seconds,
+        )
+        if on_layer is not None:
+            on_layer(fit, depth)
+        if not fit.complete:
+            reason = "interrupted"
+            break
+        if all(stop is not None for stop in stopped_at):
+            reason = "criterion"
+            break
+        if depth < max_depth:
+            engine.advance(fit.layer)
+    n_kept = stopped_at[0] if stopped_at[0] is not None else len(fits)
+    path = tuple(
+        PathStep(
+            depth=t + 1,
+            criterion=values[t],
+            log_likelihood=sum(fit.log_likelihood),
+            n_parameters=count_inputs([one.layer for one in fits[: t + 1]]),
+            n_experts=fit.layer.n_experts,
+            seconds=fit.seconds,
+            kept=t < n_kept,
+        )
+        for t, fit in enumerate(fits)
+    )
+    kept = tuple(fits) if len(criteria) > 1 else tuple(fits[:n_kept])
+    return Growth(kept, path, reason)
