@@ -1,12 +1,13 @@
-"""MAP from a Parquet folder larger than memory allows: peak memory and rows per second against a bare scan.
+"""MAP from a Parquet folder larger than memory allows: memory and speed.
 
 python -m benchmarks.out_of_core [--rows 20000000] [--features 30]
 
-Writes a synthetic data set (float64, row groups of 131072 rows) of a quarter, half and all of ``--rows`` into a temporary
-folder, removed afterwards. For each size a fresh process scans the folder with pyarrow alone, and another one fits one
-layer: the training minibatches make one full shuffled pass, experts are pruned eight times over all rows, and a last
-pass gives the log-likelihood. "Rows per second" counts every row that the fit took from the files, over its whole time;
-compilation is done before on a few rows. Peak memory is the resident maximum of the fitting process.
+Writes a synthetic data set (float64, row groups of 131072 rows) of a quarter, half and all of ``--rows``
+into a temporary folder, removed afterwards. For each size a fresh process scans the folder with pyarrow
+alone, and another one fits one layer: the training minibatches make one full shuffled pass, experts are
+pruned eight times over all rows, and a last pass gives the log-likelihood. "Rows per second" counts every
+row that the fit took from the files, over its whole time; compilation is done before on a few rows. Peak
+memory is the resident maximum of the fitting process.
 """
 
 import argparse
@@ -41,7 +42,7 @@ N_PRUNINGS = 8
 
 
 def write_rows(folder: Path, n_rows: int, n_features: int) -> None:
-    """Normal features; the label is one where any of three half-spaces is entered, with ten percent flipped."""
+    """Normal features; the label says whether any of three half-spaces is entered, 10 % flipped."""
     rng = np.random.default_rng(SEED)
     planes = rng.normal(size=(3, n_features)) / np.sqrt(n_features)
     for number, begin in enumerate(range(0, n_rows, FILE_ROWS)):
@@ -75,7 +76,6 @@ def settings(n_rows: int) -> MapConfig:
         n_minibatches=n_minibatches,
         batch_size=BATCH,
         prune_every=-(-n_minibatches // N_PRUNINGS),
-        coef_rate=1.0,
     )
 
 
@@ -122,9 +122,7 @@ def main() -> None:
         print(json.dumps({"scan": scan, "fit": fit}[options.only](options.folder)))
         return
     results = []
-    print(
-        f"{'rows':>10}{'size MB':>9}{'scan rows/s':>13}{'fit rows/s':>12}{'ratio':>7}{'fit s':>8}{'peak MB':>9}"
-    )
+    print(f"{'rows':>10}{'size MB':>9}{'scan rows/s':>13}{'fit rows/s':>12}{'ratio':>7}{'fit s':>8}{'MB':>7}")
     for n_rows in (options.rows // 4, options.rows // 2, options.rows):
         with tempfile.TemporaryDirectory() as folder:
             write_rows(Path(folder), n_rows, options.features)
@@ -134,7 +132,7 @@ def main() -> None:
         results.append({"rows": n_rows, "size_mb": size, "scan": scanned, "fit": fitted, "ratio": ratio})
         print(
             f"{n_rows:>10}{size:>9.0f}{scanned['rows_per_s']:>13.3g}{fitted['rows_per_s']:>12.3g}{ratio:>7.2f}"
-            f"{fitted['seconds']:>8.1f}{fitted['peak_mb']:>9.0f}",
+            f"{fitted['seconds']:>8.1f}{fitted['peak_mb']:>7.0f}",
             flush=True,
         )
     save_result(

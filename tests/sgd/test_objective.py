@@ -2,14 +2,16 @@ import numpy as np
 import pytest
 
 from pbdn.model.likelihood import log_likelihood
-from pbdn.sgd.config import MapConfig
+from pbdn.sgd.config import PAPER, MapConfig
 from pbdn.sgd.kernels import BLOCK
 from pbdn.sgd.objective import loss_and_gradient, pack, positive_codes, unpack
 
 CONFIGS = [
+    PAPER,
     MapConfig(),
-    MapConfig(prior_on="weight", shrinkage="published"),
-    MapConfig(mass=2.5, inv_scale=0.3, coef_shape=0.7, coef_rate=0.2),
+    MapConfig(
+        prior_on="log_weight", shrinkage="student_t", mass=2.5, inv_scale=0.3, coef_shape=0.7, coef_rate=0.2
+    ),
 ]
 
 
@@ -56,7 +58,7 @@ def test_gradient_is_the_finite_difference(problem, config, widths):
 def test_gradient_is_the_one_of_autograd(problem):
     torch = pytest.importorskip("torch", reason="torch is an optional extra")
     p = problem(n_rows=200, widths=(6, 9, 4))
-    config = MapConfig()
+    config = PAPER
     value, gradient = loss_and_gradient(
         p.inputs, p.codes, p.weights, p.parameters, p.starts, config, scale=7.0
     )
@@ -79,8 +81,8 @@ def test_gradient_is_the_one_of_autograd(problem):
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 64])
 def test_csr_rows_equal_dense_rows(problem, n_rows, n_inputs):
     p = problem(n_rows=n_rows, n_inputs=n_inputs)
-    dense = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, MapConfig())
-    sparse = loss_and_gradient(p.csr, p.codes, p.weights, p.parameters, p.starts, MapConfig())
+    dense = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, PAPER)
+    sparse = loss_and_gradient(p.csr, p.codes, p.weights, p.parameters, p.starts, PAPER)
     assert sparse[0] == pytest.approx(dense[0], rel=1e-13)
     np.testing.assert_allclose(sparse[1], dense[1], rtol=1e-11, atol=1e-11)
 
@@ -89,9 +91,9 @@ def test_a_weight_is_a_number_of_copies(problem, rng):
     p = problem()
     copies = rng.integers(0, 4, len(p.codes))
     repeated = np.repeat(np.arange(len(p.codes)), copies)
-    weighted = loss_and_gradient(p.inputs, p.codes, copies.astype(float), p.parameters, p.starts, MapConfig())
+    weighted = loss_and_gradient(p.inputs, p.codes, copies.astype(float), p.parameters, p.starts, PAPER)
     copied = loss_and_gradient(
-        p.inputs[repeated], p.codes[repeated], np.ones(len(repeated)), p.parameters, p.starts, MapConfig()
+        p.inputs[repeated], p.codes[repeated], np.ones(len(repeated)), p.parameters, p.starts, PAPER
     )
     assert weighted[0] == pytest.approx(copied[0], rel=1e-13)
     np.testing.assert_allclose(weighted[1], copied[1], rtol=1e-11, atol=1e-11)
@@ -101,12 +103,12 @@ def test_many_sides_equal_their_sum(problem):
     """More experts than fit in one block: groups of sides; each side alone gives its own share."""
     widths = (7,) * (2 * BLOCK // 7) + (BLOCK + 5,)
     p = problem(widths=widths)
-    value, gradient = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, MapConfig())
+    value, gradient = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, PAPER)
     total = 0.0
     for s, (a, b) in enumerate(zip(p.starts[:-1], p.starts[1:], strict=True)):
         one = np.array([0, b - a])
         part = np.ascontiguousarray(p.parameters[:, a:b])
-        alone = loss_and_gradient(p.inputs, (p.codes == s).astype(int), p.weights, part, one, MapConfig())
+        alone = loss_and_gradient(p.inputs, (p.codes == s).astype(int), p.weights, part, one, PAPER)
         total += alone[0]
         np.testing.assert_allclose(gradient[:, a:b], alone[1], rtol=1e-10, atol=1e-10)
     assert value == pytest.approx(total, rel=1e-12)
@@ -117,7 +119,7 @@ def test_positive_rows_at_extreme_rates(exponent):
     """λ = 10^exponent from one expert: f = -ln(1 - e^{-λ}), ∂f/∂ln r = -λ/(e^λ - 1)."""
     rate = 10.0**exponent
     parameters = np.array([[np.log(rate / np.log(2.0))], [0.0], [0.0]])
-    config = MapConfig(coef_shape=1e-9, shrinkage="published")
+    config = MapConfig(coef_shape=1e-9, prior_on="log_weight")
     value, gradient = loss_and_gradient(
         np.zeros((1, 1)), np.array([1]), np.ones(1), parameters, np.array([0, 1]), config
     )
@@ -132,7 +134,7 @@ def test_positive_rows_at_extreme_rates(exponent):
 def test_rates_too_small_for_a_double_still_have_a_gradient(distance):
     """One positive row far outside every hyperplane: λ ≈ r e^ψ underflows, but -ln λ and its slope do not."""
     parameters = np.array([[0.3, -2.0], [distance, distance - 1.0], [0.0, 0.0]])
-    config = MapConfig(shrinkage="published", coef_shape=1e-12, coef_rate=1.0)
+    config = MapConfig(prior_on="log_weight", coef_shape=1e-12, coef_rate=1.0)
     value, gradient = loss_and_gradient(
         np.zeros((1, 1)), np.array([1]), np.ones(1), parameters, np.array([0, 2]), config
     )
@@ -147,7 +149,7 @@ def test_rates_too_small_for_a_double_still_have_a_gradient(distance):
 def test_negative_rows_at_huge_rates(exponent):
     parameters = np.array([[exponent * np.log(10.0)], [0.0], [0.0]])
     value, gradient = loss_and_gradient(
-        np.zeros((1, 1)), np.array([0]), np.ones(1), parameters, np.array([0, 1]), MapConfig()
+        np.zeros((1, 1)), np.array([0]), np.ones(1), parameters, np.array([0, 1]), PAPER
     )
     expected = 10.0**exponent * (1 + np.log(2.0)) - exponent * np.log(10.0)
     assert value == pytest.approx(expected, rel=1e-12)
@@ -157,7 +159,7 @@ def test_negative_rows_at_huge_rates(exponent):
 def test_rows_of_weight_zero_say_nothing_however_extreme():
     parameters = np.array([[0.0], [0.0], [1.0]])
     inputs = np.array([[-1e200], [1e200], [0.5]])
-    args = (parameters, np.array([0, 1]), MapConfig())
+    args = (parameters, np.array([0, 1]), PAPER)
     with_them = loss_and_gradient(inputs, np.array([1, 0, 1]), np.array([0.0, 0.0, 1.0]), *args)
     without = loss_and_gradient(inputs[2:], np.array([1]), np.ones(1), *args)
     assert with_them[0] == without[0]

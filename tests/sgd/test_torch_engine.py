@@ -39,7 +39,14 @@ def test_steps_equal_the_compiled_kernel(rng, seed, n_sides, prior_on):
 
 def test_pruning_averaging_and_csr_rows_work_on_a_device(rng, seed):
     inputs, codes = rows(rng, 2)
-    config = MapConfig(n_minibatches=120, prune_every=40, max_experts=6, coef_rate=1.0, average_last=0.3)
+    config = MapConfig(
+        n_minibatches=120,
+        prune_every=40,
+        max_experts=6,
+        coef_rate=1.0,
+        shrinkage="student_t",
+        average_last=0.3,
+    )
     cpu = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
     on_torch = MapConfig(**{**config.__dict__, "device": "cpu"})
     for x in (inputs, sp.csr_array(inputs)):

@@ -6,11 +6,11 @@ import scipy.sparse as sp
 
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.network import Side
-from pbdn.sgd.config import PUBLISHED, MapConfig
+from pbdn.sgd.config import PAPER, PUBLISHED, MapConfig
 from pbdn.sgd.rows import ArraySource
 from pbdn.sgd.train import fit_map
 
-QUICK = MapConfig(n_minibatches=400, prune_every=100, max_experts=6, coef_rate=1.0)
+QUICK = replace(PAPER, n_minibatches=400, prune_every=100, max_experts=6, coef_rate=1.0)
 
 
 def moons(rng, n_rows=400):
