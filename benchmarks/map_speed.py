@@ -4,9 +4,9 @@ python -m benchmarks.map_speed [--repeats 3] [--minibatches 4000]
 
 All three process the same number of minibatches of 100 on the same training rows of image (1300 x 18), a9a
 (4884 x 123) and ijcnn1 (14169 x 22). PyTorch runs the library's objective by autograd and its own Adam,
-float64, pruning off. The kernel is timed with pruning off (the same work; "dense" without the sparse shortcut that
-inputs of few non-zeros take) and with pruning. Times are the best of the repeats; compilation and reading are
-excluded. Needs PBDN_DATA (the folder with the npz files) and torch.
+float64, pruning off. The kernel is timed with pruning off (the same work; "dense" without the sparse
+shortcut that inputs of few non-zeros take) and with pruning. Times are the best of the repeats; compilation
+and reading are excluded. Needs PBDN_DATA (the folder with the npz files) and torch.
 """
 
 import argparse
