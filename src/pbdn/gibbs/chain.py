@@ -93,7 +93,7 @@ class ChainState:
             "done": np.array(self.done),
             "active": self.active,
             "activity": self.activity,
-            "trace": self.trace[: self.done + 1],
+            "trace": self.trace[: self.done + 1].copy(),
             "draw_sizes": np.array([side.n_experts for side in self.draws], dtype=np.int64),
             "mass": np.array(self.state.mass),
             "inv_scale": np.array(self.state.inv_scale),

@@ -1,12 +1,11 @@
 """What a fit leaves behind: sides of experts, layers of sides, and the network that they form."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pbdn.model.likelihood import FloatArray, probability, signed_distances, softplus
 from pbdn.model.pooling import pool_sides
@@ -142,6 +141,14 @@ class Network:
         inputs = self.top_inputs(features)
         return np.stack([pool_sides(Layer(sides).side_probability(inputs)) for sides in self.top.draws])
 
+    def mean_class_probability(self, features: Inputs) -> FloatArray:
+        """Class probabilities averaged over the draws of the top layer, each draw pooled before averaging."""
+        inputs = self.top_inputs(features)
+        total: FloatArray | float = 0.0
+        for sides in self.top.draws:
+            total = total + pool_sides(Layer(sides).side_probability(inputs))
+        return np.asarray(total / len(self.top.draws))
+
     @property
     def n_inputs(self) -> tuple[int, ...]:
         """d_t, the inputs of each layer with the constant: V+1, then K_{t-1}+K_t+1, …"""
@@ -163,17 +170,3 @@ class Network:
         cost = sum(d * k for d, k in zip(self.n_inputs, self.n_units, strict=True))
         return cost / (self.n_features + 1)
 
-
-def fold_scaling(layer: Layer, center: NDArray[Any], scale: NDArray[Any]) -> Layer:
-    """Rewrite a first layer fitted on (x - center) / scale so that it acts on x itself."""
-
-    def fold(side: Side) -> Side:
-        planes = side.hyperplanes.copy()
-        planes[:, 1:] /= scale
-        planes[:, 0] -= planes[:, 1:] @ center
-        return replace(side, hyperplanes=planes)
-
-    return Layer(
-        tuple(fold(side) for side in layer.sides),
-        tuple(tuple(fold(side) for side in draw) for draw in layer.draws),
-    )

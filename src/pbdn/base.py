@@ -1,0 +1,427 @@
+"""What both estimators share: fitting, prediction, explanation, saving."""
+
+import os
+import warnings
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils import check_random_state, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from pbdn import interpret
+from pbdn.errors import InvalidInputError
+from pbdn.fitting import FitPlan, FitResult, fit_network
+from pbdn.gibbs.chain import ChainSettings
+from pbdn.growth.checkpoint import Checkpoint, fingerprint
+from pbdn.growth.grow import LayerFit
+from pbdn.model.criteria import CRITERIA
+from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.network import Network
+from pbdn.scaling import identity_scaling, standard_scaling
+from pbdn.sgd.config import MapConfig
+from pbdn.validation import NamedArray, as_table, check_choice, check_finite_labels, check_integer, check_positive
+
+try:  # scikit-learn 1.9 and later
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Stands in where scikit-learn has no callbacks yet."""
+
+    def with_callbacks(method: Any) -> Any:
+        """Leave the method as it is."""
+        return method
+
+
+FloatArray = NDArray[np.float64]
+
+CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
+
+# parameters that do not change what a fit computes
+_IDLE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}
+
+
+class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of `PBDNClassifier` and `ISHMClassifier`."""
+
+    _single_side = False
+
+    # ------------------------------------------------------------------ fitting
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        """Grow a network on labelled rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Labels of any kind.
+        sample_weight : array of shape (n_samples,), optional
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. With Gibbs sampling fractional
+            weights of rows with an event are rounded at random in every sweep (exact at whole numbers).
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        context = self._begin_callbacks(X, y)
+        X, y = self._validate_fit(X, y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        weights = self._row_weights(sample_weight, X, y)
+        if weights is not None:
+            X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
+        if X.shape[0] == 0:
+            raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
+        present = np.unique(codes)
+        self.n_iter_ = 1
+        if present.size < 2:
+            return self._fit_one_class(int(present[0]))
+        if self._single_side and self.classes_.size > 2:
+            raise InvalidInputError(
+                "Only binary classification is supported by ISHMClassifier; "
+                f"y has {self.classes_.size} classes. Use PBDNClassifier."
+            )
+        scaling = standard_scaling(X, weights) if self.standardize else identity_scaling(X.shape[1])
+        plan = self._plan(codes.astype(np.int64), weights)
+        checkpoint = self._open_checkpoint(X, codes, weights, plan)
+        if checkpoint is not None:
+            plan = FitPlan(**{**vars(plan), "seed": checkpoint.seed})
+        result = fit_network(X, scaling, plan, checkpoint, self._layer_callback(context, X, y))
+        self._adopt(result)
+        if context is not None:
+            context.call_on_fit_task_end(estimator=self, X=X, y=y)
+        return self
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, by name."""
+        check_choice("inference", self.inference, ("gibbs", "map", "map+gibbs"))
+        check_choice("sampler", self.sampler, ("first_events", "event_times", "counts"))
+        check_choice("prediction", self.prediction, ("auto", "point", "posterior", "paths"))
+        check_integer("max_experts", self.max_experts, 1)
+        check_integer("n_sweeps", self.n_sweeps, 1)
+        check_integer("n_burn_in", self.n_burn_in, 0, int(self.n_sweeps) - 1)
+        check_integer("prune_every", self.prune_every, 1)
+        check_integer("n_draws", self.n_draws, 1)
+        check_integer("n_chains", self.n_chains, 1)
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
+        if self.inference == "map" and self.prediction in ("posterior", "paths"):
+            raise InvalidInputError(
+                f"prediction={self.prediction!r} needs posterior draws, which inference='map' does not make; use "
+                "inference='gibbs', or prediction='point'."
+            )
+
+    def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Arrays from whatever came; remembers feature names and their number."""
+        X = as_table(X)
+        names = X.columns if isinstance(X, NamedArray) else None
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        check_finite_labels(y)
+        X, y = validate_data(
+            self, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, y_numeric=False
+        )
+        check_classification_targets(y)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return X, y
+
+    def _validate(self, X: Any) -> Any:
+        """Arrays for prediction, with the same columns as in fit."""
+        check_is_fitted(self)
+        X = as_table(X)
+        if isinstance(X, NamedArray):
+            known = getattr(self, "feature_names_in_", None)
+            if known is not None and list(known) != X.columns:
+                raise ValueError(
+                    "The feature names should match those that were passed during fit. "
+                    f"Got {X.columns[:5]}, fitted with {list(known)[:5]}."
+                )
+            with warnings.catch_warnings():  # the names have been checked here
+                warnings.filterwarnings("ignore", "X does not have valid feature names")
+                return validate_data(self, np.asarray(X), reset=False, accept_sparse="csr", dtype=np.float64)
+        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+
+    def _row_weights(self, sample_weight: Any, X: Any, y: Any) -> FloatArray | None:
+        """sample_weight times class_weight; None where all weights are one."""
+        if sample_weight is None and self.class_weight is None:
+            return None
+        weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64)).copy()
+        if np.any(weights < 0):
+            raise InvalidInputError("sample_weight must not be negative; give weight 0 to rows that should not count.")
+        if self.class_weight is not None:
+            weights *= compute_sample_weight(self.class_weight, y)
+        return None if np.all(weights == 1.0) else weights
+
+    def _plan(self, codes: NDArray[np.int64], weights: FloatArray | None) -> FitPlan:
+        """The validated parameters as a plan."""
+        from joblib import effective_n_jobs
+
+        priors = Hyperpriors() if self.priors is None else self.priors
+        chain = ChainSettings(
+            sampler=self.sampler,
+            max_experts=int(self.max_experts),
+            n_sweeps=int(self.n_sweeps),
+            n_burn_in=int(self.n_burn_in),
+            n_draws=-(-int(self.n_draws) // int(self.n_chains)),
+            pruning=self.pruning,
+            prune_every=int(self.prune_every),
+            record=self.record,
+            priors=priors,
+        )
+        config = MapConfig(max_experts=int(self.max_experts)) if self.map_config is None else self.map_config
+        criterion = CRITERIA.get(self.criterion, self.criterion) if isinstance(self.criterion, str) else self.criterion
+        if isinstance(criterion, str) or not callable(criterion):
+            check_choice("criterion", self.criterion, tuple(CRITERIA))
+        return FitPlan(
+            inference=self.inference,
+            codes=codes,
+            n_sides=1 if self._single_side else int(self.classes_.size),
+            weights=weights,
+            chain=chain,
+            map_config=config,
+            criterion=criterion,
+            max_depth=int(self.max_depth),
+            skip=self.skip,
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+            n_chains=int(self.n_chains),
+            n_jobs=int(effective_n_jobs(self.n_jobs)),
+            n_paths=int(self.n_paths) if self._mode() == "paths" else 0,
+            time_limit=self.time_limit,
+            verbose=int(self.verbose),
+        )
+
+    def _open_checkpoint(
+        self, X: Any, codes: NDArray[Any], weights: FloatArray | None, plan: FitPlan
+    ) -> Checkpoint | None:
+        """The checkpoint of this very fit, read if it exists."""
+        if self.checkpoint is None:
+            return None
+        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in _IDLE}
+        if isinstance(self.random_state, int | np.integer):
+            settings["random_state"] = int(self.random_state)
+        marks = fingerprint([X, codes, weights], settings)
+        return Checkpoint(self.checkpoint, marks, plan.seed, plan.chain.n_sweeps)
+
+    def _fit_one_class(self, code: int) -> Any:
+        """One class only: predict it."""
+        warnings.warn(
+            f"y has only one class ({self.classes_[code]!r}); the model will always predict it. "
+            "Give rows of at least two classes to learn something.",
+            stacklevel=3,
+        )
+        self.network_ = None
+        self.only_class_ = code
+        self.layers_: tuple[Any, ...] = ()
+        self.depth_ = 0
+        self.n_experts_: list[tuple[int, ...]] = []
+        self.criterion_path_: list[dict[str, Any]] = []
+        self.complexity_ = 0.0
+        self.n_weights_ = 0
+        self.trace_: list[Any] = []
+        self.convergence_: list[dict[str, Any]] = []
+        self.paths_: tuple[Network, ...] = ()
+        return self
+
+    def _adopt(self, result: FitResult) -> None:
+        """Fill the fitted attributes."""
+        self.network_ = result.network
+        self.layers_ = result.network.layers
+        self.depth_ = result.network.depth
+        self.n_experts_ = [layer.n_experts for layer in result.network.layers]
+        self.criterion_path_ = [asdict(step) for step in result.growth.path]
+        self.complexity_ = result.network.complexity
+        self.n_weights_ = result.network.n_weights
+        self.trace_ = [_traces(fit) for fit in result.growth.fits]
+        self.convergence_ = [asdict(one) for one in result.convergence]
+        self.paths_ = result.paths
+
+    def _begin_callbacks(self, X: Any, y: Any) -> Any:
+        """Root context of scikit-learn's callbacks, where there are any."""
+        if not hasattr(self, "_init_callback_context"):
+            return None
+        context = self._init_callback_context(max_subtasks=None)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        return context
+
+    def _layer_callback(self, context: Any, X: Any, y: Any) -> Any:
+        """One sub-task per layer."""
+        if context is None:
+            return None
+
+        def on_layer(fit: LayerFit, depth: int) -> None:
+            task = context.subcontext(task_name="layer")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            task.call_on_fit_task_end(estimator=self, X=X, y=y)
+
+        return on_layer
+
+    # --------------------------------------------------------------- prediction
+
+    def _mode(self) -> str:
+        """The prediction in force: "auto" averages draws where there are any."""
+        if self.prediction != "auto":
+            return str(self.prediction)
+        return "point" if self.inference == "map" else "posterior"
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities, columns in the order of ``classes_``.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        X = self._validate(X)
+        if self.network_ is None:
+            out = np.zeros((X.shape[0], self.classes_.size))
+            out[:, self.only_class_] = 1.0
+            return out
+        if self._mode() == "point" or not self.network_.top.draws:
+            return np.asarray(self.network_.class_probability(X))
+        networks = self.paths_ if self._mode() == "paths" and self.paths_ else (self.network_,)
+        out = np.empty((X.shape[0], self.classes_.size))
+        for low in range(0, X.shape[0], CHUNK_ROWS):
+            part = X[low : low + CHUNK_ROWS]
+            out[low : low + CHUNK_ROWS] = np.mean([network.mean_class_probability(part) for network in networks], axis=0)
+        return out
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Natural logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+
+    def posterior_predictive_proba(self, X: Any) -> FloatArray:
+        """Class probabilities of every posterior draw, shape (n_draws, n_samples, n_classes)."""
+        X = self._validate(X)
+        if self.network_ is None:
+            return self.predict_proba(X)[None]
+        if not self.network_.top.draws:
+            raise InvalidInputError(
+                f"inference={self.inference!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
+            )
+        networks = self.paths_ if self._mode() == "paths" and self.paths_ else (self.network_,)
+        return np.concatenate([network.class_probability_draws(X) for network in networks])
+
+    def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Equal-tailed credible intervals of the class probabilities.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes, 2)
+            Lower and upper ends.
+        """
+        if not 0.0 < level < 1.0:
+            raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        draws = self.posterior_predictive_proba(X)
+        ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        return np.asarray(np.moveaxis(ends, 0, -1))
+
+    def transform(self, X: Any) -> FloatArray:
+        """Hidden units s(x'β_k) of the top layer, all sides side by side."""
+        X = self._validate(X)
+        if self.network_ is None:
+            return np.zeros((X.shape[0], 0))
+        return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns of `transform`."""
+        check_is_fitted(self)
+        if self.network_ is None:
+            return np.zeros(0, dtype=object)
+        return np.asarray(
+            [
+                f"layer{self.depth_}_side{s}_expert{k}"
+                for s, side in enumerate(self.network_.top.sides)
+                for k in range(side.n_experts)
+            ],
+            dtype=object,
+        )
+
+    # -------------------------------------------------------------- explanation
+
+    def _names(self) -> list[str]:
+        known = getattr(self, "feature_names_in_", None)
+        return [f"x{j}" for j in range(self.n_features_in_)] if known is None else [str(name) for name in known]
+
+    def _network(self) -> Network:
+        if self.network_ is None:
+            raise InvalidInputError("The model was fitted on one class only; there is no network to explain.")
+        network: Network = self.network_
+        return network
+
+    def subtypes(self, X: Any) -> Any:
+        """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.
+
+        Returns
+        -------
+        pandas.DataFrame (or dict of arrays without pandas)
+            Columns layer, side, expert, weight, share, and one mean per feature.
+        """
+        X = self._validate(X)
+        return _frame(interpret.subtype_table(self._network(), X, self.classes_, self._names()))
+
+    def explain(self, X: Any) -> Any:
+        """Which expert of which side voted for each row: vote p_ik and distance from its hyperplane (top layer)."""
+        X = self._validate(X)
+        return _frame(interpret.vote_table(self._network(), X, self.classes_))
+
+    def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
+        """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).
+
+        A row with P(side says yes) ≤ p0 violates none.
+        """
+        if not 0.0 < p0 < 1.0:
+            raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")
+        X = self._validate(X)
+        network = self._network()
+        inputs = network.top_inputs(X)
+        return np.column_stack([interpret.violations(side, inputs, p0) for side in network.top.sides])
+
+    # ------------------------------------------------------------------- saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a ``.pbdn`` file (data only; see `load`)."""
+        from pbdn.persistence import save_estimator
+
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Any:
+        """Read a model written by `save`; never executes anything."""
+        from pbdn.persistence import load_estimator
+
+        return load_estimator(cls, path)
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse rows and, for the network, several classes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = not self._single_side
+        return tags
+
+
+def _traces(fit: LayerFit) -> Any:
+    """Traces of one layer: per side and chain for Gibbs, one dict for MAP."""
+    if isinstance(fit.details, list):
+        return [[chain.trace for chain in chains] for chains in fit.details]
+    return fit.details.trace
+
+
+def _frame(table: dict[str, Any]) -> Any:
+    """A pandas frame where pandas is installed."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return table
+    return pd.DataFrame(table)

@@ -1,0 +1,89 @@
+"""What a network says about rows: subtypes, votes, distances and the convex polytope of Theorem 1."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.model.likelihood import FloatArray, expert_rates, probability, signed_distances
+from pbdn.model.network import Inputs, Network, Side
+
+
+def votes(side: Side, inputs: Inputs) -> FloatArray:
+    """p_ik = 1 - exp(-r_k s(x_i'β_k)): probability that expert k votes "yes" on row i, shape (n, n_experts)."""
+    return probability(expert_rates(side.hyperplanes, side.expert_weights, inputs))
+
+
+def subtype_means(side: Side, inputs: Inputs, features: Inputs) -> tuple[FloatArray, FloatArray]:
+    """Data subtypes of eq. (2), Σ_i p_ik x_i / Σ_i p_ik, in the space of the features.
+
+    Returns the means (n_experts, n_features) and the share of votes Σ_i p_ik / n of each expert.
+    """
+    p = votes(side, inputs)
+    total = p.sum(axis=0)
+    means = np.asarray(features.T @ p).T / np.maximum(total, 1e-300)[:, None]
+    return means, total / max(p.shape[0], 1)
+
+
+def polytope_limits(side: Side, p0: float) -> FloatArray:
+    """Right-hand sides ln[(1 - p₀)^{-1/r_k} - 1] of Theorem 1: P(y=1|x) ≤ p₀ implies x'β_k ≤ limit_k for all k."""
+    a = -np.log1p(-p0) / np.maximum(side.expert_weights, 1e-300)
+    with np.errstate(over="ignore"):
+        return np.where(a > 30.0, a + np.log1p(-np.exp(-a)), np.log(np.expm1(np.minimum(a, 31.0))))
+
+
+def violations(side: Side, inputs: Inputs, p0: float) -> NDArray[np.int64]:
+    """How many inequalities of Theorem 1 each row violates."""
+    distance = signed_distances(side.hyperplanes, inputs)
+    return np.asarray((distance > polytope_limits(side, p0)).sum(axis=1))
+
+
+def plane_distance(side: Side, inputs: Inputs) -> FloatArray:
+    """Signed Euclidean distance of each row from each hyperplane, in the layer's own input space."""
+    norm = np.linalg.norm(side.hyperplanes[:, 1:], axis=1)
+    return signed_distances(side.hyperplanes, inputs) / np.maximum(norm, 1e-300)
+
+
+def subtype_table(network: Network, features: Inputs, classes: Any, names: list[str]) -> dict[str, Any]:
+    """Columns layer, side, expert, weight, share and one per feature: the subtypes of every layer and side."""
+    columns: dict[str, list[Any]] = {key: [] for key in ("layer", "side", "expert", "weight", "share")}
+    means: list[FloatArray] = []
+    for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(features), strict=True), 1):
+        for s, side in enumerate(layer.sides):
+            average, share = subtype_means(side, inputs, features)
+            means.append(average)
+            for k in range(side.n_experts):
+                columns["layer"].append(t)
+                columns["side"].append(_side_label(classes, len(layer.sides), s))
+                columns["expert"].append(k)
+                columns["weight"].append(float(side.expert_weights[k]))
+                columns["share"].append(float(share[k]))
+    table: dict[str, Any] = {key: np.array(values) for key, values in columns.items()}
+    stacked = np.concatenate(means)
+    taken = set(table)
+    for j, name in enumerate(names):
+        table[name if name not in taken else f"feature {name}"] = stacked[:, j]
+    return table
+
+
+def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, Any]:
+    """One line per row, side and expert of the top layer: vote p_ik, signed distance, and whether it is the strongest."""
+    inputs = network.top_inputs(features)
+    n = inputs.shape[0]
+    columns: dict[str, list[Any]] = {key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")}
+    n_sides = len(network.top.sides)
+    for s, side in enumerate(network.top.sides):
+        p, distance = votes(side, inputs), plane_distance(side, inputs)
+        k = side.n_experts
+        columns["row"].append(np.repeat(np.arange(n), k))
+        columns["side"].append(np.repeat(np.array([_side_label(classes, n_sides, s)]), n * k))
+        columns["expert"].append(np.tile(np.arange(k), n))
+        columns["vote"].append(p.ravel())
+        columns["distance"].append(distance.ravel())
+        columns["strongest"].append((p == p.max(axis=1, keepdims=True)).ravel())
+    return {key: np.concatenate(values) for key, values in columns.items()}
+
+
+def _side_label(classes: Any, n_sides: int, side: int) -> Any:
+    """The class a side stands for; a lone side stands for the second class."""
+    return classes[1] if n_sides == 1 else classes[side]

@@ -1,0 +1,112 @@
+"""Estimators to and from ``.pbdn`` files: parameters and arrays, never code."""
+
+import os
+from dataclasses import asdict, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.files import SCHEMA_VERSION, network_from_arrays, network_to_arrays, read_container, write_container
+from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.sgd.config import MapConfig
+
+_TRANSIENT = ("n_jobs", "verbose", "checkpoint", "time_limit")
+
+
+def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator."""
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    parameters = {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _TRANSIENT
+    }
+    if not isinstance(parameters.get("random_state"), int | np.integer | None):
+        parameters["random_state"] = None
+    if callable(parameters.get("criterion")):
+        parameters["criterion"] = getattr(parameters["criterion"], "__name__", "custom")
+    header: dict[str, Any] = {
+        "kind": "model",
+        "schema": SCHEMA_VERSION,
+        "estimator": type(estimator).__name__,
+        "parameters": parameters,
+        "classes": estimator.classes_,
+        "n_features_in": estimator.n_features_in_,
+        "feature_names_in": getattr(estimator, "feature_names_in_", None),
+        "criterion_path": estimator.criterion_path_,
+        "convergence": estimator.convergence_,
+    }
+    if header["feature_names_in"] is not None:
+        header["feature_names_in"] = [str(name) for name in header["feature_names_in"]]
+    arrays: dict[str, Any] = {}
+    if estimator.network_ is None:
+        header["only_class"] = int(estimator.only_class_)
+    else:
+        header["network"], arrays = network_to_arrays(estimator.network_)
+        for j, network in enumerate(estimator.paths_):
+            part, more = network_to_arrays(network)
+            header.setdefault("paths", []).append(part)
+            arrays.update({f"path{j}.{name}": array for name, array in more.items()})
+    write_container(path, header, arrays)
+
+
+def load_estimator(cls: Any, path: str | os.PathLike[str]) -> Any:
+    """Read an estimator of class ``cls``."""
+    header, arrays = read_container(path, kind="model")
+    try:
+        return _build(cls, header, arrays, path)
+    except (KeyError, TypeError, AttributeError, IndexError) as error:
+        raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: {error}.") from error
+
+
+def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str | os.PathLike[str]) -> Any:
+    if header["schema"] > SCHEMA_VERSION:
+        raise FileFormatError(
+            f"{os.fspath(path)!r} has schema {header['schema']}, newer than this version reads ({SCHEMA_VERSION}); "
+            "upgrade pbdn."
+        )
+    if header["estimator"] != cls.__name__:
+        raise InvalidInputError(
+            f"{os.fspath(path)!r} holds a {header['estimator']}; load it with {header['estimator']}.load."
+        )
+    parameters = dict(header["parameters"])
+    if isinstance(parameters.get("priors"), dict):
+        parameters["priors"] = Hyperpriors(**parameters["priors"])
+    if isinstance(parameters.get("map_config"), dict):
+        parameters["map_config"] = MapConfig(**parameters["map_config"])
+    estimator = cls(**parameters)
+    estimator.classes_ = np.asarray(header["classes"])
+    estimator.n_features_in_ = int(header["n_features_in"])
+    if header["feature_names_in"] is not None:
+        estimator.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
+    if "network" not in header:
+        import warnings
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return estimator._fit_one_class(int(header["only_class"]))
+    network = network_from_arrays(header["network"], arrays)
+    estimator.network_ = network
+    estimator.layers_ = network.layers
+    estimator.depth_ = network.depth
+    estimator.n_experts_ = [layer.n_experts for layer in network.layers]
+    estimator.criterion_path_ = header["criterion_path"]
+    estimator.convergence_ = header["convergence"]
+    estimator.complexity_, estimator.n_weights_ = network.complexity, network.n_weights
+    estimator.trace_ = []
+    estimator.n_iter_ = 1
+    estimator.paths_ = tuple(
+        network_from_arrays(
+            part,
+            {
+                name.removeprefix(f"path{j}."): array
+                for name, array in arrays.items()
+                if name.startswith(f"path{j}.")
+            },
+        )
+        for j, part in enumerate(header.get("paths", []))
+    )
+    return estimator

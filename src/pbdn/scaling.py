@@ -1,0 +1,71 @@
+"""Standardisation that survives any scale, and how it is folded into the network afterwards."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pbdn.model.network import Layer, Network, Side
+
+FloatArray = NDArray[np.float64]
+
+CONSTANT_BELOW = 1e-13  # spread relative to the largest absolute value under which a column counts as constant
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """x ↦ (x - center) / scale per column; sparse columns are only scaled."""
+
+    center: FloatArray
+    scale: FloatArray
+
+    def apply(self, features: Any) -> Any:
+        """Scaled features, dense or CSR."""
+        if sp.issparse(features):
+            return sp.csr_array(features @ sp.diags_array(1.0 / self.scale))
+        return (features - self.center) / self.scale
+
+    def fold(self, network: Network) -> Network:
+        """The same network acting on unscaled features: every layer that sees the features is rewritten."""
+        n = self.center.shape[0]
+        folded = []
+        for t, layer in enumerate(network.layers):
+            sees_features = t == 0 or network.skip == "all" or (network.skip == "last_two" and t == 1)
+            folded.append(self._fold_layer(layer, n) if sees_features else layer)
+        return replace(network, layers=tuple(folded))
+
+    def _fold_layer(self, layer: Layer, n: int) -> Layer:
+        def fold(side: Side) -> Side:
+            planes = side.hyperplanes.copy()
+            planes[:, 0] -= planes[:, 1 : n + 1] @ (self.center / self.scale)
+            planes[:, 1 : n + 1] /= self.scale
+            return replace(side, hyperplanes=planes)
+
+        draws = tuple(tuple(fold(side) for side in draw) for draw in layer.draws)
+        return Layer(tuple(fold(side) for side in layer.sides), draws)
+
+
+def identity_scaling(n_features: int) -> Scaling:
+    """Leave the features as they are."""
+    return Scaling(np.zeros(n_features), np.ones(n_features))
+
+
+def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scaling:
+    """Mean and standard deviation per dense column (largest absolute value per sparse column), by row weights.
+
+    Computed relative to the column's largest absolute value, so that scales from 1e-300 to 1e300 neither over- nor
+    underflow. Constant columns are centred and left unscaled.
+    """
+    n = features.shape[1]
+    if sp.issparse(features):
+        largest = np.asarray(abs(features).max(axis=0).todense()).ravel() if features.shape[0] else np.zeros(n)
+        return Scaling(np.zeros(n), np.where(largest > 0, largest, 1.0))
+    largest = np.abs(features).max(axis=0, initial=0.0)
+    unit = np.where(largest > 0, largest, 1.0)
+    relative = features / unit
+    mean = np.average(relative, axis=0, weights=weights)
+    spread = np.sqrt(np.average((relative - mean) ** 2, axis=0, weights=weights))
+    varies = spread > CONSTANT_BELOW
+    return Scaling(mean * unit, np.where(varies, spread * unit, 1.0))
