@@ -1,0 +1,273 @@
+"""The joint-distribution test has power: each seeded bug must make it fail, at the limit that the right sweep passes.
+
+Bugs are planted in the compiled path by wrapping the kernels that `pbdn.gibbs.sweep` calls: their inputs or results
+are changed in one place, everything else stays as it is.
+"""
+
+import numpy as np
+import pytest
+from checks import ALPHA, assert_mean
+from draws import draws
+from joint import Binary, joint_z, z_limit
+
+from benchmarks import numpy_sweep
+from pbdn.gibbs import local, local_counts, sweep, updates
+from pbdn.variates.polyagamma import polya_gamma
+from pbdn.variates.stream import HYPERPLANES
+
+# published kernels, before anything is patched
+draw_events, sum_statistics = local.draw_events, local.sum_statistics
+draw_expert_weights, draw_experts = updates.draw_expert_weights, updates.draw_experts
+MOMENT, GRAM = -1, -2  # last arguments of the kernels that sum statistics
+
+
+def published_order(patch):
+    """γ₀ drawn after r and c₀, and r not drawn again."""
+
+    def wrong(stream, tables, exposure, mass, inv_scale, priors):
+        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        new_scale = updates.draw_inv_scale(
+            stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate
+        )
+        seated = updates.draw_mass_tables(stream, tables, mass)
+        mass = updates.draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
+        return mass, log_weights, new_scale
+
+    patch(updates, "draw_expert_weights", wrong)
+
+
+def missing_sum(patch):
+    """The rate of r_k has one row's s(ψ) instead of the sum over rows (E1)."""
+
+    def wrong(stream, tables, exposure, *rest):
+        return draw_expert_weights(stream, tables, exposure / 5, *rest)
+
+    patch(updates, "draw_expert_weights", wrong)
+
+
+def stale_counts(patch):
+    """Tables of the previous sweep."""
+    kept = [np.zeros(3)]
+
+    def wrong(stream, tables, *rest):
+        kept.append(tables)
+        return draw_expert_weights(stream, kept[-2], *rest)
+
+    patch(updates, "draw_expert_weights", wrong)
+
+
+def off_by_one_crt(patch):
+    """CRT(l - 1) for CRT(l): the first customer opens no table."""
+
+    def wrong(stream, tables, exposure, mass, inv_scale, priors):
+        seated = updates.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
+        mass = updates.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        return mass, log_weights, scale
+
+    patch(updates, "draw_expert_weights", wrong)
+
+
+def dropped_bias_precision(patch):
+    """The bias without its prior (E3)."""
+
+    def wrong(gram, moment, precision, *rest):
+        flat = precision.copy()
+        flat[:, 0] = 1e-6
+        return draw_experts(gram, moment, flat, *rest)
+
+    patch(updates, "draw_experts", wrong)
+
+
+def dropped_half_in_precision(patch):
+    """α ~ Gamma(a_β, ·) for Gamma(a_β + ½, ·)."""
+
+    def wrong(gram, moment, precision, coef_rate, priors, *rest):
+        less = priors._replace(coef_shape=priors.coef_shape - 0.5)
+        return draw_experts(gram, moment, precision, coef_rate, less, *rest)
+
+    patch(updates, "draw_experts", wrong)
+
+
+def reused_stream(patch):
+    """The same random numbers in every sweep."""
+    opened = sweep.open_stream
+
+    def wrong(buffer, key, index, *rest):
+        return opened(buffer, key, 0, *rest)
+
+    patch(sweep, "open_stream", wrong)
+
+
+def unweighted_statistic(patch):
+    """S_k without exposures."""
+
+    def wrong(first_only, rows, *rest):
+        return draw_events(first_only, rows._replace(exposure=np.ones_like(rows.exposure)), *rest)
+
+    patch(local, "draw_events", wrong)
+
+
+def skipped_exposure(patch):
+    """PG(r, ψ) for PG(e r, ψ)."""
+
+    def wrong(rows, *rest):
+        return sum_statistics(rows._replace(exposure=np.ones_like(rows.exposure)), *rest)
+
+    patch(local, "sum_statistics", wrong)
+
+
+def weights_changed_after_omega(patch):
+    """ω drawn at the old r, the linear term -e r / 2 at the new one."""
+    old = []
+
+    def remember(first_only, rows, planes, log_weights, *rest):
+        old.append(np.exp(log_weights))
+        return draw_events(first_only, rows, planes, log_weights, *rest)
+
+    def wrong(rows, watched, planes, weights, *rest):
+        sum_statistics(rows, watched, planes, old[-1], *rest)
+        shift = -0.5 * (weights - old[-1])
+        rest[MOMENT][0] += shift[:, None] * (rows.exposure @ rows.dense)
+
+    patch(local, "draw_events", remember)
+    patch(local, "sum_statistics", wrong)
+
+
+def log_time_not_held(patch):
+    """δ = 0: the table moves with the hyperplane."""
+
+    def wrong(*arguments):
+        row, expert, weight, linear, ends = draw_events(*arguments)
+        return row, expert, weight, np.full_like(linear, 0.5), ends
+
+    patch(local, "draw_events", wrong)
+
+
+def base_not_cut(patch):
+    """First events with the base process watched to the offset instead of the event."""
+
+    def wrong(first_only, rows, *rest):
+        events = draw_events(first_only, rows, *rest)
+        rest[-4][:] = rows.offset
+        return events
+
+    patch(local, "draw_events", wrong)
+
+
+def exposure_sum_not_cut(patch):
+    """First events with S_k taken up to the offset."""
+
+    def wrong(first_only, rows, planes, *rest):
+        events = draw_events(first_only, rows, planes, *rest)
+        psi = rows.dense @ planes.T + rows.offset[:, None]
+        rest[-2][0] = rows.exposure @ np.logaddexp(0.0, psi)
+        return events
+
+    patch(local, "draw_events", wrong)
+
+
+def rates_for_weights(patch):
+    """PG(m + θ) and (m - θ)/2 for PG(m + r) and (m - r)/2 (E2), θ being the rates of the `counts` sampler."""
+    rng = np.random.default_rng(1)
+
+    def wrong(rows, planes, weights, counts, *rest):
+        psi = rows.dense @ planes.T + rows.offset[:, None]
+        rates = rng.gamma(rows.exposure[:, None] * weights + counts) / (1 + np.exp(-psi))
+        omega = numpy_sweep.polya_gamma(rng, counts + np.maximum(rates, 1e-200), psi)
+        linear = 0.5 * (counts - rates) - omega * rows.offset[:, None]
+        upper = np.triu_indices(planes.shape[1])
+        rest[GRAM][0] += np.einsum("nk,nd,ne->kde", omega, rows.dense, rows.dense)[:, upper[0], upper[1]]
+        rest[MOMENT][0] += linear.T @ rows.dense
+
+    patch(local_counts, "sum_count_statistics", wrong)
+
+
+BUGS = [
+    ("counts", published_order),
+    ("first_events", published_order),
+    ("first_events", missing_sum),
+    ("first_events", stale_counts),
+    ("event_times", off_by_one_crt),
+    ("first_events", dropped_bias_precision),
+    ("first_events", dropped_half_in_precision),
+    ("first_events", reused_stream),
+    ("event_times", unweighted_statistic),
+    ("first_events", skipped_exposure),
+    ("first_events", weights_changed_after_omega),
+    ("event_times", log_time_not_held),
+    ("first_events", log_time_not_held),
+    ("first_events", base_not_cut),
+    ("first_events", exposure_sum_not_cut),
+    ("counts", rates_for_weights),
+]
+
+
+class DivergedError(Exception):
+    """The chain left every region that the prior could reach."""
+
+
+def guarded_sweep(*arguments):
+    """The library's sweep; a chain that runs away (as E1 and E3 make it) is stopped."""
+    state, latent, info = sweep.sweep(*arguments)
+    total = np.exp(state.log_weights).sum()
+    largest = 0.0 if latent is None else latent.max()
+    if not (total < 1e4 and np.abs(state.hyperplanes).max() < 1e6 and largest < 1e12):
+        raise DivergedError
+    return state, latent, info
+
+
+def largest_z(seed, sampler, n_sweeps):
+    rng = np.random.default_rng(seed)
+    limit = z_limit(ALPHA, 29)
+    try:
+        z, _ = joint_z(rng, seed, sampler, Binary(), n_sweeps, 200_000, guarded_sweep)
+    except DivergedError:
+        return np.inf, limit
+    assert len(z) == 29
+    return np.max(np.abs(z)), limit
+
+
+@pytest.mark.parametrize(("sampler", "plant"), BUGS, ids=lambda p: getattr(p, "__name__", p))
+def test_seeded_bug_is_caught(seed, monkeypatch, sampler, plant):
+    plant(monkeypatch.setattr)
+    found, limit = largest_z(seed, sampler, 12_000)
+    print(f"{plant.__name__} in {sampler}: largest |z| {found:.1f}, limit {limit:.1f}")
+    assert found > limit, f"{plant.__name__} was missed: largest |z| {found:.1f}, limit {limit:.1f}"
+
+
+def test_wrapping_changes_nothing(seed, monkeypatch):
+    """The wrappers themselves are neutral: a wrapped right sweep passes."""
+    monkeypatch.setattr(local, "draw_events", lambda *arguments: draw_events(*arguments))
+    monkeypatch.setattr(local, "sum_statistics", lambda *arguments: sum_statistics(*arguments))
+    monkeypatch.setattr(updates, "draw_experts", lambda *arguments: draw_experts(*arguments))
+    found, limit = largest_z(seed, "first_events", 20_000)
+    assert found < limit
+
+
+def test_one_percent_bias_of_polya_gamma_is_caught(seed):
+    """By the check of its moments, as in the grid of test_polyagamma."""
+    b, c = 20.0, 1.0
+    mean, variance = b * np.tanh(c / 2) / (2 * c), b * (np.sinh(c) - c) / (4 * c**3 * np.cosh(c / 2) ** 2)
+    x = draws(polya_gamma, seed, 200_000, b, c)
+    assert_mean(x, mean, variance)
+    with pytest.raises(AssertionError):
+        assert_mean(1.01 * x, mean, variance)
+
+
+@pytest.mark.statistical
+def test_bias_of_polya_gamma_in_the_sweep_is_caught(seed, monkeypatch):
+    """In the sweep itself five per cent show in a joint test of this length; one per cent needs the test above."""
+
+    def wrong(*arguments):
+        sum_statistics(*arguments)
+        arguments[GRAM][:] *= 1.05
+
+    monkeypatch.setattr(local, "sum_statistics", wrong)
+    found, limit = largest_z(seed, "first_events", 200_000)
+    assert found > limit
+
+
+def test_streams_have_distinct_purposes():
+    assert sweep.WEIGHTS != HYPERPLANES
