@@ -1,0 +1,96 @@
+"""Simulation-based calibration: the rank of the truth among posterior draws is uniform (Talts et al. 2018)."""
+
+import numpy as np
+import pytest
+from checks import ALPHA
+from joint import PRIORS
+from scipy import stats
+
+from pbdn.gibbs.rows import make_rows
+from pbdn.gibbs.state import GlobalState, prior_values
+from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
+from pbdn.model.simulate import simulate_parameters, simulate_rate, simulate_target
+from pbdn.variates.stream import stream_key
+
+N_ROWS, N_EXPERTS, N_INPUTS = 12, 3, 3
+N_DRAWS, THIN, BURN_IN = 19, 40, 400
+NAMES = (
+    "mass", "inv_scale", "total_weight", "largest_share", "mean_log_rate", "bias_of_heaviest", "shrinkage",
+    "log_likelihood", "held_out_probability", "spread",
+)  # fmt: skip
+
+
+def quantities(weights, planes, mass, inv_scale, coef_rate, x, target, held_out):
+    """Label-free quantities of one draw, data-dependent ones among them."""
+    rate = np.maximum(simulate_rate(planes, weights, x), 1e-300)
+    log_lik = np.where(target, np.log(-np.expm1(-rate)), -rate).sum()
+    heaviest = np.argmax(weights)
+    return [
+        mass,
+        inv_scale,
+        weights.sum(),
+        weights.max() / weights.sum(),
+        np.log(rate).mean(),
+        planes[heaviest, 0],
+        np.log(coef_rate).mean(),
+        log_lik,
+        -np.expm1(-simulate_rate(planes, weights, held_out)[0]),
+        np.abs(planes[:, 1:]).mean(),
+    ]
+
+
+def ranks(rng, seed, sampler, n_sets):
+    """Rank of the truth among N_DRAWS thinned draws, for n_sets simulated data sets."""
+    x = np.column_stack([np.ones(N_ROWS), rng.standard_normal((N_ROWS, N_INPUTS - 1))])
+    held_out = np.array([[1.0, 0.5, -0.5]])
+    truths = simulate_parameters(rng, PRIORS, N_EXPERTS, N_INPUTS, n_sets)
+    priors, workers, active = prior_values(PRIORS), Workers(), np.ones(N_EXPERTS, bool)
+    out = []
+    with single_blas_thread():
+        for g in range(n_sets):
+            truth = {name: value[g] for name, value in truths.items()}
+            rate = simulate_rate(truth["hyperplanes"], truth["expert_weights"], x)
+            target = simulate_target(rng, rate)
+            rows = make_rows(x[:, 1:], target, merge=False)
+            start = simulate_parameters(rng, PRIORS, N_EXPERTS, N_INPUTS, 1)  # not the truth
+            state = GlobalState(
+                start["hyperplanes"][0], np.log(np.maximum(start["expert_weights"][0], 1e-300)), float(start["mass"][0]),
+                float(start["inv_scale"][0]), start["coef_precision"][0], start["coef_rate"][0],
+            )  # fmt: skip
+            latent, key, drawn = initial_latent(sampler, rows, N_EXPERTS), stream_key(seed, g), []
+            for index in range(BURN_IN + N_DRAWS * THIN):
+                state, latent, _ = sweep(sampler, rows, state, latent, active, priors, key, index, workers)
+                if index >= BURN_IN and (index - BURN_IN) % THIN == THIN - 1:
+                    weights = np.exp(state.log_weights)
+                    drawn.append(
+                        quantities(
+                            weights, state.hyperplanes, state.mass, state.inv_scale, state.coef_rate, x, target, held_out
+                        )
+                    )
+            true = quantities(
+                truth["expert_weights"], truth["hyperplanes"], truth["mass"], truth["inv_scale"], truth["coef_rate"], x,
+                target, held_out,
+            )  # fmt: skip
+            out.append((np.array(drawn) < np.array(true)).sum(0))
+    return np.array(out)
+
+
+def assert_uniform(rank, n_bins):
+    """Chi-squared over equal bins of the N_DRAWS + 1 ranks, and the mean, at the suite's rate per quantity."""
+    assert rank.shape[1] == len(NAMES) >= 8
+    for name, values in zip(NAMES, rank.T, strict=True):
+        counts = np.histogram(values, bins=n_bins, range=(-0.5, N_DRAWS + 0.5))[0]
+        p_value = stats.chisquare(counts).pvalue
+        assert p_value > ALPHA, f"{name}: {counts.tolist()}"
+        z = (values.mean() - N_DRAWS / 2) / np.sqrt(((N_DRAWS + 1) ** 2 - 1) / 12 / len(values))
+        assert abs(z) < stats.norm.isf(ALPHA / 2), f"{name}: z = {z:.1f}"
+
+
+def test_calibration_in_brief(rng, seed):
+    assert_uniform(ranks(rng, seed, "first_events", 30), 5)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("sampler", ["first_events", "event_times", "counts"])
+def test_calibration(rng, seed, sampler):
+    assert_uniform(ranks(rng, seed, sampler, 200), 10)
