@@ -199,7 +199,10 @@ class Exact(Binary):
     def simulate(self, rng, hyperplanes, weights, inputs, offset, exposure):
         censor = cumulative_rate(hyperplanes, weights, inputs, offset + 1.0, exposure)
         target = rng.exponential(size=censor.shape)
-        low, high = np.broadcast_to(offset - 400.0, censor.shape).copy(), np.broadcast_to(offset + 1.0, censor.shape).copy()
+        low, high = (
+            np.broadcast_to(offset - 400.0, censor.shape).copy(),
+            np.broadcast_to(offset + 1.0, censor.shape).copy(),
+        )
         if len(censor) == 1:  # invert H by bisection, needed only where the time itself is used
             for _ in range(60):
                 middle = 0.5 * (low + high)

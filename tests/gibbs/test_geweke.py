@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from benchmarks import numpy_sweep
+
 from checks import ALPHA
 from joint import Binary, Counts, Exact, Ordinal, joint_z, z_limit
-
-from benchmarks import numpy_sweep
 
 SAMPLED = [
     ("first_events", Binary),

@@ -4,11 +4,11 @@ import mpmath as mp
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
-from draws import vector_draws
 from numba import njit
 from scipy import stats
 
+from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
+from draws import vector_draws
 from pbdn.gibbs import local
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 from pbdn.gibbs.softplus import softplus, softplus_block
@@ -18,7 +18,9 @@ WEIGHTS = np.array([0.4, 1.5, 0.05])
 
 
 def test_softplus_block():
-    x = np.concatenate([np.linspace(-745, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, -699.9, 1e3, -1e3]])
+    x = np.concatenate(
+        [np.linspace(-745, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, -699.9, 1e3, -1e3]]
+    )
     x = x[: len(x) // 4 * 4].reshape(-1, 4)
     out = np.empty_like(x)
     softplus_block(x, len(x), np.empty((2, x.size)), out)
@@ -27,7 +29,10 @@ def test_softplus_block():
     inside = x > -700
     assert np.max(np.abs(out[inside] / exact[inside] - 1)) < 1e-15
     assert ((out[~inside] > 0) & (out[~inside] < 1e-303)).all()
-    assert max(abs(softplus(v) / e - 1) for v, e in zip(x.ravel(), exact.ravel(), strict=True) if v > -700) < 1e-15
+    assert (
+        max(abs(softplus(v) / e - 1) for v, e in zip(x.ravel(), exact.ravel(), strict=True) if v > -700)
+        < 1e-15
+    )
 
 
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (256, 2), (100, 40)])
@@ -98,7 +103,9 @@ def test_first_event(rng, seed, bias, interval):
     low = -1.0 if interval else -np.inf
     assert ((watched <= 0) & (watched >= low)).all()
     k, t = brute_force_first(rng, psi, low, WEIGHTS, n)
-    assert stats.chi2_contingency([np.bincount(k, minlength=3), np.bincount(expert, minlength=3)]).pvalue > ALPHA
+    assert (
+        stats.chi2_contingency([np.bincount(k, minlength=3), np.bincount(expert, minlength=3)]).pvalue > ALPHA
+    )
     assert stats.ks_2samp(t, watched, method="asymp").pvalue > ALPHA
     for j in range(3):  # the pair (expert, time), not only its margins
         if min(np.sum(k == j), np.sum(expert == j)) > 100:
@@ -115,7 +122,9 @@ def test_event_tables(seed):
     """All tables: numbers zero-truncated Poisson, experts ∝ r_k s(ψ_k), distances with law s(η)/s(ψ)."""
     psi, n = np.array([0.5, -1.0, 2.0]), 40_000
     rows = make_rows(np.empty((n, 0)), np.ones(n, bool), merge=False)
-    (row, expert, omega, linear), watched, tables, exposure, _ = events_of(rows, psi[:, None], WEIGHTS, seed, False)
+    (row, expert, omega, linear), watched, tables, exposure, _ = events_of(
+        rows, psi[:, None], WEIGHTS, seed, False
+    )
     mass = WEIGHTS * np.logaddexp(0, psi)
     number = np.bincount(row, minlength=n)
     top = number.max() + 1
@@ -138,7 +147,9 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
     which = rng.integers(0, 3, 30)
     inputs, target = base[which], rng.random(30) < 0.6
     planes = rng.standard_normal((3, 2))
-    groups, first, copies = np.unique(np.column_stack([which, target]), axis=0, return_index=True, return_counts=True)
+    groups, first, copies = np.unique(
+        np.column_stack([which, target]), axis=0, return_index=True, return_counts=True
+    )
     forms = {
         "copies": make_rows(inputs, target, merge=False),
         "merged": make_rows(inputs, target),
@@ -149,7 +160,9 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
     for name, rows in forms.items():
         drawn = []
         for sweep in range(3000):
-            events, watched, tables, exposure, log_lik = events_of(rows, planes, WEIGHTS, seed, first_only, sweep)
+            events, watched, tables, exposure, log_lik = events_of(
+                rows, planes, WEIGHTS, seed, first_only, sweep
+            )
             gram, moment = np.zeros((1, 3, 3)), np.zeros((1, 3, 2))
             # the kernel wants the events with their block ends
             ends = np.array([len(events[0])])
@@ -163,7 +176,9 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
     for name in ("merged", "weights"):
         other = sums[name]
         assert np.allclose(one[:, -1], other[:, -1], rtol=1e-10)  # the log-likelihood is not random
-        if first_only:  # another augmentation where a row stands for several: see test_chain for the posterior
+        if (
+            first_only
+        ):  # another augmentation where a row stands for several: see test_chain for the posterior
             continue
         spread = np.sqrt(one.var(0) + other.var(0))
         z = (one.mean(0) - other.mean(0))[spread > 1e-9] / (spread[spread > 1e-9] / np.sqrt(len(one)))

@@ -6,11 +6,11 @@ are changed in one place, everything else stays as it is.
 
 import numpy as np
 import pytest
+from benchmarks import numpy_sweep
+
 from checks import ALPHA, assert_mean
 from draws import draws
 from joint import Binary, joint_z, z_limit
-
-from benchmarks import numpy_sweep
 from pbdn.gibbs import local, local_counts, sweep, updates
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.stream import HYPERPLANES
@@ -63,7 +63,9 @@ def off_by_one_crt(patch):
         seated = updates.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
         mass = updates.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
         log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        scale = updates.draw_inv_scale(
+            stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate
+        )
         return mass, log_weights, scale
 
     patch(updates, "draw_expert_weights", wrong)

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from checks import Z_MAX, assert_cdf, assert_counts, assert_mean, assert_variance
-from draws import vector_draws
 from numba import njit
 from scipy import special, stats
 
+from checks import Z_MAX, assert_cdf, assert_counts, assert_mean, assert_variance
+from draws import vector_draws
 from pbdn.gibbs import updates
 from pbdn.gibbs.state import prior_values
 from pbdn.model.hyperpriors import Hyperpriors

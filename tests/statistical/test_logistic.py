@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from checks import Z_MAX
 
+from checks import Z_MAX
 from pbdn.gibbs import local, updates
 from pbdn.gibbs.rows import make_rows
 from pbdn.variates.stream import HYPERPLANES, open_stream, stream_buffer, stream_key

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from checks import ALPHA
-from joint import PRIORS
 from scipy import stats
 
+from checks import ALPHA
+from joint import PRIORS
 from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
@@ -64,7 +64,14 @@ def ranks(rng, seed, sampler, n_sets):
                     weights = np.exp(state.log_weights)
                     drawn.append(
                         quantities(
-                            weights, state.hyperplanes, state.mass, state.inv_scale, state.coef_rate, x, target, held_out
+                            weights,
+                            state.hyperplanes,
+                            state.mass,
+                            state.inv_scale,
+                            state.coef_rate,
+                            x,
+                            target,
+                            held_out,
                         )
                     )
             true = quantities(

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from checks import assert_cdf, assert_mean, assert_variance
-from draws import draws
 from scipy import special, stats
 
+from checks import assert_cdf, assert_mean, assert_variance
+from draws import draws
 from pbdn.variates.gamma import gamma_at_least_one, gamma_variate, log_gamma_variate
 
 SHAPES = [1e-6, 1e-4, 1e-2, 0.1, 0.5, 0.999, 1.0, 1.001, 1.5, 3.0, 30.0, 1e3]

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from checks import Z_MAX, assert_counts, assert_mean, assert_variance
-from draws import draws, vector_draws
 from numba import njit
 from scipy import stats
 
+from checks import Z_MAX, assert_counts, assert_mean, assert_variance
+from draws import draws, vector_draws
 from pbdn.variates.poisson import binomial, choose, multinomial_split, poisson_above_ten, positive_poisson
 
 N = 400_000
@@ -50,7 +50,17 @@ def test_poisson_above_ten(seed):
 
 @pytest.mark.parametrize(
     ("n", "p"),
-    [(1, 0.3), (5, 0.5), (20, 0.02), (20, 0.97), (40, 0.25), (40, 0.6), (200, 0.5), (1000, 0.011), (300, 0.9)],
+    [
+        (1, 0.3),
+        (5, 0.5),
+        (20, 0.02),
+        (20, 0.97),
+        (40, 0.25),
+        (40, 0.6),
+        (200, 0.5),
+        (1000, 0.011),
+        (300, 0.9),
+    ],
 )
 def test_binomial(seed, n, p):
     x = draws(binomial, seed, N, n, p)
@@ -59,7 +69,16 @@ def test_binomial(seed, n, p):
 
 @pytest.mark.parametrize(
     ("n", "p"),
-    [(1e6, 1e-7), (1e9, 0.3), (1e12, 1e-6), (1e12, 0.5), (1e13, 1e-12), (1e14, 0.9), (1e16, 1e-14), (1e17, 0.3)],
+    [
+        (1e6, 1e-7),
+        (1e9, 0.3),
+        (1e12, 1e-6),
+        (1e12, 0.5),
+        (1e13, 1e-12),
+        (1e14, 0.9),
+        (1e16, 1e-14),
+        (1e17, 0.3),
+    ],
 )
 def test_large_binomial_moments(seed, n, p):
     x = draws(binomial, seed, N, n, p)
@@ -106,7 +125,9 @@ def test_multinomial_moments_of_large_totals(seed, total):
     for k in (0, 2, 3):
         variance = total * p[k] * (1 - p[k])
         assert_mean((x[:, k] - total * p[k]) / np.sqrt(variance), 0.0, 1.0)
-        assert_variance((x[:, k] - total * p[k]) / np.sqrt(variance), 1.0, (1 - 6 * p[k] * (1 - p[k])) / variance)
+        assert_variance(
+            (x[:, k] - total * p[k]) / np.sqrt(variance), 1.0, (1 - 6 * p[k] * (1 - p[k])) / variance
+        )
 
 
 @njit

@@ -7,8 +7,6 @@ fourth cumulant is within 0.2 % (10 % for b ≥ 1000, where it is below 1e-3 of 
 import mpmath as mp
 import numpy as np
 import pytest
-from checks import ALPHA, assert_cdf, assert_mean, assert_variance, dkw_band
-from draws import draws
 from pg_exact import (
     exact_cumulants,
     exact_ratio,
@@ -19,6 +17,8 @@ from pg_exact import (
 )
 from scipy import stats
 
+from checks import ALPHA, assert_cdf, assert_mean, assert_variance, dkw_band
+from draws import draws
 from pbdn.variates.polyagamma import (
     ENVELOPE_LIMIT,
     ONE_GAMMA,
@@ -28,7 +28,26 @@ from pbdn.variates.polyagamma import (
     tail_cumulants,
 )
 
-SHAPES = [1e-6, 1e-3, 1e-2, 0.05, 0.3, 0.7, 1.0, 1.0001, 1.5, 2.5, 5.0, 20.0, 100.0, 300.0, 999.0, 1001.0, 1e6, 1e12]
+SHAPES = [
+    1e-6,
+    1e-3,
+    1e-2,
+    0.05,
+    0.3,
+    0.7,
+    1.0,
+    1.0001,
+    1.5,
+    2.5,
+    5.0,
+    20.0,
+    100.0,
+    300.0,
+    999.0,
+    1001.0,
+    1e6,
+    1e12,
+]
 TILTS = [0.0, 1e-8, 0.1, 1.0, 1.99, 2.01, 3.0, 5.0, 12.0, 40.0, 200.0, 1e3]
 APPROXIMATE = [(b, c) for b in SHAPES for c in TILTS if b > 1 and b * np.exp(-c) > ENVELOPE_LIMIT]
 
@@ -51,7 +70,9 @@ def test_no_shape_gives_zero(seed):
     assert (draws(polya_gamma, seed, 10, 0.0, 3.0) == 0).all()
 
 
-@pytest.mark.parametrize(("b", "c"), [(1e-300, 0.0), (1e-300, 1e3), (1e-30, 5.0), (0.1, 1e8), (1e12, 1e8), (3.0, 1e300)])
+@pytest.mark.parametrize(
+    ("b", "c"), [(1e-300, 0.0), (1e-300, 1e3), (1e-30, 5.0), (0.1, 1e8), (1e12, 1e8), (3.0, 1e300)]
+)
 def test_beyond_the_grid_stays_finite(seed, b, c):
     x = draws(polya_gamma, seed, 1000, b, c)
     assert np.isfinite(x).all()
@@ -73,7 +94,9 @@ def test_inversion_is_right_for_polya_gamma():
     points = np.linspace(0.02, 1.5, 80)
     n = np.arange(200)[:, None]
     # ω = J/4 with J = Σ 2 E_n / (π²(n-½)²), P(J > t) = (4/π) Σ (-1)^n/(2n+1) e^{-(n+½)²π²t/2}
-    survival = (4 / np.pi) * np.sum((-1.0) ** n / (2 * n + 1) * np.exp(-((n + 0.5) ** 2) * np.pi**2 * 2 * points), axis=0)
+    survival = (4 / np.pi) * np.sum(
+        (-1.0) ** n / (2 * n + 1) * np.exp(-((n + 0.5) ** 2) * np.pi**2 * 2 * points), axis=0
+    )
     assert np.abs(invert_cdf(polya_gamma_transform(1.0, 0.0), points) - (1 - survival)).max() < 1e-6
 
 
@@ -161,7 +184,7 @@ def test_envelope_claim(b):
     """0 ≤ a(x) ≤ 1, the code's a(x), its shortcuts at both ends and its lower bound."""
     for x in np.geomspace(5e-3, 9 + 2 * b, 40):
         exact = exact_ratio(b, x)
-        assert -mp.mpf(10) ** -50 <= exact <= 1
+        assert -(mp.mpf(10) ** -50) <= exact <= 1
         assert abs(envelope_ratio(b, x) - float(exact)) < 1e-12 + 1e-16 * np.exp(b), (b, x)
         if x < 0.8 and b < 4:
             with mp.workdps(200):
@@ -171,7 +194,9 @@ def test_envelope_claim(b):
     assert exact_ratio(b, 9 + 2 * b) < 1e-10
 
 
-@pytest.mark.parametrize(("one", "two", "c"), [(0.3, 0.4, 0.5), (1.0, 1.5, 1.0), (4.0, 0.01, 0.0), (2.0, 3.0, 8.0)])
+@pytest.mark.parametrize(
+    ("one", "two", "c"), [(0.3, 0.4, 0.5), (1.0, 1.5, 1.0), (4.0, 0.01, 0.0), (2.0, 3.0, 8.0)]
+)
 def test_additivity(seed, one, two, c):
     """PG(b₁, c) + PG(b₂, c) = PG(b₁ + b₂, c) in law."""
     n = 300_000

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from checks import Z_MAX, assert_cdf, assert_mean, assert_variance
-from draws import draws
 from scipy import stats
 
+from checks import Z_MAX, assert_cdf, assert_mean, assert_variance
+from draws import draws
 from pbdn.variates.stream import (
     bits,
     exponential,
@@ -45,9 +45,7 @@ def test_stream_is_the_cipher_of_its_counters():
     key = stream_key(7, 1, 2)
     got = words(128, 5, 9, 3, key=key)
     k = int(key)
-    cipher = [
-        philox(*map(np.uint64, (position, 9, 5, 3, k & 0xFFFFFFFF, k >> 32))) for position in range(64)
-    ]
+    cipher = [philox(*map(np.uint64, (position, 9, 5, 3, k & 0xFFFFFFFF, k >> 32))) for position in range(64)]
     cipher = [[int(word) for word in block] for block in cipher]
     low = [block[1] << 32 | block[0] for block in cipher]
     high = [block[3] << 32 | block[2] for block in cipher]

@@ -3,10 +3,10 @@
 import mpmath as mp
 import numpy as np
 import pytest
-from checks import assert_cdf, assert_counts, assert_mean, assert_variance
-from draws import draws
 from scipy import special
 
+from checks import assert_cdf, assert_counts, assert_mean, assert_variance
+from draws import draws
 from pbdn.variates.tables import crt, log_expm1, log_rising_ratio, table_distance
 
 
@@ -20,7 +20,18 @@ def crt_pmf(n, a):
 
 @pytest.mark.parametrize(
     ("n", "a"),
-    [(2, 0.1), (3, 2.0), (7, 0.3), (64, 0.5), (65, 0.5), (66, 3.0), (150, 1e-3), (300, 0.7), (300, 10.0), (2000, 1.0)],
+    [
+        (2, 0.1),
+        (3, 2.0),
+        (7, 0.3),
+        (64, 0.5),
+        (65, 0.5),
+        (66, 3.0),
+        (150, 1e-3),
+        (300, 0.7),
+        (300, 10.0),
+        (2000, 1.0),
+    ],
 )
 def test_crt_law(seed, n, a):
     x = draws(crt, seed, 200_000, n, a)
