@@ -7,15 +7,36 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import FileFormatError, InvalidInputError
-from pbdn.files import SCHEMA_VERSION, network_from_arrays, network_to_arrays, read_container, write_container
+from pbdn.files import (
+    SCHEMA_VERSION,
+    atomic_write,
+    container_bytes,
+    network_from_arrays,
+    network_to_arrays,
+    read_container,
+)
 from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.sgd.config import MapConfig
 
 _TRANSIENT = ("n_jobs", "verbose", "checkpoint", "time_limit")
 
 
-def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator."""
+def save_estimator(estimator: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted estimator, with ``extra`` plain values in the header (see `read_extra`)."""
+    atomic_write(path, estimator_bytes(estimator, extra))
+
+
+def read_extra(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+    """Class name of the stored estimator and the extra values it was saved with."""
+    header, _ = read_container(path, kind="model")
+    extra = header.get("extra") or {}
+    if not isinstance(extra, dict):
+        raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: its extra values are no object.")
+    return str(header.get("estimator")), extra
+
+
+def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> bytes:
+    """The bytes that `save_estimator` writes."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
@@ -50,7 +71,9 @@ def save_estimator(estimator: Any, path: str | os.PathLike[str]) -> None:
             part, more = network_to_arrays(network)
             header.setdefault("paths", []).append(part)
             arrays.update({f"path{j}.{name}": array for name, array in more.items()})
-    write_container(path, header, arrays)
+    if extra is not None:
+        header["extra"] = extra
+    return container_bytes(header, arrays)
 
 
 def load_estimator(cls: Any, path: str | os.PathLike[str]) -> Any:
