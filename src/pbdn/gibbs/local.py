@@ -103,7 +103,11 @@ def first_event(stream, mass, low_soft, weights, unit, psi, whole):
     Laying the experts' masses end to end, the first E below its mass is a truncated exponential on the whole
     length, later ones follow without memory; only experts with a point cost anything. The earliest δ_j = η_j - ψ_j wins.
     """
-    position = -np.log1p(uniform(stream) * np.expm1(-unit * whole))  # E given E < e whole
+    reach = unit * whole
+    if reach > 0.01:  # E given E < e whole; the plain functions are twice as fast and accurate enough here
+        position = -np.log(1.0 - uniform(stream) * (1.0 - np.exp(-reach)))
+    else:
+        position = -np.log1p(uniform(stream) * np.expm1(-reach))
     best, best_eta, best_delta = -1, 0.0, np.inf
     begin = 0.0
     for k in range(mass.shape[0]):
@@ -157,6 +161,7 @@ def draw_events(
     table_row, table_expert = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
     table_weight, table_linear = np.empty(capacity), np.empty(capacity)
     ends = np.empty(last - first, np.int64)
+    cut_rows = np.empty(BLOCK_ROWS, np.int64)
     for block in range(first, last):
         low = block * BLOCK_ROWS
         high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
@@ -165,7 +170,9 @@ def draw_events(
         softplus_block(distance, high - low, work, soft_block)
         for k in range(n_experts):
             n_tables[block, k] = 0.0
+            exposure_sum[block, k] = 0.0
         block_log_lik = 0.0
+        n_cut = 0
         for i in range(low, high):
             psi, soft = distance[i - low], soft_block[i - low]
             kind, offset = rows.kind[i], rows.offset[i]
@@ -193,6 +200,8 @@ def draw_events(
                 kind, rows.exposure[i], rows.copies[i], rows.unit[i], active_rate, active_start, active_hazard
             )
             if kind == NOTHING:
+                for k in range(n_experts):
+                    exposure_sum[block, k] += rows.exposure[i] * soft[k]
                 continue
             copies = np.floor(rows.copies[i])
             if rows.copies[i] > copies and uniform(stream) < rows.copies[i] - copies:
@@ -230,15 +239,18 @@ def draw_events(
                 size += 1
                 if only:
                     watched[i] = delta
-                    for j in range(n_experts):
-                        psi[j] += delta - offset
-        if first_only:
-            softplus_block(distance, high - low, work, soft_block)
-        for k in range(n_experts):
-            exposure_sum[block, k] = 0.0
-        for i in range(low, high):
-            for k in range(n_experts):
-                exposure_sum[block, k] += rows.exposure[i] * soft_block[i - low, k]
+                    for j in range(n_experts):  # the rows so far are done with: their place takes the cut rows
+                        distance[n_cut, j] = psi[j] + delta - offset
+                    cut_rows[n_cut] = i
+                    n_cut += 1
+            if not only:
+                for k in range(n_experts):
+                    exposure_sum[block, k] += rows.exposure[i] * soft[k]
+        if n_cut > 0:
+            softplus_block(distance, n_cut, work, soft_block)
+            for at in range(n_cut):
+                for k in range(n_experts):
+                    exposure_sum[block, k] += rows.exposure[cut_rows[at]] * soft_block[at, k]
         ends[block - first] = size
         log_lik[block] = block_log_lik
     return table_row[:size], table_expert[:size], table_weight[:size], table_linear[:size], ends
@@ -307,6 +319,12 @@ def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, mom
         for v in range(n_inputs):
             moment[k, v] += block_moment[k, v]
     n_pairs = gram.shape[1]
+    if rows.products.shape[0] > 0:
+        total = np.dot(pg_weights[:n].T, rows.products[low:high])
+        for k in range(n_experts):
+            for j in range(n_pairs):
+                gram[k, j] += total[k, j]
+        return
     v, w = 0, 0
     for start in range(0, n_pairs, PAIR_CHUNK):
         width = min(PAIR_CHUNK, n_pairs - start)

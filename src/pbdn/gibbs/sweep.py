@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from pbdn.errors import InvalidInputError
-from pbdn.gibbs import local, local_counts, updates
+from pbdn.errors import InvalidInputError, NumericalError
+from pbdn.gibbs import fused, local, local_counts, updates
 from pbdn.gibbs.rows import BEFORE, Rows
 from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
 from pbdn.variates.stream import WEIGHTS, open_stream, stream_buffer
@@ -104,6 +104,24 @@ def sweep(
 
     ``key`` and ``index`` name the random streams, ``active`` the experts that count in the reported log-likelihood.
     """
+    few_rows = rows.n_rows < state.hyperplanes.shape[1] and not rows.arrays.is_sparse
+    if sampler != "counts" and workers.n_threads == 1 and not few_rows:
+        *fields, log_likelihood, n_tables, rescues = fused.event_sweep(
+            sampler == "first_events",
+            rows.arrays,
+            state,
+            active,
+            priors,
+            key,
+            index,
+            rows.n_blocks,
+            rows.group_blocks,
+            stream_buffer(),
+        )
+        planes, log_weights, mass, inv_scale, precision, coef_rate = fields
+        _check_finite(planes, index, rows)
+        new = GlobalState(planes, log_weights, mass, inv_scale, precision, coef_rate)
+        return new, None, SweepInfo(log_likelihood, n_tables, rescues)
     events, latent, log_likelihood, n_tables, exposure = _phase_a(
         sampler, rows, state, latent, active, key, index, workers
     )
@@ -115,6 +133,7 @@ def sweep(
     planes, precision, coef_rate, rescues = _phase_b(
         sampler, rows, state, events, latent, weights, priors, key, index, workers
     )
+    _check_finite(planes, index, rows)
     new = GlobalState(planes, log_weights, mass, inv_scale, precision, coef_rate)
     return new, latent, SweepInfo(log_likelihood, n_tables, rescues)
 
@@ -145,7 +164,8 @@ def _phase_a(
         return first, last, local.draw_events(only_first, *common, watched, n_tables, exposure, log_lik)
 
     events = (watched, workers.map(task, rows))
-    return events, latent, float(log_lik.sum()), n_tables.sum(axis=0), exposure.sum(axis=0)
+    total_log_lik = float(fused.ordered_sum(log_lik[:, None])[0])
+    return events, latent, total_log_lik, fused.ordered_sum(n_tables), fused.ordered_sum(exposure)
 
 
 def _phase_b(
@@ -198,8 +218,8 @@ def _phase_b(
 
     workers.map(task, rows)
     drawn = updates.draw_experts(
-        gram.sum(axis=0),
-        moment.sum(axis=0),
+        fused.ordered_sum(gram.reshape(n_groups, -1)).reshape(gram.shape[1:]),
+        fused.ordered_sum(moment.reshape(n_groups, -1)).reshape(moment.shape[1:]),
         state.coef_precision,
         state.coef_rate,
         priors,
@@ -220,6 +240,16 @@ def _join(tables: Any) -> Any:
         ends.append(part[4] + shift)
         shift += part[0].shape[0]
     return (*(np.concatenate([part[j] for part in parts]) for j in range(4)), np.concatenate(ends))
+
+
+def _check_finite(planes: FloatArray, index: int, rows: Rows) -> None:
+    if np.isfinite(planes).all():
+        return
+    values = rows.arrays.values if rows.arrays.is_sparse else rows.arrays.dense
+    raise NumericalError(
+        f"The hyperplanes of sweep {index + 1} are not finite (largest |input| "
+        f"{np.abs(values).max(initial=0.0):.3g}); standardise the features."
+    )
 
 
 def log_likelihood(rows: Rows, state: GlobalState, active: NDArray[np.bool_]) -> float:

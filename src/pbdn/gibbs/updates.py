@@ -12,7 +12,12 @@ from pbdn.variates.stream import HYPERPLANES, normal, open_stream
 from pbdn.variates.tables import crt
 
 SMALLEST_PIVOT = 1e-13  # of a matrix with unit diagonal; below it the factorisation is rescued by a ridge
+MOST_RIDGES = 30  # then the matrix is not finite, and the caller is told by NaN
 SMALLEST_DUAL_PRECISION = 1e-14  # prior precisions below this would cancel in the dual draw
+
+# With the paper's a_β = 1e-6 the prior of a coefficient is so heavy-tailed that an idle expert would wander out of double
+# precision (ln|β| is a random walk when no data hold it). These bounds on α keep it inside: prior s.d. between 1e-15 and 1e8.
+SMALLEST_PRECISION, LARGEST_PRECISION = 1e-16, 1e30
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -109,6 +114,9 @@ def factor_with_ridge(matrix):
         if cholesky_in_place(factor):
             return factor, tries
         tries += 1
+        if tries > MOST_RIDGES:
+            factor[0, 0] = np.nan
+            return factor, tries
         ridge = 1e-12 if ridge == 0.0 else 10.0 * ridge
 
 
@@ -201,7 +209,8 @@ def draw_precisions(stream, hyperplane, coef_rate, shape):
     out = np.empty(hyperplane.shape[0])
     for v in range(hyperplane.shape[0]):
         rate = coef_rate + 0.5 * hyperplane[v] * hyperplane[v]
-        out[v] = max(gamma_variate(stream, shape + 0.5) / rate, 1e-300)
+        draw = gamma_variate(stream, shape + 0.5) / rate
+        out[v] = min(max(draw, SMALLEST_PRECISION), LARGEST_PRECISION)
     return out
 
 

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 
 from pbdn.variates.gamma import gamma_at_least_one
-from pbdn.variates.stream import normal, uniform
+from pbdn.variates.stream import bits, normal, uniform
 
 ENVELOPE_LIMIT = 0.7  # acceptance probability at least e^{-0.7} = 0.497
 ONE_GAMMA = 1000.0  # from this b on one shifted gamma stands for the whole sum
@@ -110,16 +110,21 @@ def envelope_ratio(b, x):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def under_envelope(stream, b, x):
-    """True with probability a(x)."""
+def under_envelope(stream, b, x, tick):
+    """True with probability a(x), decided by U = (tick + U') / 2048 with 0 ≤ tick < 2048 random; U' is rarely needed.
+
+    For x < 0.8 and b < 4 the terms of a(x) fall from j = 1 on, so a(x) ≥ 1 - (2+b) e^{-(1+b)/2x}.
+    """
     if x * 72.0 < 1.0:  # a(x) = 1 to double precision
         return True
     if x > 9.0 + 2.0 * b:  # a(x) ~ x^{b+1/2} e^{-π²x/2} has vanished
         return False
-    u = uniform(stream)
-    if x < 0.8 and b < 4.0:  # terms fall from j = 1 on, so 1 - w_1 e^{-(1+b)/2x} is a lower bound
-        if u < 1.0 - (2.0 + b) * np.exp(-0.5 * (1.0 + b) / x):
-            return True
+    bounded = x < 0.8 and b < 4.0
+    if bounded and 12.8 * x < 1.0 + b and tick < 2020.0:  # (2+b) e^{-6.4} < 0.01 < 1 - 2021/2048
+        return True
+    u = (tick + uniform(stream)) * (1.0 / 2048.0)
+    if bounded and u < 1.0 - (2.0 + b) * np.exp(-0.5 * (1.0 + b) / x):
+        return True
     return u < envelope_ratio(b, x)
 
 
@@ -133,9 +138,11 @@ def polya_gamma_envelope(stream, b, c):
         z = normal(stream)
         y = z * z
         x = half * b / (bc + y + np.sqrt(y * (y + 2.0 * bc)))
-        if uniform(stream) * (half + c * x) > half:
+        word = bits(stream)
+        u = (np.float64(word >> np.uint64(11)) + 0.5) * 2.0**-53
+        if u * (half + c * x) > half:
             x = half * half / (c * c * x)
-        if under_envelope(stream, b, x):
+        if under_envelope(stream, b, x, np.float64(word & np.uint64(2047))):
             return x
 
 
@@ -154,9 +161,11 @@ def polya_gamma_sum(stream, b, c):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def polya_gamma(stream, b, c):
-    """ω ~ PG(b, c) for b ≥ 0 and any c; b = 0 gives 0."""
+    """ω ~ PG(b, c) for b ≥ 0 and any c; b = 0 gives 0, and a NaN gives NaN instead of an endless search."""
     if b <= 0.0:
         return 0.0
+    if np.isnan(b + c):
+        return np.nan
     c = abs(c)
     if b <= 1.0 or b * np.exp(-c) <= ENVELOPE_LIMIT:
         return polya_gamma_envelope(stream, b, c)

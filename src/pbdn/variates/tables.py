@@ -66,6 +66,8 @@ def log_expm1(a):
     """ln(e^a - 1) for a > 0, without overflow or loss for small a."""
     if a > 30.0:
         return a + np.log1p(-np.exp(-a))
+    if a > 0.1:
+        return np.log(np.exp(a) - 1.0)
     return np.log(np.expm1(max(a, 1e-300)))
 
 

@@ -1,0 +1,227 @@
+"""Error, log-loss, calibration, size and seconds on real data, beside the paper's figures.
+
+    python -m benchmarks.quality --data ida --splits 10                     # Gibbs, default sampler
+    python -m benchmarks.quality --data ida --sampler counts --pruning paper --n-sweeps 5000
+    python -m benchmarks.quality --data all --inference map
+
+Every fit is one JSON file under benchmarks/results/quality; finished ones are not run again. One growth serves all
+criteria and predictions: layers are added until every criterion has risen once.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+import benchmarks  # noqa: F401  (finds the data)
+from benchmarks.paper_values import ERROR
+from benchmarks.record import load_results, save_result
+from pbdn.datasets import load_a9a, load_ida, load_ijcnn1
+from pbdn.fitting import FitPlan, make_engine
+from pbdn.gibbs.chain import ChainSettings
+from pbdn.growth.gibbs_engine import StopSignal
+from pbdn.growth.grow import grow
+from pbdn.model.criteria import CRITERIA
+from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.network import Layer, Network
+from pbdn.progress import ProgressBar
+from pbdn.scaling import standard_scaling
+from pbdn.sgd.config import PAPER, PUBLISHED, MapConfig
+
+RESULTS = Path(__file__).parent / "results" / "quality"
+IDA = ("banana", "breast_cancer", "titanic", "waveform", "german", "image")
+RULES = ("aic", "aic_eps", "aic_inputs", "bic")
+
+
+def metrics(y: Any, p: Any) -> dict[str, float]:
+    """Error in percent, log-loss, Brier score and expected calibration error (10 equal-width bins) of P(y=1)."""
+    y = np.asarray(y, dtype=float)
+    clipped = np.clip(p, 1e-12, 1 - 1e-12)
+    bins = np.minimum((p * 10).astype(int), 9)
+    gaps = [abs(p[bins == b].mean() - y[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)]
+    return {
+        "error": float(100 * np.mean((p > 0.5) != (y == 1))),
+        "log_loss": float(-np.mean(y * np.log(clipped) + (1 - y) * np.log1p(-clipped))),
+        "brier": float(np.mean((p - y) ** 2)),
+        "ece": float(sum(gaps)),
+    }
+
+
+def load(name: str) -> Any:
+    return {"ijcnn1": load_ijcnn1, "a9a": load_a9a}[name]() if name in ("ijcnn1", "a9a") else load_ida(name)
+
+
+def one_fit(folder: Path, name: str, split: int, config: dict[str, Any]) -> None:
+    """Fit one split and write its record."""
+    path = folder / f"{name}-{split}.json"
+    if path.exists():
+        return
+    data = load(name)
+    X, y, X_test, y_test = data.split(split)
+    began = time.perf_counter()
+    scaling = standard_scaling(X)
+    chain = ChainSettings(
+        sampler=config["sampler"],
+        max_experts=config["max_experts"],
+        n_sweeps=config["n_sweeps"],
+        n_burn_in=config["n_sweeps"] // 2,
+        n_draws=config["n_draws"],
+        pruning=config["pruning"],
+        record=config["record"],
+        priors=Hyperpriors(precision_floor=config["precision_floor"]),
+    )
+    plan = FitPlan(
+        inference=config["inference"],
+        codes=np.asarray(y, dtype=np.int64),
+        n_sides=2,
+        weights=None,
+        chain=chain,
+        map_config={"default": MapConfig(), "paper": PAPER, "published": PUBLISHED}[config["map_config"]],
+        criterion=[CRITERIA[rule] for rule in RULES],
+        max_depth=config["max_depth"],
+        skip="last_two",
+        seed=config["seed"] + split,
+        n_paths=config["n_paths"],
+    )
+    scaled, scaled_test = scaling.apply(X), scaling.apply(X_test)
+    growth = grow(make_engine(scaled, plan, StopSignal(), None, ProgressBar(False)), plan.criterion, plan.max_depth)
+    seconds = time.perf_counter() - began
+    record: dict[str, Any] = {
+        "data": name,
+        "split": split,
+        "seed": plan.seed,
+        "config": config,
+        "seconds": seconds,
+        "depths": [],
+        "chosen": {},
+    }
+    for depth in range(1, len(growth.fits) + 1):
+        fits = growth.fits[:depth]
+        layers = tuple(fit.layer if t == depth - 1 else Layer(fit.layer.sides) for t, fit in enumerate(fits))
+        network = Network(layers, X.shape[1])
+        log_likelihood = sum(fits[-1].log_likelihood)
+        entry: dict[str, Any] = {
+            "n_experts": network.top.n_experts,
+            "log_likelihood": log_likelihood,
+            "complexity": network.complexity,
+            "n_weights": network.n_weights,
+            "seconds": fits[-1].seconds,
+            "criteria": {
+                rule: CRITERIA[rule]([fit.layer for fit in fits], log_likelihood, X.shape[0]) for rule in RULES
+            },
+            "point": metrics(y_test, network.class_probability(scaled_test)[:, 1]),
+        }
+        if network.top.draws:
+            entry["posterior"] = metrics(y_test, network.mean_class_probability(scaled_test)[:, 1])
+        record["depths"].append(entry)
+    for rule in RULES:
+        values = [entry["criteria"][rule] for entry in record["depths"]]
+        rises = [t for t in range(1, len(values)) if not values[t] < values[t - 1]]
+        record["chosen"][rule] = rises[0] if rises else len(values)
+    if plan.n_paths and plan.inference != "map":
+        record["paths"] = _paths(scaled, scaled_test, y_test, plan, record["chosen"]["aic"])
+    save_result(path, record)
+
+
+def _paths(scaled: Any, scaled_test: Any, y_test: Any, plan: FitPlan, depth: int) -> dict[str, float]:
+    from pbdn.fitting import _grow_paths
+
+    networks = _grow_paths(scaled, plan, StopSignal(), None, ProgressBar(False), depth)
+    return metrics(y_test, np.mean([net.mean_class_probability(scaled_test) for net in networks], axis=0)[:, 1])
+
+
+def summarise(folder: Path, names: list[str]) -> str:
+    """A Markdown table from the records of one configuration."""
+    records = load_results(folder)
+    lines = [
+        "| data | splits | rule | prediction | error % | paper | diff / s.d. | depth | units | complexity | log-loss | Brier | ECE | s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    ratios: dict[tuple[str, str], list[float]] = {}
+    for name in names:
+        mine = [record for record in records if record["data"] == name]
+        if not mine:
+            continue
+        for rule in ("aic", "aic_eps", "aic_inputs", "bic"):
+            for prediction in ("point", "posterior"):
+                picked = [record["depths"][record["chosen"][rule] - 1] for record in mine]
+                if prediction not in picked[0]:
+                    continue
+                scores = [entry[prediction] for entry in picked]
+                error = np.array([score["error"] for score in scores])
+                suffix = "sgd" if mine[0]["config"]["inference"] == "map" else "gibbs"
+                paper = ERROR[name].get(f"{'aic_eps' if rule == 'aic_eps' else 'aic'}_{suffix}")
+                ratios.setdefault((rule, prediction), []).append(error.mean() / ERROR[name]["svm"][0])
+                gap = f"{(error.mean() - paper[0]) / paper[1]:+.2f}" if paper else ""
+                lines.append(
+                    f"| {name} | {len(mine)} | {rule} | {prediction} | {error.mean():.2f} ± {error.std():.2f} | "
+                    f"{paper[0]:.2f} ± {paper[1]:.2f} | {gap} | {np.mean([r['chosen'][rule] for r in mine]):.1f} | "
+                    f"{np.mean([sum(entry['n_experts']) for entry in picked]):.1f} | "
+                    f"{np.mean([entry['complexity'] for entry in picked]):.1f} | "
+                    f"{np.mean([s['log_loss'] for s in scores]):.3f} | {np.mean([s['brier'] for s in scores]):.3f} | "
+                    f"{np.mean([s['ece'] for s in scores]):.3f} | {np.mean([r['seconds'] for r in mine]):.1f} |"
+                )
+        paths = [record["paths"] for record in mine if "paths" in record]
+        if paths:
+            mean = {key: np.mean([p[key] for p in paths]) for key in paths[0]}
+            lines.append(
+                f"| {name} | {len(paths)} | aic | paths | {mean['error']:.2f} | | | | | | {mean['log_loss']:.3f} | "
+                f"{mean['brier']:.3f} | {mean['ece']:.3f} | |"
+            )
+    lines.append("")
+    for (rule, prediction), values in ratios.items():
+        lines.append(f"mean SVM-normalised error, {rule}, {prediction}: {np.mean(values):.3f} over {len(values)} sets")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="ida", help="ida, all, or names separated by commas")
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--inference", default="gibbs", choices=["gibbs", "map", "map+gibbs"])
+    parser.add_argument("--sampler", default="first_events")
+    parser.add_argument("--pruning", default="window")
+    parser.add_argument("--record", default="collection")
+    parser.add_argument("--n-sweeps", type=int, default=2000)
+    parser.add_argument("--n-draws", type=int, default=100)
+    parser.add_argument("--n-paths", type=int, default=0)
+    parser.add_argument("--max-experts", type=int, default=20)
+    parser.add_argument("--max-depth", type=int, default=5)
+    parser.add_argument("--precision-floor", type=float, default=0.0)
+    parser.add_argument("--map-config", default="default", choices=["default", "paper", "published"])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only-table", action="store_true", help="summarise what is there")
+    options = vars(parser.parse_args())
+    names = {"ida": list(IDA), "all": [*IDA, "ijcnn1", "a9a"]}.get(options["data"], options["data"].split(","))
+    config = {
+        key: options[key]
+        for key in (
+            "inference", "sampler", "pruning", "record", "n_sweeps", "n_draws", "n_paths", "max_experts", "max_depth",
+            "precision_floor", "map_config", "seed",
+        )
+    }  # fmt: skip
+    if config["inference"] == "map":
+        label = f"map-{config['map_config']}"
+    else:
+        label = f"{config['inference']}-{config['sampler']}-{config['pruning']}-{config['n_sweeps']}"
+        label += f"-floor{config['precision_floor']:g}" if config["precision_floor"] else ""
+        label += "-whole" if config["record"] != "collection" else ""
+        label += "-paths" if config["n_paths"] else ""
+    folder = RESULTS / label
+    if not options["only_table"]:
+        tasks = [
+            (name, split)
+            for split in range(options["splits"])
+            for name in names
+            if split < (5 if name in ("ijcnn1", "a9a") else 10)
+        ]
+        Parallel(n_jobs=options["jobs"])(delayed(one_fit)(folder, *task, config) for task in tasks)
+    print(f"## {label}\n\n{summarise(folder, names)}")
+
+
+if __name__ == "__main__":
+    main()
