@@ -1,4 +1,4 @@
-"""Geweke's joint-distribution test: forward draws of (parameters, labels) against alternating sweeps and new labels.
+"""Geweke's joint-distribution test: forward draws of (parameters, labels) against sweeps and new labels in turn.
 
 Both must have the same law. Compared are means of functions that do not depend on the numbering of experts, products
 of parameters among them (a wrong order of γ₀ and r shows only there). The chain's standard errors come from batch means.
@@ -171,7 +171,7 @@ class Counts(Binary):
 
 
 class Ordinal(Binary):
-    """0: before the cut at o_i - 1; 1: in (o_i - 1, o_i]; 2: nothing before o_i (counted as 0 in the functions)."""
+    """2: before the cut at o_i - 1; 1: in (o_i - 1, o_i]; 0: nothing before o_i."""
 
     def simulate(self, rng, hyperplanes, weights, inputs, offset, exposure):
         late = cumulative_rate(hyperplanes, weights, inputs, offset, exposure)

@@ -1,5 +1,7 @@
 """The chain: same bits however it is cut, pruning, recording, trace, hard data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -26,8 +28,8 @@ def problem(rng, n=1500, d=3):
 
 
 def quick(sampler="first_events", **changes):
-    settings = dict(sampler=sampler, max_experts=5, n_sweeps=30, n_burn_in=10, n_draws=5, prune_every=10)
-    return ChainSettings(**{**settings, **changes})
+    short = ChainSettings(sampler, max_experts=5, n_sweeps=30, n_burn_in=10, n_draws=5, prune_every=10)
+    return replace(short, **changes)
 
 
 def assert_same(one, two):

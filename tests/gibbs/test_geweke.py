@@ -1,4 +1,4 @@
-"""Joint-distribution tests of whole sweeps: 29 functions, products among them, at the suite's false-alarm rate per run."""
+"""Joint-distribution tests of whole sweeps: 29 functions, at the suite's false-alarm rate per run."""
 
 import numpy as np
 import pytest

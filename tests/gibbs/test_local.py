@@ -122,7 +122,7 @@ def test_event_tables(seed):
     """All tables: numbers zero-truncated Poisson, experts ∝ r_k s(ψ_k), distances with law s(η)/s(ψ)."""
     psi, n = np.array([0.5, -1.0, 2.0]), 40_000
     rows = make_rows(np.empty((n, 0)), np.ones(n, bool), merge=False)
-    (row, expert, omega, linear), watched, tables, exposure, _ = events_of(
+    (row, expert, omega, linear), watched, _, exposure, _ = events_of(
         rows, psi[:, None], WEIGHTS, seed, False
     )
     mass = WEIGHTS * np.logaddexp(0, psi)
@@ -142,12 +142,12 @@ def test_event_tables(seed):
 
 @pytest.mark.parametrize("first_only", [False, True])
 def test_merged_rows_are_copies_in_law(rng, seed, first_only):
-    """Means of tables, statistics and log-likelihood over many sweeps: merged rows, integer weights and plain copies."""
+    """Means of tables, statistics and log-likelihood: merged rows, integer weights, plain copies."""
     base = np.array([[0.3], [-1.2], [2.0]])
     which = rng.integers(0, 3, 30)
     inputs, target = base[which], rng.random(30) < 0.6
     planes = rng.standard_normal((3, 2))
-    groups, first, copies = np.unique(
+    _, first, copies = np.unique(
         np.column_stack([which, target]), axis=0, return_index=True, return_counts=True
     )
     forms = {

@@ -54,9 +54,13 @@ def ranks(rng, seed, sampler, n_sets):
             rows = make_rows(x[:, 1:], target, merge=False)
             start = simulate_parameters(rng, PRIORS, N_EXPERTS, N_INPUTS, 1)  # not the truth
             state = GlobalState(
-                start["hyperplanes"][0], np.log(np.maximum(start["expert_weights"][0], 1e-300)), float(start["mass"][0]),
-                float(start["inv_scale"][0]), start["coef_precision"][0], start["coef_rate"][0],
-            )  # fmt: skip
+                start["hyperplanes"][0],
+                np.log(np.maximum(start["expert_weights"][0], 1e-300)),
+                float(start["mass"][0]),
+                float(start["inv_scale"][0]),
+                start["coef_precision"][0],
+                start["coef_rate"][0],
+            )
             latent, key, drawn = initial_latent(sampler, rows, N_EXPERTS), stream_key(seed, g), []
             for index in range(BURN_IN + N_DRAWS * THIN):
                 state, latent, _ = sweep(sampler, rows, state, latent, active, priors, key, index, workers)
@@ -75,9 +79,15 @@ def ranks(rng, seed, sampler, n_sets):
                         )
                     )
             true = quantities(
-                truth["expert_weights"], truth["hyperplanes"], truth["mass"], truth["inv_scale"], truth["coef_rate"], x,
-                target, held_out,
-            )  # fmt: skip
+                truth["expert_weights"],
+                truth["hyperplanes"],
+                truth["mass"],
+                truth["inv_scale"],
+                truth["coef_rate"],
+                x,
+                target,
+                held_out,
+            )
             out.append((np.array(drawn) < np.array(true)).sum(0))
     return np.array(out)
 

@@ -1,4 +1,4 @@
-"""Polya-Gamma laws from their definitions, sharing nothing with the sampler: cumulants, density ratio, distribution function."""
+"""Polya-Gamma laws from their definitions, sharing nothing with the sampler."""
 
 import mpmath as mp
 import numpy as np

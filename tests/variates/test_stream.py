@@ -34,7 +34,10 @@ def test_philox_known_answers(counter, key, answer):
     assert tuple(int(word) for word in philox(*map(np.uint64, counter + key))) == answer
 
 
-def words(n, *where, key=np.uint64(123)):
+KEY = np.uint64(123)
+
+
+def words(n, *where, key=KEY):
     buffer = stream_buffer()
     stream = open_stream(buffer, key, *where)
     return np.array([bits(stream) for _ in range(n)], dtype=np.uint64)
