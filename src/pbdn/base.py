@@ -1,21 +1,22 @@
-"""What both estimators share: fitting, prediction, explanation, saving."""
+"""What both estimators share: fitting, prediction, saving."""
 
 import os
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pbdn import interpret
+from pbdn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from pbdn.errors import InvalidInputError
-from pbdn.fitting import FitPlan, FitResult, fit_network
+from pbdn.explanation import ExplanationMixin
+from pbdn.exporting import ExportMixin
+from pbdn.fitting import FitPlan, FitResult, assemble, fit_network
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.grow import LayerFit
@@ -24,19 +25,16 @@ from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Network
 from pbdn.scaling import identity_scaling, standard_scaling
 from pbdn.sgd.config import MapConfig
-from pbdn.validation import NamedArray, as_table, check_choice, check_finite_labels, check_integer, check_positive
-
-try:  # scikit-learn 1.9 and later
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Stands in where scikit-learn has no callbacks yet."""
-
-    def with_callbacks(method: Any) -> Any:
-        """Leave the method as it is."""
-        return method
-
+from pbdn.validation import (
+    NamedArray,
+    as_table,
+    check_choice,
+    check_integer,
+    check_kind,
+    check_labels_present,
+    check_positive,
+    repeat_rows,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -46,7 +44,9 @@ CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 _IDLE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}
 
 
-class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NetworkClassifier(  # type: ignore[misc]
+    CallbackSupportMixin, ExplanationMixin, ExportMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+):
     """Base of `PBDNClassifier` and `ISHMClassifier`."""
 
     _single_side = False
@@ -63,41 +63,44 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         y : array of shape (n_samples,)
             Labels of any kind.
         sample_weight : array of shape (n_samples,), optional
-            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. With Gibbs sampling fractional
-            weights of rows with an event are rounded at random in every sweep (exact at whole numbers).
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. With Gibbs sampling
+            fractional weights of rows with an event are rounded at random in every sweep (exact at whole numbers).
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        context = self._begin_callbacks(X, y)
+        tasks = FitTasks(self, X, y)
         X, y = self._validate_fit(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        weights = self._row_weights(sample_weight, X, y)
-        if weights is not None:
-            X, codes, weights = X[weights > 0], codes[weights > 0], weights[weights > 0]
-        if X.shape[0] == 0:
-            raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
-        present = np.unique(codes)
-        self.n_iter_ = 1
-        if present.size < 2:
-            return self._fit_one_class(int(present[0]))
         if self._single_side and self.classes_.size > 2:
             raise InvalidInputError(
                 "Only binary classification is supported by ISHMClassifier; "
                 f"y has {self.classes_.size} classes. Use PBDNClassifier."
             )
+        X, codes, weights = self._weigh(X, y, codes.astype(np.int64), sample_weight)
+        present = np.unique(codes)
+        if present.size < 2:
+            self._fit_one_class(int(present[0]))
+        else:
+            self._fit_network(X, codes, weights, tasks)
+        tasks.end()
+        return self
+
+    def _fit_network(
+        self, X: Any, codes: NDArray[np.int64], weights: FloatArray | None, tasks: FitTasks
+    ) -> None:
+        """Grow the network and fill the fitted attributes."""
         scaling = standard_scaling(X, weights) if self.standardize else identity_scaling(X.shape[1])
-        plan = self._plan(codes.astype(np.int64), weights)
+        plan = self._plan(codes, weights)
         checkpoint = self._open_checkpoint(X, codes, weights, plan)
         if checkpoint is not None:
-            plan = FitPlan(**{**vars(plan), "seed": checkpoint.seed})
-        result = fit_network(X, scaling, plan, checkpoint, self._layer_callback(context, X, y))
-        self._adopt(result)
-        if context is not None:
-            context.call_on_fit_task_end(estimator=self, X=X, y=y)
-        return self
+            plan = replace(plan, seed=checkpoint.seed)
+        tasks.attributes = lambda fits: (
+            network_attributes(assemble(fits, scaling, plan, X.shape[1])) | {"paths_": ()}
+        )
+        self._adopt(fit_network(X, scaling, plan, checkpoint, tasks))
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name."""
@@ -112,6 +115,10 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         check_integer("n_chains", self.n_chains, 1)
         if self.time_limit is not None:
             check_positive("time_limit", self.time_limit)
+        if not callable(self.criterion):
+            check_choice("criterion", self.criterion, tuple(CRITERIA))
+        check_kind("priors", self.priors, Hyperpriors)
+        check_kind("map_config", self.map_config, MapConfig)
         if self.inference == "map" and self.prediction in ("posterior", "paths"):
             raise InvalidInputError(
                 f"prediction={self.prediction!r} needs posterior draws, which inference='map' does not make; use "
@@ -124,7 +131,7 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         names = X.columns if isinstance(X, NamedArray) else None
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        check_finite_labels(y)
+        check_labels_present(y)
         X, y = validate_data(
             self, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, y_numeric=False
         )
@@ -149,16 +156,35 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
                 return validate_data(self, np.asarray(X), reset=False, accept_sparse="csr", dtype=np.float64)
         return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
 
-    def _row_weights(self, sample_weight: Any, X: Any, y: Any) -> FloatArray | None:
-        """sample_weight times class_weight; None where all weights are one."""
+    def _weigh(
+        self, X: Any, y: Any, codes: NDArray[np.int64], sample_weight: Any
+    ) -> tuple[Any, NDArray[np.int64], FloatArray | None]:
+        """Rows that count, and sample_weight times class_weight; None where all weights are one.
+
+        For Gibbs sampling rows of whole weight are repeated, so that weight 2 is the row given twice to the last bit.
+        """
         if sample_weight is None and self.class_weight is None:
-            return None
+            return X, codes, None
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64)).copy()
         if np.any(weights < 0):
-            raise InvalidInputError("sample_weight must not be negative; give weight 0 to rows that should not count.")
+            raise InvalidInputError(
+                f"sample_weight must not be negative (smallest: {weights.min():g}); give weight 0 to rows that should not "
+                "count."
+            )
         if self.class_weight is not None:
             weights *= compute_sample_weight(self.class_weight, y)
-        return None if np.all(weights == 1.0) else weights
+        counts = weights > 0
+        if not counts.any():
+            raise InvalidInputError(
+                "sample_weight is zero for every row; give at least one row a positive weight."
+            )
+        if not counts.all():
+            X, codes, weights = X[counts], codes[counts], weights[counts]
+        if np.all(weights == 1.0):
+            return X, codes, None
+        if self.inference == "map":
+            return X, codes, weights
+        return repeat_rows(X, codes, weights, can_merge=self.sampler == "event_times")
 
     def _plan(self, codes: NDArray[np.int64], weights: FloatArray | None) -> FitPlan:
         """The validated parameters as a plan."""
@@ -177,9 +203,6 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
             priors=priors,
         )
         config = MapConfig(max_experts=int(self.max_experts)) if self.map_config is None else self.map_config
-        criterion = CRITERIA.get(self.criterion, self.criterion) if isinstance(self.criterion, str) else self.criterion
-        if isinstance(criterion, str) or not callable(criterion):
-            check_choice("criterion", self.criterion, tuple(CRITERIA))
         return FitPlan(
             inference=self.inference,
             codes=codes,
@@ -187,7 +210,7 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
             weights=weights,
             chain=chain,
             map_config=config,
-            criterion=criterion,
+            criterion=self.criterion if callable(self.criterion) else CRITERIA[self.criterion],
             max_depth=int(self.max_depth),
             skip=self.skip,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
@@ -207,61 +230,34 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         settings = {key: value for key, value in self.get_params(deep=False).items() if key not in _IDLE}
         if isinstance(self.random_state, int | np.integer):
             settings["random_state"] = int(self.random_state)
+        settings["estimator"] = type(self).__name__
         marks = fingerprint([X, codes, weights], settings)
         return Checkpoint(self.checkpoint, marks, plan.seed, plan.chain.n_sweeps)
 
-    def _fit_one_class(self, code: int) -> Any:
+    def _fit_one_class(self, code: int, warn: bool = True) -> None:
         """One class only: predict it."""
-        warnings.warn(
-            f"y has only one class ({self.classes_[code]!r}); the model will always predict it. "
-            "Give rows of at least two classes to learn something.",
-            stacklevel=3,
-        )
-        self.network_ = None
+        if warn:
+            warnings.warn(
+                f"y has only one class ({self.classes_[code]!r}); the model will always predict it. "
+                "Give rows of at least two classes to learn something.",
+                stacklevel=4,
+            )
         self.only_class_ = code
-        self.layers_: tuple[Any, ...] = ()
-        self.depth_ = 0
-        self.n_experts_: list[tuple[int, ...]] = []
-        self.criterion_path_: list[dict[str, Any]] = []
-        self.complexity_ = 0.0
-        self.n_weights_ = 0
-        self.trace_: list[Any] = []
-        self.convergence_: list[dict[str, Any]] = []
-        self.paths_: tuple[Network, ...] = ()
-        return self
+        self._set(network_attributes(None), criterion_path_=[], trace_=[], convergence_=[], paths_=())
 
     def _adopt(self, result: FitResult) -> None:
         """Fill the fitted attributes."""
-        self.network_ = result.network
-        self.layers_ = result.network.layers
-        self.depth_ = result.network.depth
-        self.n_experts_ = [layer.n_experts for layer in result.network.layers]
-        self.criterion_path_ = [asdict(step) for step in result.growth.path]
-        self.complexity_ = result.network.complexity
-        self.n_weights_ = result.network.n_weights
-        self.trace_ = [_traces(fit) for fit in result.growth.fits]
-        self.convergence_ = [asdict(one) for one in result.convergence]
-        self.paths_ = result.paths
+        self._set(
+            network_attributes(result.network),
+            criterion_path_=[asdict(step) for step in result.growth.path],
+            trace_=[_traces(fit) for fit in result.growth.fits],
+            convergence_=[asdict(one) for one in result.convergence],
+            paths_=result.paths,
+        )
 
-    def _begin_callbacks(self, X: Any, y: Any) -> Any:
-        """Root context of scikit-learn's callbacks, where there are any."""
-        if not hasattr(self, "_init_callback_context"):
-            return None
-        context = self._init_callback_context(max_subtasks=None)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        return context
-
-    def _layer_callback(self, context: Any, X: Any, y: Any) -> Any:
-        """One sub-task per layer."""
-        if context is None:
-            return None
-
-        def on_layer(fit: LayerFit, depth: int) -> None:
-            task = context.subcontext(task_name="layer")
-            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            task.call_on_fit_task_end(estimator=self, X=X, y=y)
-
-        return on_layer
+    def _set(self, attributes: dict[str, Any], **more: Any) -> None:
+        for name, value in {**attributes, **more}.items():
+            setattr(self, name, value)
 
     # --------------------------------------------------------------- prediction
 
@@ -289,7 +285,9 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         out = np.empty((X.shape[0], self.classes_.size))
         for low in range(0, X.shape[0], CHUNK_ROWS):
             part = X[low : low + CHUNK_ROWS]
-            out[low : low + CHUNK_ROWS] = np.mean([network.mean_class_probability(part) for network in networks], axis=0)
+            out[low : low + CHUNK_ROWS] = np.mean(
+                [network.mean_class_probability(part) for network in networks], axis=0
+            )
         return out
 
     def predict_log_proba(self, X: Any) -> FloatArray:
@@ -299,7 +297,8 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable class of each row."""
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[best])
 
     def posterior_predictive_proba(self, X: Any) -> FloatArray:
         """Class probabilities of every posterior draw, shape (n_draws, n_samples, n_classes)."""
@@ -327,67 +326,6 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))
 
-    def transform(self, X: Any) -> FloatArray:
-        """Hidden units s(x'β_k) of the top layer, all sides side by side."""
-        X = self._validate(X)
-        if self.network_ is None:
-            return np.zeros((X.shape[0], 0))
-        return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
-
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`."""
-        check_is_fitted(self)
-        if self.network_ is None:
-            return np.zeros(0, dtype=object)
-        return np.asarray(
-            [
-                f"layer{self.depth_}_side{s}_expert{k}"
-                for s, side in enumerate(self.network_.top.sides)
-                for k in range(side.n_experts)
-            ],
-            dtype=object,
-        )
-
-    # -------------------------------------------------------------- explanation
-
-    def _names(self) -> list[str]:
-        known = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.n_features_in_)] if known is None else [str(name) for name in known]
-
-    def _network(self) -> Network:
-        if self.network_ is None:
-            raise InvalidInputError("The model was fitted on one class only; there is no network to explain.")
-        network: Network = self.network_
-        return network
-
-    def subtypes(self, X: Any) -> Any:
-        """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.
-
-        Returns
-        -------
-        pandas.DataFrame (or dict of arrays without pandas)
-            Columns layer, side, expert, weight, share, and one mean per feature.
-        """
-        X = self._validate(X)
-        return _frame(interpret.subtype_table(self._network(), X, self.classes_, self._names()))
-
-    def explain(self, X: Any) -> Any:
-        """Which expert of which side voted for each row: vote p_ik and distance from its hyperplane (top layer)."""
-        X = self._validate(X)
-        return _frame(interpret.vote_table(self._network(), X, self.classes_))
-
-    def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
-        """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).
-
-        A row with P(side says yes) ≤ p0 violates none.
-        """
-        if not 0.0 < p0 < 1.0:
-            raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")
-        X = self._validate(X)
-        network = self._network()
-        inputs = network.top_inputs(X)
-        return np.column_stack([interpret.violations(side, inputs, p0) for side in network.top.sides])
-
     # ------------------------------------------------------------------- saving
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -411,17 +349,21 @@ class NetworkClassifier(CallbackSupportMixin, ClassifierMixin, TransformerMixin,
         return tags
 
 
+def network_attributes(network: Network | None) -> dict[str, Any]:
+    """The fitted attributes that follow from the network (None: one class only)."""
+    layers = () if network is None else network.layers
+    return {
+        "network_": network,
+        "layers_": layers,
+        "depth_": len(layers),
+        "n_experts_": [layer.n_experts for layer in layers],
+        "complexity_": 0.0 if network is None else network.complexity,
+        "n_weights_": 0 if network is None else network.n_weights,
+    }
+
+
 def _traces(fit: LayerFit) -> Any:
     """Traces of one layer: per side and chain for Gibbs, one dict for MAP."""
     if isinstance(fit.details, list):
         return [[chain.trace for chain in chains] for chains in fit.details]
     return fit.details.trace
-
-
-def _frame(table: dict[str, Any]) -> Any:
-    """A pandas frame where pandas is installed."""
-    try:
-        import pandas as pd
-    except ImportError:
-        return table
-    return pd.DataFrame(table)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm, rankdata
 
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Inputs, Side
@@ -14,39 +15,65 @@ FloatArray = NDArray[np.float64]
 
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100.0
+MIN_DRAWS = 8  # fewer say nothing
 N_ANCHORS = 8
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """Rank-normalised split R-hat and bulk / tail effective sample size of one quantity."""
+    """Rank-normalised split R-hat and bulk / tail effective sample size of one quantity, and the least size wanted."""
 
     quantity: str
     r_hat: float
     ess_bulk: float
     ess_tail: float
+    ess_wanted: float = MIN_ESS_PER_CHAIN
 
-    def fails(self, n_chains: int) -> bool:
+    @property
+    def fails(self) -> bool:
         """Whether the quantity has not converged by the usual limits."""
-        least = MIN_ESS_PER_CHAIN * n_chains
-        return not (self.r_hat <= MAX_R_HAT and self.ess_bulk >= least and self.ess_tail >= least)
+        return not (self.r_hat <= MAX_R_HAT and min(self.ess_bulk, self.ess_tail) >= self.ess_wanted)
 
 
-def converge(quantity: str, values: FloatArray) -> Convergence:
-    """Diagnose one quantity from values of shape (n_chains, n_draws); constant values have converged."""
+def converge(quantity: str, values: FloatArray, thinned: bool = False) -> Convergence:
+    """Diagnose one quantity from values of shape (n_chains, n_draws); constant values have converged.
+
+    100 effective draws per chain are wanted; of a quantity known at ``thinned`` sweeps only, half of its values if
+    that is less.
+    """
     values = np.asarray(values, dtype=float)
-    if values.shape[1] < 8 or not np.isfinite(values).all():
-        return Convergence(quantity, float("nan"), 0.0, 0.0)
+    n_chains, n_draws = values.shape
+    wanted = n_chains * (min(MIN_ESS_PER_CHAIN, n_draws / 2.0) if thinned else MIN_ESS_PER_CHAIN)
+    if n_draws < MIN_DRAWS or not np.isfinite(values).all():
+        return Convergence(quantity, float("nan"), 0.0, 0.0, wanted)
     if np.ptp(values) == 0.0:
-        return Convergence(quantity, 1.0, float(values.size), float(values.size))
+        return Convergence(quantity, 1.0, float(values.size), float(values.size), min(wanted, values.size))
     from arviz_stats.base import array_stats
 
     where = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(all="ignore"):
-        r_hat = float(array_stats.rhat(values, method="rank", **where))
         bulk = float(array_stats.ess(values, method="bulk", **where))
         tail = float(array_stats.ess(values, method="tail", prob=(0.05, 0.95), **where))
-    return Convergence(quantity, r_hat, bulk, tail if np.isfinite(tail) else bulk)
+    return Convergence(quantity, split_r_hat(values), bulk, tail if np.isfinite(tail) else bulk, wanted)
+
+
+def split_r_hat(values: FloatArray) -> float:
+    """R-hat of half-chains, the larger of rank-normalised values and folded values (Vehtari et al. 2021).
+
+    One chain is enough: its two halves are compared.
+    """
+    half = values.shape[1] // 2
+    halves = np.concatenate([values[:, :half], values[:, -half:]])
+    return max(_rank_r_hat(halves), _rank_r_hat(np.abs(halves - np.median(halves))))
+
+
+def _rank_r_hat(chains: FloatArray) -> float:
+    if np.ptp(chains) == 0.0:
+        return 1.0
+    n = chains.shape[1]
+    scores = norm.ppf((rankdata(chains).reshape(chains.shape) - 0.375) / (chains.size + 0.25))
+    between, within = n * scores.mean(axis=1).var(ddof=1), scores.var(axis=1, ddof=1).mean()
+    return float(np.sqrt((between / within + n - 1.0) / n)) if within > 0.0 else float("inf")
 
 
 def anchor_rows(n_rows: int, n_anchors: int = N_ANCHORS) -> NDArray[np.int64]:
@@ -54,12 +81,14 @@ def anchor_rows(n_rows: int, n_anchors: int = N_ANCHORS) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, n_rows - 1, min(n_anchors, n_rows)).astype(np.int64))
 
 
-def layer_convergence(chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, anchors: Inputs) -> list[Convergence]:
-    """Diagnose every side of a layer: log-likelihood, active experts, total weight, probability at anchor rows."""
+def layer_convergence(
+    chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, anchors: Inputs
+) -> list[Convergence]:
+    """Diagnose every side of a layer: log-likelihood, active experts, total weight, anchor probabilities."""
     out = []
     for s, chains in enumerate(chains_of_side):
         length = min(len(chain.trace["log_likelihood"]) for chain in chains)
-        begin = min(n_burn_in + 1, max(length - 8, 0))
+        begin = min(n_burn_in + 1, max(length - MIN_DRAWS, 0))
         for name in ("log_likelihood", "n_active", "total_weight"):
             values = np.stack([chain.trace[name][begin:length] for chain in chains])
             out.append(converge(f"{name} of side {s}", values))
@@ -67,7 +96,9 @@ def layer_convergence(chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, a
         rates = np.stack([[draw.rate(anchors) for draw in chain.draws[:n_draws]] for chain in chains])
         probabilities = -np.expm1(-rates)
         for a in range(probabilities.shape[2]):
-            out.append(converge(f"probability of side {s} at anchor row {a}", probabilities[:, :, a]))
+            out.append(
+                converge(f"probability of side {s} at anchor row {a}", probabilities[:, :, a], thinned=True)
+            )
     return out
 
 
@@ -77,10 +108,11 @@ def pointwise_log_likelihood(draws: Sequence[Side], inputs: Inputs, target: NDAr
 
 
 def waic(log_lik: FloatArray) -> tuple[float, float]:
-    """WAIC on the deviance scale and its effective number of parameters, from (n_draws, n_rows) log-likelihoods.
+    """WAIC on the deviance scale and its effective number of parameters.
 
-    Valid for comparing priors, widths or heads *within* a layer; not for choosing depth, because the inputs of a deeper layer
-    have already been fitted to the same labels and nothing here charges for that.
+    ``log_lik`` has the shape (n_draws, n_rows). Valid for comparing priors, widths or heads *within* a layer; not for
+    choosing depth, because the inputs of a deeper layer have already been fitted to the same labels and nothing here
+    charges for that.
     """
     top = log_lik.max(axis=0)
     density = top + np.log(np.mean(np.exp(log_lik - top), axis=0))

@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.gibbs.chain import ChainSettings, ChainState
 from pbdn.growth.checkpoint import Checkpoint
 from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task
-from pbdn.growth.grow import Engine, Growth, LayerFit, grow
+from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow
 from pbdn.growth.map_engine import MapEngine
 from pbdn.model.criteria import Criterion
 from pbdn.model.network import Inputs, Layer, Network, Side, Skip
@@ -54,7 +54,7 @@ class FitPlan:
     def targets(self) -> NDArray[np.bool_]:
         """One labelling per side."""
         if self.n_sides == 1:
-            return (self.codes == 1)[:, None]
+            return np.asarray(self.codes == 1)[:, None]
         return np.asarray(self.codes[:, None] == np.arange(self.n_sides))
 
 
@@ -73,36 +73,54 @@ def fit_network(
     scaling: Scaling,
     plan: FitPlan,
     checkpoint: Checkpoint | None = None,
-    on_layer: Callable[[LayerFit, int], None] | None = None,
+    observer: Observer | None = None,
 ) -> FitResult:
     """Grow a network on ``features`` (scaled inside, unscaled again in the result)."""
     scaled = scaling.apply(features)
-    deadline = None if plan.time_limit is None else time.monotonic() + plan.time_limit
-    stop = StopSignal(deadline)
+    stop = StopSignal(None if plan.time_limit is None else time.monotonic() + plan.time_limit)
     bar = ProgressBar(plan.verbose > 0)
+    paths: tuple[Network, ...] = ()
     try:
-        engine = make_engine(scaled, plan, stop, checkpoint, bar)
-        try:
-            growth = grow(engine, plan.criterion, plan.max_depth, on_layer)
-        except KeyboardInterrupt:
-            if not stop.flag.is_set():
-                raise
-            raise
-        paths = _grow_paths(scaled, plan, stop, checkpoint, bar, len(growth.fits)) if plan.n_paths else ()
+        with stop.on_interrupt():
+            growth = grow(
+                make_engine(scaled, plan, stop, checkpoint, bar), plan.criterion, plan.max_depth, observer
+            )
+            if plan.n_paths and growth.reason != "interrupted":
+                paths = _grow_paths(scaled, plan, stop, bar, len(growth.fits))
     finally:
         bar.close()
-    _say_how_it_ended(growth, plan, stop)
-    network = Network(tuple(_lean(growth.fits)), int(features.shape[1]), plan.skip)
-    convergence = _diagnose(growth, plan, scaled, network)
-    return FitResult(scaling.fold(network), growth, convergence, tuple(scaling.fold(path) for path in paths))
+        if checkpoint is not None:
+            checkpoint.write()
+    _say_how_it_ended(growth, plan, stop, len(paths))
+    convergence = _diagnose(growth, plan, scaled)
+    network = assemble(growth.fits, scaling, plan, features.shape[1])
+    return FitResult(network, growth, convergence, tuple(scaling.fold(path) for path in paths))
+
+
+def assemble(fits: Sequence[LayerFit], scaling: Scaling, plan: FitPlan, n_features: int) -> Network:
+    """The network of finished layers, acting on unscaled features."""
+    return scaling.fold(_stack([fit.layer for fit in fits], n_features, plan.skip))
+
+
+def _stack(layers: Sequence[Layer], n_features: int, skip: Skip) -> Network:
+    """A network with draws kept on the top layer only: lower layers act by their recorded point."""
+    lower = [Layer(layer.sides) for layer in layers[:-1]]
+    return Network((*lower, layers[-1]), int(n_features), skip)
 
 
 def make_engine(
-    scaled: Inputs, plan: FitPlan, stop: StopSignal, checkpoint: Checkpoint | None, bar: ProgressBar, path: int = 0
+    scaled: Inputs,
+    plan: FitPlan,
+    stop: StopSignal,
+    checkpoint: Checkpoint | None,
+    bar: ProgressBar,
+    path: int = 0,
 ) -> Engine:
     """The engine that the plan asks for."""
     if plan.inference == "map":
-        source = ArraySource(scaled, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights)
+        source = ArraySource(
+            scaled, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights
+        )
 
         def minibatch_note(depth: int, info: dict[str, Any]) -> None:
             note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"
@@ -135,7 +153,7 @@ def make_engine(
         path=path,
         pass_draw=path > 0,
         stop=stop,
-        keeper=checkpoint if path == 0 else None,
+        keeper=checkpoint,
         warm_start=_map_start(plan) if plan.inference == "map+gibbs" else None,
         on_sweep=sweep_note if bar.enabled else None,
     )
@@ -145,70 +163,73 @@ def _map_start(plan: FitPlan) -> Callable[[Inputs, int], tuple[Side, ...]]:
     """Start chains from a MAP fit on the same inputs."""
 
     def start(inputs: Inputs, depth: int) -> tuple[Side, ...]:
-        source = ArraySource(inputs, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights)
+        source = ArraySource(
+            inputs, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights
+        )
         return fit_map(source, plan.n_sides, depth=depth, config=plan.map_config, seed=plan.seed).sides
 
     return start
 
 
 def _grow_paths(
-    scaled: Inputs, plan: FitPlan, stop: StopSignal, checkpoint: Checkpoint | None, bar: ProgressBar, depth: int
+    scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar, depth: int
 ) -> tuple[Network, ...]:
     """Independent runs from bottom to top at the chosen depth, each passing one posterior draw upward."""
     networks = []
     for path in range(1, plan.n_paths + 1):
-        engine = make_engine(scaled, plan, stop, checkpoint, bar, path)
-        layers = []
-        for t in range(1, depth + 1):
-            fit = engine.fit_layer(t)
-            layers.append(fit.layer if t == depth else Layer(fit.layer.sides))
-            if t < depth:
-                engine.advance(fit.layer)
-        if stop():
+        engine = make_engine(scaled, plan, stop, None, bar, path)
+        fits = [engine.fit_layer(1)]
+        while len(fits) < depth:
+            engine.advance(fits[-1].layer)
+            fits.append(engine.fit_layer(len(fits) + 1))
+        if not all(fit.complete for fit in fits):
             break
-        networks.append(Network(tuple(layers), int(scaled.shape[1]), plan.skip))
+        networks.append(_stack([fit.layer for fit in fits], scaled.shape[1], plan.skip))
     return tuple(networks)
 
 
-def _lean(fits: tuple[LayerFit, ...]) -> list[Layer]:
-    """Layers with draws kept on the top one only: lower layers act by their recorded point."""
-    return [fit.layer if t == len(fits) - 1 else Layer(fit.layer.sides) for t, fit in enumerate(fits)]
-
-
-def _say_how_it_ended(growth: Growth, plan: FitPlan, stop: StopSignal) -> None:
+def _say_how_it_ended(growth: Growth, plan: FitPlan, stop: StopSignal, n_paths: int) -> None:
     """Warn when growth did not end by itself."""
     kept = len(growth.fits)
-    if stop.flag.is_set():
-        warnings.warn(f"Interrupted: the network keeps the {kept} layer(s) finished so far.", stacklevel=5)
-    elif stop():
-        warnings.warn(
-            f"time_limit={plan.time_limit} s reached: the network keeps {kept} layer(s). Raise time_limit, or lower "
-            "n_sweeps, to let it grow by its criterion.",
-            stacklevel=5,
-        )
+    what = (
+        f"keeps {kept} layer(s)"
+        if growth.fits[-1].complete
+        else "is one unfinished layer and may predict badly"
+    )
+    if n_paths < plan.n_paths:
+        what += f" and {n_paths} of {plan.n_paths} paths"
+    if growth.reason == "interrupted" or n_paths < plan.n_paths:
+        if stop() and not stop.flag.is_set():
+            advice = "Raise time_limit, or lower n_sweeps, to let it grow by its criterion."
+            warnings.warn(
+                f"time_limit={plan.time_limit} s reached: the network {what}. {advice}", stacklevel=6
+            )
+        else:
+            warnings.warn(f"Interrupted: the network {what}.", stacklevel=6)
     elif growth.reason == "max_depth" and plan.max_depth > 1:
         warnings.warn(
             f"The criterion was still falling at max_depth={plan.max_depth}; raise max_depth to let the network grow.",
             DepthLimitWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
-def _diagnose(growth: Growth, plan: FitPlan, scaled: Inputs, network: Network) -> list[Convergence]:
+def _diagnose(growth: Growth, plan: FitPlan, scaled: Inputs) -> list[Convergence]:
     """Convergence of the top layer's chains, with one warning that says what to raise."""
     if plan.inference == "map":
         return []
+    network = _stack([fit.layer for fit in growth.fits], scaled.shape[1], plan.skip)
     anchors = network.top_inputs(anchors_of(scaled, anchor_rows(scaled.shape[0])))
     found = layer_convergence(growth.fits[-1].details, plan.chain.n_burn_in, anchors)
-    bad = [one for one in found if one.fails(plan.n_chains)]
+    bad = [one for one in found if one.fails]
     if bad:
-        finite = [one for one in bad if np.isfinite(one.r_hat)]
-        worst = max(finite, key=lambda one: one.r_hat) if finite else bad[0]
+        worst = min(bad, key=lambda one: min(one.ess_bulk, one.ess_tail) / one.ess_wanted)
         warnings.warn(
             f"The chains of layer {network.depth} have not converged in {len(bad)} of {len(found)} quantities (worst: "
-            f"{worst.quantity}, R-hat {worst.r_hat:.2f}, effective draws {worst.ess_bulk:.0f}). Predictions are usable; for "
-            f"trustworthy posterior intervals raise n_sweeps (now {plan.chain.n_sweeps}) and n_chains (now {plan.n_chains}).",
+            f"{worst.quantity}, R-hat {worst.r_hat:.2f}, effective draws {worst.ess_bulk:.0f}). Predictions are "
+            f"usable; for trustworthy posterior intervals raise n_sweeps (now {plan.chain.n_sweeps}) and n_chains "
+            f"(now {plan.n_chains}).",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return found

@@ -10,7 +10,7 @@ from pbdn.model.network import Inputs, Network, Side
 
 
 def votes(side: Side, inputs: Inputs) -> FloatArray:
-    """p_ik = 1 - exp(-r_k s(x_i'β_k)): probability that expert k votes "yes" on row i, shape (n, n_experts)."""
+    """p_ik = 1 - exp(-r_k s(x_i'β_k)): chance that expert k votes "yes" on row i, shape (n, n_experts)."""
     return probability(expert_rates(side.hyperplanes, side.expert_weights, inputs))
 
 
@@ -26,10 +26,12 @@ def subtype_means(side: Side, inputs: Inputs, features: Inputs) -> tuple[FloatAr
 
 
 def polytope_limits(side: Side, p0: float) -> FloatArray:
-    """Right-hand sides ln[(1 - p₀)^{-1/r_k} - 1] of Theorem 1: P(y=1|x) ≤ p₀ implies x'β_k ≤ limit_k for all k."""
+    """Limits ln[(1 - p₀)^{-1/r_k} - 1] of Theorem 1: P(y=1|x) ≤ p₀ implies x'β_k ≤ limit_k for all k."""
     a = -np.log1p(-p0) / np.maximum(side.expert_weights, 1e-300)
     with np.errstate(over="ignore"):
-        return np.where(a > 30.0, a + np.log1p(-np.exp(-a)), np.log(np.expm1(np.minimum(a, 31.0))))
+        return np.asarray(
+            np.where(a > 30.0, a + np.log1p(-np.exp(-a)), np.log(np.expm1(np.minimum(a, 31.0))))
+        )
 
 
 def violations(side: Side, inputs: Inputs, p0: float) -> NDArray[np.int64]:
@@ -41,11 +43,11 @@ def violations(side: Side, inputs: Inputs, p0: float) -> NDArray[np.int64]:
 def plane_distance(side: Side, inputs: Inputs) -> FloatArray:
     """Signed Euclidean distance of each row from each hyperplane, in the layer's own input space."""
     norm = np.linalg.norm(side.hyperplanes[:, 1:], axis=1)
-    return signed_distances(side.hyperplanes, inputs) / np.maximum(norm, 1e-300)
+    return np.asarray(signed_distances(side.hyperplanes, inputs) / np.maximum(norm, 1e-300))
 
 
 def subtype_table(network: Network, features: Inputs, classes: Any, names: list[str]) -> dict[str, Any]:
-    """Columns layer, side, expert, weight, share and one per feature: the subtypes of every layer and side."""
+    """Subtypes of every layer and side: columns layer, side, expert, weight, share and one per feature."""
     columns: dict[str, list[Any]] = {key: [] for key in ("layer", "side", "expert", "weight", "share")}
     means: list[FloatArray] = []
     for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(features), strict=True), 1):
@@ -67,10 +69,12 @@ def subtype_table(network: Network, features: Inputs, classes: Any, names: list[
 
 
 def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, Any]:
-    """One line per row, side and expert of the top layer: vote p_ik, signed distance, and whether it is the strongest."""
+    """One line per row, side and expert of the top layer: vote p_ik, signed distance, whether it is the strongest."""
     inputs = network.top_inputs(features)
     n = inputs.shape[0]
-    columns: dict[str, list[Any]] = {key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")}
+    columns: dict[str, list[Any]] = {
+        key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")
+    }
     n_sides = len(network.top.sides)
     for s, side in enumerate(network.top.sides):
         p, distance = votes(side, inputs), plane_distance(side, inputs)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pbdn.base import network_attributes
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import (
     SCHEMA_VERSION,
@@ -13,7 +14,9 @@ from pbdn.files import (
     container_bytes,
     network_from_arrays,
     network_to_arrays,
+    pack_strings,
     read_container,
+    unpack_strings,
 )
 from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.sgd.config import MapConfig
@@ -31,7 +34,9 @@ def read_extra(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     header, _ = read_container(path, kind="model")
     extra = header.get("extra") or {}
     if not isinstance(extra, dict):
-        raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: its extra values are no object.")
+        raise FileFormatError(
+            f"{os.fspath(path)!r} is not a complete pbdn model: its extra values are no object."
+        )
     return str(header.get("estimator")), extra
 
 
@@ -49,6 +54,11 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         parameters["random_state"] = None
     if callable(parameters.get("criterion")):
         parameters["criterion"] = getattr(parameters["criterion"], "__name__", "custom")
+    if isinstance(parameters.get("class_weight"), dict):  # labels need not be strings
+        parameters["class_weight"] = [list(pair) for pair in parameters["class_weight"].items()]
+    arrays: dict[str, Any] = {}
+    if hasattr(estimator, "feature_names_in_"):
+        arrays["feature_names_in"] = pack_strings([str(name) for name in estimator.feature_names_in_])
     header: dict[str, Any] = {
         "kind": "model",
         "schema": SCHEMA_VERSION,
@@ -56,17 +66,14 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "parameters": parameters,
         "classes": estimator.classes_,
         "n_features_in": estimator.n_features_in_,
-        "feature_names_in": getattr(estimator, "feature_names_in_", None),
         "criterion_path": estimator.criterion_path_,
         "convergence": estimator.convergence_,
     }
-    if header["feature_names_in"] is not None:
-        header["feature_names_in"] = [str(name) for name in header["feature_names_in"]]
-    arrays: dict[str, Any] = {}
     if estimator.network_ is None:
         header["only_class"] = int(estimator.only_class_)
     else:
-        header["network"], arrays = network_to_arrays(estimator.network_)
+        header["network"], own = network_to_arrays(estimator.network_)
+        arrays.update(own)
         for j, network in enumerate(estimator.paths_):
             part, more = network_to_arrays(network)
             header.setdefault("paths", []).append(part)
@@ -88,8 +95,8 @@ def load_estimator(cls: Any, path: str | os.PathLike[str]) -> Any:
 def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str | os.PathLike[str]) -> Any:
     if header["schema"] > SCHEMA_VERSION:
         raise FileFormatError(
-            f"{os.fspath(path)!r} has schema {header['schema']}, newer than this version reads ({SCHEMA_VERSION}); "
-            "upgrade pbdn."
+            f"{os.fspath(path)!r} has schema {header['schema']}, newer than this version reads "
+            f"({SCHEMA_VERSION}); upgrade pbdn."
         )
     if header["estimator"] != cls.__name__:
         raise InvalidInputError(
@@ -100,36 +107,29 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
         parameters["priors"] = Hyperpriors(**parameters["priors"])
     if isinstance(parameters.get("map_config"), dict):
         parameters["map_config"] = MapConfig(**parameters["map_config"])
+    if isinstance(parameters.get("class_weight"), list):
+        parameters["class_weight"] = dict(parameters["class_weight"])
     estimator = cls(**parameters)
     estimator.classes_ = np.asarray(header["classes"])
     estimator.n_features_in_ = int(header["n_features_in"])
-    if header["feature_names_in"] is not None:
-        estimator.feature_names_in_ = np.asarray(header["feature_names_in"], dtype=object)
+    if "feature_names_in" in arrays:
+        estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
     if "network" not in header:
-        import warnings
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return estimator._fit_one_class(int(header["only_class"]))
-    network = network_from_arrays(header["network"], arrays)
-    estimator.network_ = network
-    estimator.layers_ = network.layers
-    estimator.depth_ = network.depth
-    estimator.n_experts_ = [layer.n_experts for layer in network.layers]
-    estimator.criterion_path_ = header["criterion_path"]
-    estimator.convergence_ = header["convergence"]
-    estimator.complexity_, estimator.n_weights_ = network.complexity, network.n_weights
-    estimator.trace_ = []
-    estimator.n_iter_ = 1
-    estimator.paths_ = tuple(
-        network_from_arrays(
-            part,
-            {
-                name.removeprefix(f"path{j}."): array
-                for name, array in arrays.items()
-                if name.startswith(f"path{j}.")
-            },
-        )
-        for j, part in enumerate(header.get("paths", []))
+        estimator._fit_one_class(int(header["only_class"]), warn=False)
+        return estimator
+    estimator._set(
+        network_attributes(network_from_arrays(header["network"], arrays)),
+        criterion_path_=header["criterion_path"],
+        trace_=[],
+        convergence_=header["convergence"],
+        paths_=tuple(
+            network_from_arrays(part, _with_prefix(f"path{j}.", arrays))
+            for j, part in enumerate(header.get("paths", []))
+        ),
     )
     return estimator
+
+
+def _with_prefix(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of one part, under their own names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -11,7 +11,9 @@ from pbdn.model.network import Layer, Network, Side
 
 FloatArray = NDArray[np.float64]
 
-CONSTANT_BELOW = 1e-13  # spread relative to the largest absolute value under which a column counts as constant
+CONSTANT_BELOW = (
+    1e-13  # spread relative to the largest absolute value under which a column counts as constant
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,9 @@ def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scalin
     """
     n = features.shape[1]
     if sp.issparse(features):
-        largest = np.asarray(abs(features).max(axis=0).todense()).ravel() if features.shape[0] else np.zeros(n)
+        largest = (
+            np.asarray(abs(features).max(axis=0).todense()).ravel() if features.shape[0] else np.zeros(n)
+        )
         return Scaling(np.zeros(n), np.where(largest > 0, largest, 1.0))
     largest = np.abs(features).max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)

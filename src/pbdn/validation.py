@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 
+MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gigabyte
+
 
 def check_choice(name: str, value: Any, allowed: tuple[Any, ...]) -> None:
     """The parameter is one of the allowed values."""
@@ -28,6 +30,12 @@ def check_positive(name: str, value: Any) -> None:
     """The parameter is a positive number."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real) or not value > 0:
         raise InvalidInputError(f"{name}={value!r} must be a positive number.")
+
+
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """The parameter is None or of the kind."""
+    if value is not None and not isinstance(value, kind):
+        raise InvalidInputError(f"{name}={value!r} must be None or a {kind.__module__}.{kind.__name__}.")
 
 
 def as_table(X: Any) -> Any:
@@ -62,17 +70,43 @@ class NamedArray(np.ndarray):
         return array
 
 
-def check_finite_labels(y: Any) -> None:
-    """None or NaN among the labels is named, not left to a comparison deep inside."""
-    values = np.asarray(y, dtype=object).ravel() if not hasattr(y, "dtype") or y.dtype == object else None
-    if values is None:
+def check_labels_present(y: Any) -> None:
+    """None, NaN or NA among the labels is named, not left to a comparison deep inside."""
+    labels = np.asarray(y)
+    if labels.dtype != object:
         return
-    missing = [i for i, value in enumerate(values) if value is None or value != value]
+    missing = [i for i, label in enumerate(labels.ravel()) if _is_missing(label)]
     if missing:
         raise InvalidInputError(
-            f"y has {len(missing)} missing label(s) (None or NaN), the first at position {missing[0]}; "
+            f"y has {len(missing)} missing label(s) (None, NaN or NA), the first at position {missing[0]}; "
             "drop those rows or label them."
         )
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or pandas' NA (whose comparisons are neither true nor false)."""
+    if label is None:
+        return True
+    differs = label != label
+    return not isinstance(differs, bool | np.bool_) or bool(differs)
+
+
+def repeat_rows(
+    X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64], can_merge: bool
+) -> tuple[Any, NDArray[np.int64], NDArray[np.float64] | None]:
+    """Rows of whole weights as that many rows; left alone where a weight is fractional or, if ``can_merge``, too large."""
+    n_copies = float(np.ceil(weights).sum())
+    if n_copies * (X.shape[1] + 1) > MAX_REPEATED_NUMBERS:
+        if can_merge:
+            return X, codes, weights
+        raise InvalidInputError(
+            f"sample_weight times class_weight adds up to {n_copies:g}, which this sampler would hold as that many rows; "
+            "divide the weights by a common factor, or use sampler='event_times' or inference='map'."
+        )
+    if np.any(weights != np.floor(weights)):
+        return X, codes, weights
+    place = np.repeat(np.arange(weights.size), weights.astype(np.int64))
+    return X[place], codes[place], None
 
 
 def anchors_of(features: Any, rows: NDArray[np.int64]) -> Any:

@@ -1,7 +1,6 @@
 """Checkpoints of a fit: every chain's state in one file, written atomically, refused if it is of another fit."""
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Mapping
@@ -13,7 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pbdn.errors import InvalidInputError
+from pbdn._version import __version__
+from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import read_container, write_container
 from pbdn.gibbs.chain import ChainState
 from pbdn.growth.gibbs_engine import Task
@@ -21,24 +21,26 @@ from pbdn.growth.gibbs_engine import Task
 LEAST_SECONDS = 1.0  # between two writes
 COST_SHARE = 0.01  # of the running time that writing may take
 
+Arrays = dict[str, NDArray[Any]]
+
 
 def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> dict[str, str]:
-    """Digests of the data and of the settings that a checkpoint must match."""
+    """Marks that a checkpoint must match: a digest of the data, every setting, the version of the library."""
     data = hashlib.sha256()
     for array in arrays:
         if array is None:
             data.update(b"none")
             continue
         parts = (array.data, array.indices, array.indptr) if sp.issparse(array) else (np.asarray(array),)
-        for part in parts:
+        for part in (np.array(array.shape), *parts):
             data.update(str((part.shape, part.dtype)).encode())
             data.update(np.ascontiguousarray(part).tobytes())
-    text = json.dumps({key: repr(value) for key, value in settings.items()}, sort_keys=True)
-    return {"data": data.hexdigest(), "settings": hashlib.sha256(text.encode()).hexdigest()}
+    named = {name: getattr(value, "__qualname__", None) or repr(value) for name, value in settings.items()}
+    return {"data": data.hexdigest(), "version": __version__, **named}
 
 
 class Checkpoint:
-    """Keeps the chains of one fit in a file.
+    """Keeps the chains (or the finished MAP layers) of one fit in a file.
 
     Parameters
     ----------
@@ -47,28 +49,43 @@ class Checkpoint:
         The fingerprint of data and settings.
     seed : int
         Seed of the fit; replaced by the saved one on resuming, so that a fit without fixed seed resumes too.
+    n_sweeps : int
+        Length of every chain.
     """
 
     def __init__(self, path: str | os.PathLike[str], marks: dict[str, str], seed: int, n_sweeps: int) -> None:
         self.path, self.marks, self.seed, self.n_sweeps = Path(path), marks, seed, n_sweeps
-        self.saved: dict[str, dict[str, NDArray[Any]]] = {}
+        self.saved: dict[str, Arrays] = {}
+        self._taken: dict[str, float] = {}  # when each entry was last brought up to date
         self._lock = Lock()
-        self._last, self._cost = time.monotonic(), 0.0
+        self._written, self._cost, self._changed = time.monotonic(), 0.0, False
         if self.path.exists():
             self._read()
 
     def _read(self) -> None:
         header, arrays = read_container(self.path, kind="checkpoint")
-        for name, what in (("data", "other data (X, y or sample_weight)"), ("settings", "other parameters")):
-            if header.get("marks", {}).get(name) != self.marks[name]:
-                raise InvalidInputError(
-                    f"checkpoint={str(self.path)!r} belongs to a fit with {what}; delete the file to start anew, "
-                    "or give another path."
-                )
-        self.seed = int(header["seed"])
-        for full_name, array in arrays.items():
-            task, field = full_name.split("/", 1)
-            self.saved.setdefault(task, {})[field] = array
+        try:
+            self._compare(header["marks"])
+            self.seed = int(header["seed"])
+            for full_name, array in arrays.items():
+                task, field = full_name.split("/", 1)
+                self.saved.setdefault(task, {})[field] = array
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FileFormatError(f"{str(self.path)!r} is not a complete checkpoint: {error}.") from error
+
+    def _compare(self, marks: Mapping[str, str]) -> None:
+        """Refuse a checkpoint of another fit, saying in what it differs."""
+        other = sorted(name for name in self.marks if marks.get(name) != self.marks[name])
+        if not other:
+            return
+        if "data" in other:
+            what = "other data (X, y, sample_weight or class_weight)"
+        else:
+            what = ", ".join(f"{name}={marks.get(name)} (now {self.marks[name]})" for name in other)
+        raise InvalidInputError(
+            f"checkpoint={str(self.path)!r} belongs to a fit with {what}; delete the file to start anew, "
+            "or give another path."
+        )
 
     def finished(self, task: Task) -> ChainState | None:
         """The state a task had reached, if the file knows it."""
@@ -77,21 +94,38 @@ class Checkpoint:
 
     def saw(self, task: Task, chain: ChainState) -> None:
         """Take the state in from time to time, and whenever a chain ends."""
-        now = time.monotonic()
-        due = now - self._last > max(LEAST_SECONDS, self._cost / COST_SHARE)
-        if due or chain.done == self.n_sweeps:
-            self.store(_name(task), chain.to_arrays())
-
-    def store(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Replace one entry and write the file."""
+        name, now = _name(task), time.monotonic()
         with self._lock:
-            began = time.monotonic()
+            if chain.done < self.n_sweeps and now - self._taken.setdefault(name, now) < self._interval():
+                return
+            self._taken[name] = now
+        self.store(name, chain.to_arrays())
+
+    def store(self, name: str, arrays: Arrays) -> None:
+        """Replace one entry, and write the file unless that was done a moment ago."""
+        with self._lock:
             self.saved[name] = arrays
-            flat = {f"{task}/{field}": array for task, part in self.saved.items() for field, array in part.items()}
-            header = {"kind": "checkpoint", "marks": self.marks, "seed": self.seed}
-            write_container(self.path, header, flat)
-            self._last = time.monotonic()
-            self._cost = self._last - began
+            self._changed = True
+            due = time.monotonic() - self._written > self._interval()
+        if due:
+            self.write()
+
+    def write(self) -> None:
+        """Write the file if anything changed."""
+        with self._lock:
+            if not self._changed:
+                return
+            began = time.monotonic()
+            flat = {
+                f"{task}/{field}": array for task, part in self.saved.items() for field, array in part.items()
+            }
+            write_container(self.path, {"kind": "checkpoint", "marks": self.marks, "seed": self.seed}, flat)
+            self._written, self._changed = time.monotonic(), False
+            self._cost = self._written - began
+
+    def _interval(self) -> float:
+        """Seconds between two writes, and between two looks at the same chain."""
+        return max(LEAST_SECONDS, self._cost / COST_SHARE)
 
 
 def _name(task: Task) -> str:

@@ -1,10 +1,12 @@
 """Train layers by Gibbs sampling: sides and chains are independent tasks on the cores."""
 
+import signal
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from threading import Event
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +19,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.grow import LayerFit
 from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs
 
-Task = tuple[int, int, int]  # depth, side, chain
+Task = tuple[int, int, int, int]  # depth, side, chain, path
 
 
 class ChainKeeper(Protocol):
@@ -35,14 +37,33 @@ class StopSignal:
     """Stops chains between sweeps: at a deadline, or when set."""
 
     deadline: float | None = None
-
-    def __post_init__(self) -> None:
-        """Make the flag."""
-        self.flag = Event()
+    flag: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self) -> bool:
         """Whether to stop now."""
         return self.flag.is_set() or (self.deadline is not None and time.monotonic() > self.deadline)
+
+    @contextmanager
+    def on_interrupt(self) -> Iterator[None]:
+        """Within, the first Ctrl-C asks for a stop and the second interrupts at once.
+
+        Only Python's own handler is replaced: a program that handles SIGINT itself keeps its ways.
+        """
+        in_main = threading.current_thread() is threading.main_thread()
+        if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            yield
+            return
+
+        def ask(number: int, frame: Any) -> None:
+            if self.flag.is_set():
+                raise KeyboardInterrupt
+            self.flag.set()
+
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class GibbsEngine:
@@ -121,7 +142,7 @@ class GibbsEngine:
             rows,
             self.settings,
             self.seed,
-            (*task, self.path),
+            task,
             n_threads=max(1, self.n_jobs // n_tasks),
             start=None if start is None else state_from_side(start, self.settings.max_experts),
             resume=saved,
@@ -133,7 +154,7 @@ class GibbsEngine:
         """Sample every side with every chain; the recorded draw is the best over chains."""
         n_sides = self.targets.shape[1]
         starts = self.warm_start(self.inputs, depth) if self.warm_start is not None else (None,) * n_sides
-        tasks = [(depth, side, chain) for side in range(n_sides) for chain in range(self.n_chains)]
+        tasks = [(depth, side, chain, self.path) for side in range(n_sides) for chain in range(self.n_chains)]
 
         def work(task: Task) -> ChainResult:
             return self.run_task(task, starts[task[1]], self.rows(task[1]))
@@ -154,24 +175,16 @@ class GibbsEngine:
         return LayerFit(layer, scores, of_side, complete, time.perf_counter() - began)
 
     def run_all(self, work: Callable[[Task], ChainResult], tasks: list[Task]) -> list[ChainResult]:
-        """Run tasks on up to n_jobs threads; an interrupt stops all chains at their next sweep."""
+        """Run tasks on up to n_jobs threads; when one fails the others end at their next sweep."""
         n_threads = min(self.n_jobs, len(tasks))
-        try:
-            if n_threads == 1:
-                results: list[ChainResult] = []
-                for task in tasks:
-                    results.append(work(task))
-                return results
-        except KeyboardInterrupt:
-            self.stop.flag.set()
-            return results + [work(task) for task in tasks[len(results) :]]
+        if n_threads == 1:
+            return [work(task) for task in tasks]
         with ThreadPoolExecutor(n_threads) as pool:
-            futures = [pool.submit(work, task) for task in tasks]
             try:
-                return [future.result() for future in futures]
-            except KeyboardInterrupt:
+                return list(pool.map(work, tasks))
+            except BaseException:
                 self.stop.flag.set()
-                return [future.result() for future in futures]
+                raise
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""

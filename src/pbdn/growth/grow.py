@@ -1,8 +1,7 @@
 """Grow a network layer by layer until the criterion stops falling."""
 
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -39,6 +38,16 @@ class Engine(Protocol):
         """Make the layer's units (with the skip wiring) the current inputs."""
 
 
+class Observer(Protocol):
+    """Is told of every layer."""
+
+    def layer_begins(self, depth: int) -> None:
+        """Layer ``depth`` is about to be trained."""
+
+    def layer_ends(self, fits: Sequence[LayerFit]) -> bool:
+        """The last of ``fits`` has been trained; True asks to stop growing."""
+
+
 @dataclass(frozen=True)
 class PathStep:
     """One entry of the criterion path."""
@@ -54,7 +63,7 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Growth:
-    """A grown stack of layers, the whole path, and why growth stopped: "criterion", "max_depth" or "interrupted"."""
+    """A grown stack of layers, the whole path, and why growth stopped: "criterion", "max_depth", "observer" or "interrupted"."""
 
     fits: tuple[LayerFit, ...]
     path: tuple[PathStep, ...]
@@ -65,7 +74,7 @@ def grow(
     engine: Engine,
     criterion: Criterion | Sequence[Criterion],
     max_depth: int,
-    on_layer: Callable[[LayerFit, int], None] | None = None,
+    observer: Observer | None = None,
 ) -> Growth:
     """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped.
 
@@ -78,54 +87,60 @@ def grow(
     fits: list[LayerFit] = []
     values: list[float] = []
     reason = "max_depth"
-    for depth in range(1, max_depth + 1):
-        began = time.perf_counter()
-        fit = engine.fit_layer(depth)
-        seconds = fit.seconds or time.perf_counter() - began
-        fit = LayerFit(fit.layer, fit.log_likelihood, fit.details, fit.complete, seconds)
-        if not fit.complete and fits:
-            reason = "interrupted"
+    try:
+        for depth in range(1, max_depth + 1):
+            if observer is not None:
+                observer.layer_begins(depth)
+            fit = engine.fit_layer(depth)
+            if fit.complete or not fits:
+                fits.append(fit)
+                layers, total = [one.layer for one in fits], sum(fit.log_likelihood)
+                for j, rule in enumerate(criteria):
+                    value = rule(layers, total, engine.n_rows)
+                    if j == 0:
+                        values.append(value)
+                    if stopped_at[j] is None and not value < lowest[j]:
+                        stopped_at[j] = depth - 1
+                    lowest[j] = min(lowest[j], value)
+                _log(fit, depth, total, values[-1])
+            enough = observer is not None and observer.layer_ends(tuple(fits))
+            if not fit.complete:
+                reason = "interrupted"
+            elif all(stop is not None for stop in stopped_at):
+                reason = "criterion"
+            elif enough:
+                reason = "observer"
+            elif depth < max_depth:
+                engine.advance(fit.layer)
+                continue
             break
-        fits.append(fit)
-        layers = [one.layer for one in fits]
-        total = sum(fit.log_likelihood)
-        for j, rule in enumerate(criteria):
-            value = rule(layers, total, engine.n_rows)
-            if j == 0:
-                values.append(value)
-            if stopped_at[j] is None and not value < lowest[j]:
-                stopped_at[j] = depth - 1
-            lowest[j] = min(lowest[j], value)
-        logger.info(
-            "layer %d: experts %s, log-likelihood %.1f, criterion %.1f, %.1f s",
-            depth,
-            fit.layer.n_experts,
-            total,
-            values[-1],
-            seconds,
-        )
-        if on_layer is not None:
-            on_layer(fit, depth)
-        if not fit.complete:
-            reason = "interrupted"
-            break
-        if all(stop is not None for stop in stopped_at):
-            reason = "criterion"
-            break
-        if depth < max_depth:
-            engine.advance(fit.layer)
-    n_kept = stopped_at[0] if stopped_at[0] is not None else len(fits)
+    except KeyboardInterrupt:  # from an observer, or a second Ctrl-C
+        if not values:
+            raise
+        reason = "interrupted"
+    n_kept = stopped_at[0] if stopped_at[0] is not None else len(values)
     path = tuple(
         PathStep(
             depth=t + 1,
-            criterion=values[t],
+            criterion=value,
             log_likelihood=sum(fit.log_likelihood),
             n_parameters=count_inputs([one.layer for one in fits[: t + 1]]),
             n_experts=fit.layer.n_experts,
             seconds=fit.seconds,
             kept=t < n_kept,
         )
-        for t, fit in enumerate(fits)
+        for t, (fit, value) in enumerate(zip(fits, values, strict=False))
     )
     kept = tuple(fits) if len(criteria) > 1 else tuple(fits[:n_kept])
     return Growth(kept, path, reason)
+
+
+def _log(fit: LayerFit, depth: int, total: float, value: float) -> None:
+    logger.info(
+        "layer %d: experts %s, log-likelihood %.1f, criterion %.1f, %.1f s",
+        depth,
+        fit.layer.n_experts,
+        total,
+        value,
+        fit.seconds,
+    )

@@ -85,11 +85,15 @@ class MapEngine:
                 on_progress=None if report is None else (lambda info: report(depth, info)),
                 should_stop=self.stop,
             )
-            if self.keeper is not None and not self.stop():
+            if self.keeper is not None and self._complete(result):
                 self.keeper.store(name, _to_arrays(result))
         sides = tuple(side.strongest_first() for side in result.sides)
         scores = tuple(float(value) for value in result.log_likelihood)
-        return LayerFit(Layer(sides), scores, result, not self.stop(), time.perf_counter() - began)
+        return LayerFit(Layer(sides), scores, result, self._complete(result), time.perf_counter() - began)
+
+    def _complete(self, result: MapResult) -> bool:
+        """Whether training ran to its end."""
+        return bool(result.trace["loss"].size == self.config.n_minibatches)
 
     def advance(self, layer: Layer) -> None:
         """Let the next layer see this one's units."""
@@ -108,5 +112,7 @@ def _to_arrays(result: MapResult) -> dict[str, NDArray[Any]]:
 def _from_arrays(arrays: dict[str, NDArray[Any]]) -> MapResult:
     n_sides = sum(name.startswith("hyperplanes.") for name in arrays)
     sides = tuple(Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"]) for s in range(n_sides))
-    trace = {name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")}
+    trace = {
+        name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")
+    }
     return MapResult(sides, trace, arrays["log_likelihood"])
