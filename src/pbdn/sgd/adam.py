@@ -6,11 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbdn.model.likelihood import FloatArray
+from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.kernels import batch_gradient, kernel, widest_group
-
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
-SNAPSHOT_EVERY = 20  # steps between the copies that a diverging step falls back to
-MAX_HALVINGS = 40
 
 
 class Prior(NamedTuple):

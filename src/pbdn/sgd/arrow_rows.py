@@ -13,7 +13,7 @@ from pbdn.sgd.rows import Block, contiguous, encode, row_weights
 from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource
 
 READ_ROWS = 32_768  # rows decoded at a time
-FILL_ROWS = 1024  # rows written at a time when columns become rows: keeps the target in cache
+FILL_ROWS = 4096  # rows turned from columns into rows at a time: they stay in cache
 
 
 def _arrow() -> Any:
@@ -73,8 +73,8 @@ class ArrowSource(StreamedSource):
             kind = self.dataset.schema.field(name).type
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
                 raise InvalidInputError(
-                    f"Column {name!r} has type {kind}; numbers are needed. Encode it, or leave it out with "
-                    "features=."
+                    f"Column {name!r} has type {kind}; numbers are needed. Encode it, or leave it out: "
+                    "pbdn.sgd.arrow_rows.ArrowSource(data, target, features=[...])."
                 )
         self.target, self.weight = target, weight
         self.feature_names = tuple(chosen)
@@ -111,7 +111,7 @@ class ArrowSource(StreamedSource):
         return np.unique(np.array(list(found)))
 
     @cached_property
-    def total_weight(self) -> float:
+    def row_weight(self) -> float:
         """Sum of the weight column, or the number of rows."""
         if self.weight is None:
             return float(self.n_rows)
@@ -158,9 +158,8 @@ class ArrowSource(StreamedSource):
             columns = [_to_numpy(batch.column(name)) for name in self._names]
             inputs = np.empty((batch.num_rows, len(columns)), self.dtype)
             for begin in range(0, batch.num_rows, FILL_ROWS):
-                part = inputs[begin : begin + FILL_ROWS]
-                for j, column in enumerate(columns):
-                    part[:, j] = column[begin : begin + FILL_ROWS]
+                rows = slice(begin, begin + FILL_ROWS)
+                inputs[rows] = np.stack([column[rows] for column in columns]).T
             weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
             codes = (
                 np.zeros(batch.num_rows, np.int64)

@@ -13,11 +13,12 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from pbdn.sgd.constants import TINY_RATE as TINY_RATE
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 EXP_FLOOR = -708.0  # e^-708 is the last normal double; below it log-space formulas take over
 LOG_LINEAR = -37.0  # ln s(ψ) = ψ to double precision below this
-TINY_RATE = 1e-290  # below this rate the likelihood of a positive row is evaluated in log space
 
 _intrinsic: Callable[[Any], Any] = intrinsic
 

@@ -221,6 +221,11 @@ class ArraySource:
             yield Minibatches(self.block, order, batch_size)
             n_batches -= count
 
+    def emptied(self) -> "ArraySource":
+        """No rows, the same columns and classes."""
+        labels = np.empty(0, self.classes.dtype)
+        return ArraySource(np.empty((0, self.n_features)), labels, classes=self.classes)
+
     def mapped(self, transform: Transform) -> "ArraySource":
         """A new in-memory source; the transform sees blocks of rows."""
         parts = [

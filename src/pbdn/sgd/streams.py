@@ -1,7 +1,8 @@
 """Rows that do not fit in memory: memory-mapped arrays and batches of an iterable.
 
 They are read slab by slab in random order into a shuffle buffer of ``buffer_rows`` rows: memory is bounded by
-a few buffers whatever the number of rows.
+a few buffers whatever the number of rows. Reading and transforming run one step ahead in a thread where the
+rows are ours to read (files, memory maps), and in the caller's thread for iterables of the user.
 """
 
 from abc import ABC, abstractmethod
@@ -16,6 +17,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
+from pbdn.model.likelihood import FloatArray
+from pbdn.sgd.ahead import read_ahead
 from pbdn.sgd.rows import BLOCK_ROWS, Block, Minibatches, Transform, contiguous, encode, join, row_weights
 
 BUFFER_ROWS = 65_536
@@ -25,11 +28,13 @@ class StreamedSource(ABC):
     """Rows that are read slab by slab; subclasses say how (`slabs`)."""
 
     feature_names: tuple[str, ...] | None = None
+    threaded = True  # whether rows may be read in another thread
 
     def __init__(self, buffer_rows: int = BUFFER_ROWS) -> None:
         """Hold the size of the shuffle buffer."""
         self.buffer_rows = buffer_rows
         self.transforms: tuple[Transform, ...] = ()
+        self.class_factors: FloatArray | None = None
 
     @property
     @abstractmethod
@@ -43,8 +48,25 @@ class StreamedSource(ABC):
 
     @property
     @abstractmethod
+    def row_weight(self) -> float:
+        """Sum of the row weights, classes not weighted."""
+
+    @cached_property
     def total_weight(self) -> float:
-        """Sum of the row weights."""
+        """Sum of the row weights, with the classes' factors."""
+        if self.class_factors is None:
+            return self.row_weight
+        return float(self.class_totals[1] @ self.class_factors)
+
+    @cached_property
+    def class_totals(self) -> tuple[FloatArray, FloatArray]:
+        """Rows and row weight of every class (factors left out): one pass."""
+        n_classes = len(self.classes)
+        rows, weight = np.zeros(n_classes), np.zeros(n_classes)
+        for slab in self.slabs(None):
+            rows += np.bincount(slab.codes, minlength=n_classes)
+            weight += np.bincount(slab.codes, slab.weights, n_classes)
+        return rows, weight
 
     @property
     @abstractmethod
@@ -55,6 +77,11 @@ class StreamedSource(ABC):
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """One pass of raw rows, in order or, given a generator, in random order of slabs."""
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and inputs."""
+        return self.n_rows, self.n_features
+
     @cached_property
     def n_features(self) -> int:
         """Number of inputs after the transforms."""
@@ -63,7 +90,14 @@ class StreamedSource(ABC):
         return int(next(iter(self.blocks())).inputs.shape[1])
 
     def _read(self, rng: Generator | None) -> Iterator[Block]:
+        """One pass of transformed rows; ``rng`` is used by the reading thread alone."""
+        blocks = self._transformed(rng)
+        return read_ahead(blocks) if self.threaded else blocks
+
+    def _transformed(self, rng: Generator | None) -> Iterator[Block]:
         for slab in self.slabs(rng):
+            if self.class_factors is not None:
+                slab = replace(slab, weights=slab.weights * self.class_factors[slab.codes])
             if not self.transforms:
                 yield slab
                 continue
@@ -85,7 +119,7 @@ class StreamedSource(ABC):
         held: list[Block] = []
         n_held = 0
         while n_batches > 0:
-            for block in self._read(rng):
+            for block in self._read(rng.spawn(1)[0]):
                 held.append(block)
                 n_held += len(block)
                 if n_held < min(max(self.buffer_rows, batch_size), n_batches * batch_size):
@@ -106,10 +140,20 @@ class StreamedSource(ABC):
 
     def mapped(self, transform: Transform) -> "StreamedSource":
         """The same stream with inputs transformed as they are read."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != "n_features"})
+        twin = self._twin("n_features")
         twin.transforms = (*self.transforms, transform)
         twin.feature_names = None
+        return twin
+
+    def weighted(self, class_factors: FloatArray) -> "StreamedSource":
+        """The same stream with the rows of every class weighted by its factor."""
+        twin = self._twin("total_weight")
+        twin.class_factors = class_factors
+        return twin
+
+    def _twin(self, forget: str) -> "StreamedSource":
+        twin = object.__new__(type(self))
+        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != forget})
         return twin
 
 
@@ -154,7 +198,7 @@ class MemmapSource(StreamedSource):
         return self._classes
 
     @cached_property
-    def total_weight(self) -> float:
+    def row_weight(self) -> float:
         """Sum of the row weights."""
         return float(self.n_rows if self.weights is None else self.weights.sum())
 
@@ -175,6 +219,8 @@ class BatchSource(StreamedSource):
     loader). A generator can be read only once and is refused. One pass counts rows and collects the classes
     (unless declared). The order of batches is the iterable's; rows are mixed within the shuffle buffer.
     """
+
+    threaded = False  # the user's iterable may be tied to its thread
 
     def __init__(
         self,
@@ -228,7 +274,7 @@ class BatchSource(StreamedSource):
         return self._summary[1]
 
     @property
-    def total_weight(self) -> float:
+    def row_weight(self) -> float:
         """Sum of the row weights."""
         return self._summary[2]
 

@@ -12,80 +12,18 @@ import scipy.sparse as sp
 
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.adam import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY, Prior
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.elementary import TINY_RATE
-from pbdn.sgd.objective import IntArray, prior_constants
+from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.rows import Minibatches, RowSource
 from pbdn.sgd.train import Trainer
 
 try:
     import torch
+
+    from pbdn.sgd.torch_steps import Layout, adam_step, add_penalty_gradient, likelihood_and_gradient
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch: pip install 'pbdn[torch]'.") from error
-
-DENSE_SIDES = 64  # up to this many sides experts are summed by a matrix product, above it by index
-
-
-class Layout:
-    """Which expert belongs to which side, on the device."""
-
-    def __init__(self, starts: IntArray, positive: IntArray, device: Any, dtype: Any) -> None:
-        """Send the layout to the device."""
-        n_sides = len(starts) - 1
-        self.n_sides = n_sides
-        self.side = torch.as_tensor(np.repeat(np.arange(n_sides), np.diff(starts)), device=device)
-        self.positive = torch.as_tensor(positive, device=device)
-        self.indicator = None
-        if n_sides <= DENSE_SIDES:
-            self.indicator = torch.nn.functional.one_hot(self.side, n_sides).to(dtype)
-
-    def sum_by_side(self, values: Any) -> Any:
-        """(n, n_experts) → (n, n_sides)."""
-        if self.indicator is not None:
-            return values @ self.indicator
-        total = values.new_zeros(values.shape[0], self.n_sides)
-        return total.index_add_(1, self.side, values)
-
-
-def likelihood_and_gradient(
-    inputs: Any, codes: Any, weights: Any, parameters: Any, layout: Layout
-) -> tuple[Any, Any]:
-    """Weighted negative log-likelihood of all sides on a batch, and its gradient."""
-    psi = torch.addmm(parameters[1], inputs, parameters[2:])
-    softplus = torch.logaddexp(psi, psi.new_zeros(()))
-    weight = parameters[0].exp()
-    rate = layout.sum_by_side(softplus * weight)
-    is_positive = codes[:, None] == layout.positive
-    safe = rate.clamp_min(TINY_RATE if rate.dtype == torch.float64 else 1e-30)
-    # ln(1 - e^{-λ}) by whichever form keeps its digits
-    log_probability = torch.where(
-        safe > 0.6931471805599453, torch.log1p(-torch.exp(-safe)), torch.log(-torch.expm1(-safe))
-    )
-    row = weights[:, None]
-    loss = (row * torch.where(is_positive, -log_probability, rate)).sum()
-    slope = row * torch.where(is_positive, -1.0 / torch.expm1(safe), torch.ones_like(rate))
-    factor = slope[:, layout.side] * weight
-    by_distance = factor * torch.sigmoid(psi)
-    gradient = torch.cat(
-        [(factor * softplus).sum(0, keepdim=True), by_distance.sum(0, keepdim=True), inputs.T @ by_distance]
-    )
-    return loss, gradient
-
-
-def add_penalty_gradient(parameters: Any, prior: Prior, slope: Any, gradient: Any) -> None:
-    """Add the gradient of the penalty in place."""
-    gradient[0] += prior.inv_scale * parameters[0].exp() - slope
-    coefs = parameters[1:]
-    gradient[1:] += prior.coef_power * 2.0 * coefs / (2.0 * prior.coef_rate + coefs * coefs)
-
-
-def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, rate: float, step: int) -> None:
-    """One Adam step in place; ``step`` counts from 1."""
-    first.mul_(BETA1).add_(gradient, alpha=1.0 - BETA1)
-    second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
-    denominator = second.sqrt().div_((1.0 - BETA2**step) ** 0.5).add_(EPSILON)
-    parameters.addcdiv_(first, denominator, value=-rate / (1.0 - BETA1**step))
 
 
 class TorchTrainer(Trainer):
@@ -114,6 +52,10 @@ class TorchTrainer(Trainer):
             self._held = (block, (inputs, codes, self._tensor(block.weights)))
         return self._held[1]
 
+    def release(self) -> None:
+        """Let go of rows held on the device."""
+        self._held = None
+
     def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
         """Minibatch steps on the device; parameters and moments return to the host afterwards."""
         state, config = self.state, self.config
@@ -124,7 +66,6 @@ class TorchTrainer(Trainer):
         parameters, first, second = (self._tensor(a) for a in state[:3])
         average = self._tensor(state.average)
         order = torch.as_tensor(chunk.order).to(self.device)
-        total_weight = max(self.source.total_weight, 1e-300)
         losses = torch.full((len(rates),), float("nan"), dtype=self.dtype, device=self.device)
         healthy = torch.ones((), dtype=torch.bool, device=self.device)
         snapshot, snapshot_at = parameters.clone(), 0
@@ -137,11 +78,11 @@ class TorchTrainer(Trainer):
             loss, gradient = likelihood_and_gradient(batch, codes[index], scaled, parameters, layout)
             add_penalty_gradient(parameters, prior, slope, gradient)
             healthy &= torch.isfinite(loss) & torch.isfinite((gradient * gradient).sum())
-            losses[b] = loss / total_weight
+            losses[b] = loss / self.total_weight
             state.counters[0] += 1
             factor = float(state.step_factor[0])
             adam_step(
-                parameters, first, second, gradient / total_weight, rate * factor, int(state.counters[0])
+                parameters, first, second, gradient / self.total_weight, rate * factor, int(state.counters[0])
             )
             if averaging:
                 state.counters[2] += 1

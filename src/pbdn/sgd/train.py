@@ -20,7 +20,7 @@ from pbdn.sgd.objective import IntArray, as_rows, pack, penalty, positive_codes,
 from pbdn.sgd.rows import Minibatches, RowSource
 
 INITIAL_SPREAD = 0.1
-_INITIAL, _BATCHES, _PRUNING = range(3)  # purposes of the random streams
+INITIAL, BATCHES, PRUNING = range(3)  # purposes of the random streams
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,13 @@ class Trainer:
         """Read what the source knows without a pass over the rows."""
         self.source, self.config, self.n_sides, self.depth = source, config, n_sides, depth
         self.n_rows = source.n_rows
+        self.total_weight = max(source.total_weight, 1e-300)
         self.n_inputs = source.n_features
         self.batch_size = min(config.batch_size, self.n_rows)
         self.positive = positive_codes(n_sides)
         self.width = config.width(self.n_rows)
         self._seed = seed
-        self.rng = self.stream(_PRUNING)
+        self.rng = self.stream(PRUNING)
         self.reinitialised = np.zeros(n_sides, np.int64)
         self.kept_strongest = np.zeros(n_sides, np.int64)
 
@@ -80,7 +81,7 @@ class Trainer:
     def start(self, initial: tuple[Side, ...] | None) -> None:
         """Set the starting point."""
         if initial is None:
-            rng = self.stream(_INITIAL)
+            rng = self.stream(INITIAL)
             parameters = initial_parameters(rng, self.n_inputs, self.width, self.config, self.n_sides)
             self.starts: IntArray = np.arange(self.n_sides + 1, dtype=np.int64) * self.width
         else:
@@ -100,7 +101,7 @@ class Trainer:
         block = chunk.block
         done = run_minibatches(
             as_rows(block.inputs), block.codes, block.weights, chunk.order, chunk.batch_size,
-            float(self.n_rows), max(self.source.total_weight, 1e-300), self.starts, self.positive, self.state,
+            float(self.n_rows), self.total_weight, self.starts, self.positive, self.state,
             prior_constants(self.config, self.starts), rates, averaging, losses,
         )  # fmt: skip
         if done < len(rates):
@@ -112,9 +113,12 @@ class Trainer:
         return losses
 
     def prune(self, may_restart: bool) -> None:
-        """Drop inactive experts; a side about to lose all is restarted or keeps its strongest expert."""
-        parameters = self.state.parameters
-        keep, score = surviving(self.rng, self.source, parameters, self.starts, self.config)
+        """Drop experts that all rows find inactive."""
+        keep, score = surviving(self.rng, self.source, self.state.parameters, self.starts, self.config)
+        self.drop(keep, score, may_restart)
+
+    def drop(self, keep: Any, score: FloatArray, may_restart: bool) -> None:
+        """Keep the marked experts; a side about to lose all is restarted or keeps that of highest score."""
         restart: list[int] = []
         for s in range(self.n_sides):
             a, b = self.starts[s], self.starts[s + 1]
@@ -146,10 +150,13 @@ class Trainer:
 
     def _restart(self, s: int) -> None:
         a, b = self.starts[s], self.starts[s + 1]
-        rng = self.stream(_INITIAL, 1 + s)
+        rng = self.stream(INITIAL, 1 + s)
         self.state.parameters[:, a:b] = initial_parameters(rng, self.n_inputs, int(b - a), self.config)
         self.state.first_moment[:, a:b] = 0.0
         self.state.second_moment[:, a:b] = 0.0
+
+    def release(self) -> None:
+        """Let go of rows held outside the source; there are none on the CPU."""
 
     def adopt_average(self) -> None:
         """Replace the last iterate by the mean of those averaged, if any."""
@@ -214,10 +221,10 @@ def fit_map(
     MapResult
     """
     config = MapConfig() if config is None else config
-    trainer = _make_trainer(source, n_sides, depth, config, seed)
+    trainer = make_trainer(source, n_sides, depth, config, seed)
     trainer.start(initial)
     batches = source.minibatches(
-        trainer.stream(_BATCHES), trainer.batch_size, config.n_minibatches, config.replacement
+        trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement
     )
     held: Minibatches | None = None
     rates = _rates(config, depth)
@@ -266,7 +273,7 @@ def fit_map(
     return MapResult(unpack(parameters, trainer.starts), trace, likelihood)
 
 
-def _make_trainer(source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int) -> Trainer:
+def make_trainer(source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int) -> Trainer:
     """The CPU trainer, or the torch one when a device is asked for (imported only then)."""
     if n_sides < 1 or depth < 1:
         raise InvalidInputError(f"n_sides={n_sides}, depth={depth}; both must be at least 1.")

@@ -1,0 +1,56 @@
+"""Read ahead in a thread: decoding the next rows while the compiled loop works on the present ones."""
+
+from collections.abc import Iterator
+from queue import Empty, Queue
+from threading import Event, Thread
+from typing import TypeVar
+
+Item = TypeVar("Item")
+
+ITEMS_AHEAD = 2  # bounds memory: so many slabs wait, one is being made, one is in use
+
+
+class _End:
+    """Marks the end of the iterator, or carries the error that ended it."""
+
+    def __init__(self, error: BaseException | None = None) -> None:
+        self.error = error
+
+
+def read_ahead(items: Iterator[Item], n_ahead: int = ITEMS_AHEAD) -> Iterator[Item]:
+    """The same items in the same order, made by another thread at most ``n_ahead`` in front of the consumer.
+
+    Errors are raised where the item would have come. The thread ends with the generator, also when the
+    consumer leaves early.
+    """
+    queue: Queue[Item | _End] = Queue(n_ahead)
+    left = Event()
+
+    def produce() -> None:
+        try:
+            for item in items:
+                queue.put(item)
+                if left.is_set():
+                    return
+            queue.put(_End())
+        except BaseException as error:
+            queue.put(_End(error))
+
+    thread = Thread(target=produce, name="pbdn-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item = queue.get()
+            if isinstance(item, _End):
+                if item.error is not None:
+                    raise item.error
+                return
+            yield item
+    finally:
+        left.set()
+        while thread.is_alive():  # a producer that waits for room must get it
+            try:
+                queue.get(timeout=0.01)
+            except Empty:
+                continue
+        thread.join()

@@ -1,0 +1,78 @@
+"""The minibatch objective, its gradient and the Adam step in PyTorch: pure functions of tensors.
+
+Needs torch and NumPy alone, so that it runs where the compiled kernels cannot be installed.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from pbdn.sgd.constants import BETA1, BETA2, EPSILON, TINY_RATE
+
+if TYPE_CHECKING:
+    from pbdn.sgd.adam import Prior
+    from pbdn.sgd.objective import IntArray
+
+DENSE_SIDES = 64  # up to this many sides experts are summed by a matrix product, above it by index
+
+
+class Layout:
+    """Which expert belongs to which side, on the device."""
+
+    def __init__(self, starts: "IntArray", positive: "IntArray", device: Any, dtype: Any) -> None:
+        """Send the layout to the device."""
+        n_sides = len(starts) - 1
+        self.n_sides = n_sides
+        self.side = torch.as_tensor(np.repeat(np.arange(n_sides), np.diff(starts)), device=device)
+        self.positive = torch.as_tensor(positive, device=device)
+        self.indicator = None
+        if n_sides <= DENSE_SIDES:
+            self.indicator = torch.nn.functional.one_hot(self.side, n_sides).to(dtype)
+
+    def sum_by_side(self, values: Any) -> Any:
+        """(n, n_experts) → (n, n_sides)."""
+        if self.indicator is not None:
+            return values @ self.indicator
+        total = values.new_zeros(values.shape[0], self.n_sides)
+        return total.index_add_(1, self.side, values)
+
+
+def likelihood_and_gradient(
+    inputs: Any, codes: Any, weights: Any, parameters: Any, layout: Layout
+) -> tuple[Any, Any]:
+    """Weighted negative log-likelihood of all sides on a batch, and its gradient."""
+    psi = torch.addmm(parameters[1], inputs, parameters[2:])
+    softplus = torch.logaddexp(psi, psi.new_zeros(()))
+    weight = parameters[0].exp()
+    rate = layout.sum_by_side(softplus * weight)
+    is_positive = codes[:, None] == layout.positive
+    safe = rate.clamp_min(TINY_RATE if rate.dtype == torch.float64 else 1e-30)
+    # ln(1 - e^{-λ}) by whichever form keeps its digits
+    log_probability = torch.where(
+        safe > 0.6931471805599453, torch.log1p(-torch.exp(-safe)), torch.log(-torch.expm1(-safe))
+    )
+    row = weights[:, None]
+    loss = (row * torch.where(is_positive, -log_probability, rate)).sum()
+    slope = row * torch.where(is_positive, -1.0 / torch.expm1(safe), torch.ones_like(rate))
+    factor = slope[:, layout.side] * weight
+    by_distance = factor * torch.sigmoid(psi)
+    gradient = torch.cat(
+        [(factor * softplus).sum(0, keepdim=True), by_distance.sum(0, keepdim=True), inputs.T @ by_distance]
+    )
+    return loss, gradient
+
+
+def add_penalty_gradient(parameters: Any, prior: "Prior", slope: Any, gradient: Any) -> None:
+    """Add the gradient of the penalty in place."""
+    gradient[0] += prior.inv_scale * parameters[0].exp() - slope
+    coefs = parameters[1:]
+    gradient[1:] += prior.coef_power * 2.0 * coefs / (2.0 * prior.coef_rate + coefs * coefs)
+
+
+def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, rate: float, step: int) -> None:
+    """One Adam step in place; ``step`` counts from 1."""
+    first.mul_(BETA1).add_(gradient, alpha=1.0 - BETA1)
+    second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
+    denominator = second.sqrt().div_((1.0 - BETA2**step) ** 0.5).add_(EPSILON)
+    parameters.addcdiv_(first, denominator, value=-rate / (1.0 - BETA1**step))

@@ -1,0 +1,245 @@
+"""Data larger than memory in the estimators: which inputs are streams, and how they are fitted and predicted.
+
+A stream is a path to a Parquet file or folder, a ``pyarrow.dataset.Dataset``, an iterable of batches, a
+source of ``pbdn.sgd``, or a NumPy memory map of 64 MiB or more. Smaller memory maps are loaded: they are what
+joblib hands to its workers, and results should not depend on that.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import compute_class_weight
+from sklearn.utils.validation import check_is_fitted
+
+from pbdn.errors import InvalidInputError
+from pbdn.scaling import CONSTANT_BELOW, Scaling, standard_scaling
+from pbdn.sgd.arrow_rows import ArrowSource
+from pbdn.sgd.rows import column_moments
+from pbdn.sgd.streams import BatchSource, MemmapSource, StreamedSource
+from pbdn.validation import NamedArray
+
+FloatArray = NDArray[np.float64]
+
+LOAD_BELOW = 1 << 26  # bytes of a memory map that is simply loaded
+PREDICT_ROWS = 16_384  # rows of a memory map predicted at a time
+
+
+def _is_path(X: Any) -> bool:
+    return isinstance(X, str | os.PathLike)
+
+
+def _is_dataset(X: Any) -> bool:
+    return type(X).__module__.startswith("pyarrow") and hasattr(X, "get_fragments")
+
+
+def _is_large_memmap(X: Any) -> bool:
+    return isinstance(X, np.memmap) and X.nbytes >= LOAD_BELOW
+
+
+def _has_rows(item: Any) -> bool:
+    return len(getattr(item, "shape", ())) == 2
+
+
+def _is_batches(X: Any) -> bool:
+    """A function, an iterator, a foreign iterable or a list of batches; not a nested list of numbers."""
+    if callable(X):
+        return True
+    if any(hasattr(X, name) for name in ("shape", "__array__", "__dataframe__", "iloc")) or _is_path(X):
+        return False
+    if isinstance(X, list | tuple):
+        first = X[0] if X else None
+        return _has_rows(first) or (isinstance(first, list | tuple) and bool(first) and _has_rows(first[0]))
+    return hasattr(X, "__iter__") and not isinstance(X, dict | set)
+
+
+def is_stream(X: Any, y: Any = None) -> bool:
+    """Whether X is read piece by piece; an Arrow table counts if y names its target column."""
+    if isinstance(X, StreamedSource) or _is_path(X) or _is_dataset(X) or _is_large_memmap(X):
+        return True
+    if isinstance(y, str) and type(X).__module__.startswith("pyarrow"):
+        return True
+    return y is None and _is_batches(X)
+
+
+def check_can_stream(X: Any, inference: str) -> bool:
+    """True for the MAP engine; a memory map is loaded by the others, any other stream is refused."""
+    if inference == "map":
+        return True
+    if isinstance(X, np.memmap):
+        return False
+    raise InvalidInputError(
+        f"X is a {type(X).__name__} to be read in pieces, which inference={inference!r} cannot do: it needs "
+        "all rows in memory. Use inference='map', or load the rows into an array or a data frame."
+    )
+
+
+def open_source(X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> StreamedSource:
+    """A stream of labelled rows.
+
+    Parameters
+    ----------
+    X : stream
+    y : str, array or None
+        Name of the target column (Parquet, Arrow), labels (memory map), or None (batches that hold them).
+    sample_weight : str, array or None
+        Name of a column, or weights of a memory map's rows; batches bring theirs as a third member.
+    classes : array or None
+        Declared labels; otherwise found in one pass.
+    """
+    if isinstance(X, StreamedSource):
+        _refuse(X, y=y, sample_weight=sample_weight, classes=classes)
+        return X
+    declared = None if classes is None else np.unique(np.asarray(classes))
+    if isinstance(X, np.memmap):
+        if y is None or isinstance(y, str):
+            raise InvalidInputError(f"y={y!r}; a memory map needs one label per row.")
+        return MemmapSource(X, np.asarray(y), weights=sample_weight, classes=declared)
+    if _is_path(X) or _is_dataset(X) or not _is_batches(X):
+        if not isinstance(y, str):
+            raise InvalidInputError(
+                f"y is a {type(y).__name__}; with Parquet or Arrow data it names the target column."
+            )
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise InvalidInputError(
+                "sample_weight must be the name of a column of the Parquet or Arrow data."
+            )
+        return ArrowSource(existing(X), y, weight=sample_weight, classes=declared)
+    _refuse(X, y=y, sample_weight=sample_weight)
+    return BatchSource(X, classes=declared)
+
+
+def _refuse(X: Any, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInputError(f"{name} must be None: the {type(X).__name__} brings its own.")
+
+
+def existing(X: Any) -> Any:
+    """The path as text, if it is there; anything else unchanged."""
+    if not _is_path(X):
+        return X
+    if not os.path.exists(X):
+        raise InvalidInputError(
+            f"X={os.fspath(X)!r} is neither a Parquet file nor a folder of them: nothing is there."
+        )
+    return os.fspath(X)
+
+
+def weigh_classes(source: StreamedSource, class_weight: Any) -> StreamedSource:
+    """The source with class_weight ("balanced" costs one pass)."""
+    if class_weight is None:
+        return source
+    labels = source.classes
+    if isinstance(class_weight, str):
+        counts = source.class_totals[0]
+        if class_weight != "balanced":
+            raise InvalidInputError(f"class_weight={class_weight!r}; use a dict, 'balanced' or None.")
+        present = counts > 0
+        return source.weighted(
+            np.where(present, counts.sum() / (present.sum() * np.maximum(counts, 1.0)), 1.0)
+        )
+    return source.weighted(
+        np.asarray(compute_class_weight(class_weight, classes=labels, y=labels), np.float64)
+    )
+
+
+def check_source(source: StreamedSource, is_binary: bool) -> NDArray[Any]:
+    """The classes of a stream: labels rather than measurements, and two where no more are allowed."""
+    labels = source.classes
+    if np.issubdtype(labels.dtype, np.floating) and not np.all(labels == np.floor(labels)):
+        raise InvalidInputError(
+            f"Unknown label type: continuous. The target holds numbers such as {labels[:3].tolist()}; a "
+            "classifier needs classes."
+        )
+    if is_binary and labels.size > 2:
+        raise InvalidInputError(
+            "Only binary classification is supported by ISHMClassifier; "
+            f"the target has {labels.size} classes. Use PBDNClassifier."
+        )
+    return labels
+
+
+def check_declared(declared: Any, found: NDArray[Any]) -> None:
+    """Declared classes of rows in memory are those found."""
+    if declared is not None and not np.array_equal(np.unique(declared), found):
+        raise InvalidInputError(
+            f"classes={list(declared)!r} but y holds {found.tolist()!r}; with rows in memory leave it out."
+        )
+
+
+def scaling_of(features: Any, weights: FloatArray | None = None) -> Scaling:
+    """Standardisation of an array or, in one pass, of a stream (CSR batches: by largest absolute values)."""
+    if not isinstance(features, StreamedSource):
+        return standard_scaling(features, weights)
+    blocks = features.blocks()
+    is_sparse = sp.issparse(next(blocks).inputs)
+    blocks.close()  # type: ignore[attr-defined]
+    if is_sparse:
+        largest = np.zeros(features.n_features)
+        for block in features.blocks():
+            np.maximum(largest, abs(block.inputs).max(axis=0).toarray().ravel(), out=largest)
+        return Scaling(np.zeros(largest.size), np.where(largest > 0, largest, 1.0))
+    mean, deviation = column_moments(features)
+    if not np.isfinite(deviation).all():
+        column = int(np.flatnonzero(~np.isfinite(deviation))[0])
+        raise InvalidInputError(
+            f"The spread of column {column} is not a finite number; rescale it before the fit."
+        )
+    return Scaling(mean, np.where(deviation > CONSTANT_BELOW * np.abs(mean), deviation, 1.0))
+
+
+def marks_of(features: Any) -> list[Any]:
+    """What a checkpoint remembers of the data: the array itself, or a stream's size and first rows."""
+    if not isinstance(features, StreamedSource):
+        return [features]
+    blocks = features.blocks()
+    first = next(blocks)
+    blocks.close()  # type: ignore[attr-defined]
+    return [
+        np.array([features.n_rows, features.n_features, features.total_weight]),
+        first.inputs,
+        first.codes,
+    ]
+
+
+def pieces(model: Any, X: Any) -> Iterator[Any]:
+    """Rows of a stream in order, as arrays that `predict_proba` takes."""
+    names = getattr(model, "feature_names_in_", None)
+    if isinstance(X, np.memmap):
+        for low in range(0, X.shape[0], PREDICT_ROWS):
+            yield np.asarray(X[low : low + PREDICT_ROWS])
+        return
+    if _is_batches(X) and not isinstance(X, StreamedSource):
+        for batch in X() if callable(X) else X:
+            yield batch[0] if isinstance(batch, tuple | list) else batch
+        return
+    source = X if isinstance(X, StreamedSource) else ArrowSource(existing(X), None, features=names)
+    for block in source.blocks():
+        yield (
+            block.inputs
+            if source.feature_names is None
+            else NamedArray(block.inputs, list(source.feature_names))
+        )
+
+
+def predict_proba(model: Any, X: Any) -> FloatArray:
+    """Class probabilities of a stream: only a piece of its rows is in memory at a time."""
+    check_is_fitted(model)
+    parts = [model.predict_proba(piece) for piece in pieces(model, X)]
+    return np.concatenate(parts) if parts else np.zeros((0, model.classes_.size))
+
+
+def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+    """Weighted share of rows of a stream whose most probable class is theirs."""
+    source = open_source(X, y, sample_weight, model.classes_)
+    right = 0.0
+    names = source.feature_names
+    for block in source.blocks():
+        rows = block.inputs if names is None else NamedArray(block.inputs, list(names))
+        best = np.argmax(model.predict_proba(rows), axis=1)
+        right += float(block.weights[best == block.codes].sum())
+    return right / source.total_weight
