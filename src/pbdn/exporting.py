@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 class ExportMixin:
     """Exports of `PBDNClassifier` and `ISHMClassifier`.
 
-    The engines (ONNX, SQL, C, Python) compute with the recorded point of the network: the draw of highest likelihood, or
-    the optimum. That equals ``predict_proba`` with ``prediction="point"``; the default after Gibbs sampling
-    averages posterior draws and differs a little.
+    The engines (ONNX, SQL, C, Python) compute with the recorded point of the network: the draw of highest
+    likelihood, or the optimum. That equals ``predict_proba`` with ``prediction="point"``; the default after Gibbs
+    sampling averages posterior draws and differs a little.
     """
 
     if TYPE_CHECKING:
@@ -40,13 +40,16 @@ class ExportMixin:
         return to_sql(*self._exported(), dialect=dialect, **options)
 
     def to_c(self, **options: Any) -> str:
-        """A dependency-free C header that scores rows by the recorded point; options of `pbdn.export.to_c`."""
+        """A C header without dependencies that scores by the recorded point; options of `pbdn.export.to_c`."""
         from pbdn.export import to_c
 
         return to_c(*self._exported(), **options)
 
     def to_python(self, **options: Any) -> str:
-        """A dependency-free Python module that scores rows by the recorded point; options of `pbdn.export.to_python`."""
+        """A Python module without dependencies that scores rows by the recorded point.
+
+        Options of `pbdn.export.to_python`.
+        """
         from pbdn.export import to_python
 
         return to_python(*self._exported(), **options)

@@ -1,0 +1,38 @@
+"""The group of commands."""
+
+import click
+
+from pbdn._version import __version__
+from pbdn.cli.explaining import explain_command, inspect_command, report_command
+from pbdn.cli.exporting import export_command
+from pbdn.cli.fitting import demo_command, fit_command
+from pbdn.cli.predicting import predict_command
+
+EPILOG = (
+    """Shell completion: eval "$(_PBDN_COMPLETE=bash_source pbdn)", likewise zsh_source and fish_source."""
+)
+
+
+@click.group(
+    epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(__version__, prog_name="pbdn")
+def app() -> None:
+    """Classifiers that choose their own width and depth: from a table to a model and its explanation."""
+
+
+for _command in (
+    fit_command,
+    predict_command,
+    explain_command,
+    report_command,
+    inspect_command,
+    export_command,
+    demo_command,
+):
+    app.add_command(_command)
+
+
+def run() -> None:
+    """Run the command line."""
+    app(prog_name="pbdn")

@@ -1,0 +1,208 @@
+"""``pbdn inspect``, ``pbdn explain`` and ``pbdn report``."""
+
+import os
+from typing import Any
+
+import click
+import numpy as np
+
+from pbdn.cli.common import Output, command, text_table
+
+
+@click.command("inspect")
+@click.argument("model")
+@command
+def inspect_command(output: Output, model: str) -> None:
+    """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
+    from pbdn.cli.model import load_model, quality_words
+
+    loaded = load_model(model)
+    estimator = loaded.estimator
+    size = os.path.getsize(model)
+    output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference}.")
+    output.say(
+        f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}."
+    )
+    output.say(
+        f"{estimator.n_features_in_} features, {estimator.depth_} layer(s), {estimator.n_weights_} weights, "
+        f"complexity {estimator.complexity_:.1f} inner products a row."
+    )
+    path = [
+        [
+            str(step["depth"]),
+            " + ".join(map(str, step["n_experts"])),
+            f"{step['log_likelihood']:.1f}",
+            str(step["n_parameters"]),
+            f"{step['criterion']:.1f}",
+            "kept" if step["kept"] else "dropped",
+        ]
+        for step in estimator.criterion_path_
+    ]
+    output.say()
+    output.say(text_table(["layer", "experts", "log-likelihood", "parameters", "criterion", ""], path))
+    output.say()
+    output.say(
+        text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns])
+    )
+    if loaded.validation:
+        output.say()
+        output.say(f"On {loaded.validation['n_rows']} held-out rows:")
+        for line in quality_words(loaded.validation):
+            output.say("  " + line)
+    for note in loaded.notes:
+        output.note(note)
+    output.result(
+        {
+            "estimator": type(estimator).__name__,
+            "bytes": size,
+            "inference": estimator.inference,
+            "target": loaded.target,
+            "classes": estimator.classes_,
+            "features": estimator._names(),
+            "columns": [
+                {"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns
+            ],
+            "depth": estimator.depth_,
+            "experts": estimator.n_experts_,
+            "weights": estimator.n_weights_,
+            "complexity": estimator.complexity_,
+            "criterion_path": estimator.criterion_path_,
+            "convergence": estimator.convergence_,
+            "validation": loaded.validation,
+            "notes": loaded.notes,
+        }
+    )
+
+
+@click.command("explain")
+@click.argument("model")
+@click.argument("table")
+@click.option("--row", "rows", multiple=True, type=int, help="Explain this row (from 1); may be repeated.")
+@click.option("--separator", help="Of a CSV file; found out if not given.")
+@command
+def explain_command(
+    output: Output, model: str, table: str, rows: tuple[int, ...], separator: str | None
+) -> None:
+    """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""
+    from pbdn.cli.model import load_model
+    from pbdn.errors import InvalidInputError
+    from pbdn.report.insight import explain_row, feature_effects, subtype_rules
+    from pbdn.tables import read_table
+
+    loaded = load_model(model)
+    data = read_table(table, separator)
+    features, notes = loaded.features(data)
+    for note in data.notes + notes:
+        output.note(note)
+    values = np.asarray(features)
+    if rows:
+        found = []
+        for row in rows:
+            if not 1 <= row <= data.n_rows:
+                raise InvalidInputError(
+                    f"--row {row} is outside the table, which has rows 1 to {data.n_rows}."
+                )
+            found.append({"row": row, **explain_row(loaded.estimator, values[row - 1], values)})
+            _say_row(output, found[-1])
+        output.result({"rows": found})
+        return
+    effects = feature_effects(loaded.estimator, values)
+    rules = subtype_rules(loaded.estimator, values)
+    output.say("Features by how far predictions move when their values are shuffled:")
+    shown = [[e["feature"], f"{e['moved']:.3f}", f"{e['flips']:.1%}"] for e in effects[:15]]
+    output.say(text_table(["feature", "probability moves", "labels flip"], shown))
+    output.say()
+    output.say("What each expert votes for:")
+    lines = [
+        [
+            str(r["layer"]),
+            str(r["side"]),
+            str(r["expert"]),
+            f"{r['weight']:.3g}",
+            f"{r['share']:.0%}",
+            r["rule"],
+        ]
+        for r in rules
+    ]
+    output.say(text_table(["layer", "for class", "expert", "weight", "votes", "rows like"], lines))
+    output.result({"features": effects, "subtypes": rules})
+
+
+def _say_row(output: Output, found: dict[str, Any]) -> None:
+    output.say(f"Row {found['row']}: {found['label']} with probability {found['probability']:.3f}.")
+    votes = ", ".join(f"expert {v['expert']} for {v['side']} ({v['vote']:.2f})" for v in found["votes"][:4])
+    output.say(f"  Strongest votes: {votes}.")
+    lines = [
+        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", f"{f['change']:+.3f}"]
+        for f in found["features"][:8]
+    ]
+    table = text_table(["feature", "value", "median", "probability against the median"], lines)
+    output.say("  " + table.replace("\n", "\n  "))
+
+
+@click.command("report")
+@click.argument("model")
+@click.argument("table")
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    default="report.html",
+    show_default=True,
+    help="HTML file; - is standard output.",
+)
+@click.option("--card", help="Also write a model card in Markdown here.")
+@click.option("--separator", help="Of a CSV file; found out if not given.")
+@command
+def report_command(
+    output: Output, model: str, table: str, path: str, card: str | None, separator: str | None
+) -> None:
+    """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
+    from pbdn.cli.model import load_model
+    from pbdn.tables import read_table
+
+    output.data_on_stdout = path == "-"
+    loaded = load_model(model)
+    data = read_table(table, separator)
+    for note in data.notes:
+        output.note(note)
+    page = report_bytes(loaded, data, os.path.basename(table))
+    output.write(path, page)
+    if card is not None:
+        output.write(card, card_bytes(loaded, data, os.path.basename(table)))
+    if path != "-":
+        output.say(f"Report: {path} ({len(page) / 1000:.0f} kB)")
+    if card is not None:
+        output.say(f"Model card: {card}")
+    output.result({"report": path, "bytes": len(page), "card": card})
+
+
+def report_bytes(model: Any, data: Any, source: str) -> bytes:
+    """The HTML report of a table model."""
+    from pbdn.report.html import render_html
+
+    return render_html(_collected(model, data, source)).encode()
+
+
+def card_bytes(model: Any, data: Any, source: str) -> bytes:
+    """The Markdown card of a table model."""
+    from pbdn.report.card import render_card
+
+    return render_card(_collected(model, data, source)).encode()
+
+
+def _collected(model: Any, data: Any, source: str) -> Any:
+    from pbdn.report.data import collect
+
+    features, _ = model.features(data)
+    columns = [(plan.name, plan.words) for plan in model.preparation.columns]
+    return collect(
+        model.estimator,
+        np.asarray(features),
+        model.labels(data),
+        source=source,
+        target=model.target,
+        columns=columns,
+        validation=model.validation,
+        notes=model.notes,
+    )

@@ -1,0 +1,148 @@
+"""``pbdn fit`` and ``pbdn demo``."""
+
+import os
+import time
+from typing import Any
+
+import click
+
+from pbdn.cli.common import Output, command, text_table
+
+
+@click.command("fit")
+@click.argument("table")
+@click.option("--target", "-t", required=True, help="Column to predict.")
+@click.option("--output", "-o", "path", help="Model file; default: the table's name with .pbdn.")
+@click.option(
+    "--holdout", default=0.2, show_default=True, help="Share of rows on which the model is measured."
+)
+@click.option("--refit", is_flag=True, help="After measuring, fit again on all rows.")
+@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
+@click.option(
+    "--inference", type=click.Choice(["gibbs", "map", "map+gibbs"]), default="gibbs", show_default=True,
+    help="Sampling (with intervals), or the fast optimum for large tables.",
+)  # fmt: skip
+@click.option(
+    "--criterion",
+    type=click.Choice(["aic", "aic_eps", "aic_inputs", "bic"]),
+    default="aic",
+    show_default=True,
+)
+@click.option("--max-depth", default=5, show_default=True, help="Most layers.")
+@click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
+@click.option(
+    "--sweeps", default=2000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in."
+)
+@click.option("--chains", default=1, show_default=True, help="Independent chains.")
+@click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
+@click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
+@click.option("--seed", default=0, show_default=True, help="Same seed, same model.")
+@click.option("--separator", help="Of a CSV file; found out if not given.")
+@click.option("--report", "report_path", help="Also write an HTML report here.")
+@command
+def fit_command(
+    output: Output,
+    table: str,
+    target: str,
+    path: str | None,
+    report_path: str | None,
+    separator: str | None,
+    holdout: float,
+    refit: bool,
+    drop: tuple[str, ...],
+    seed: int,
+    sweeps: int,
+    chains: int,
+    jobs: int,
+    **options: Any,
+) -> None:
+    """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
+    from pbdn.cli.model import fit_table, quality_words
+    from pbdn.tables import read_table
+
+    path = path or _model_path(table)
+    output.data_on_stdout = path == "-"
+    data = read_table(table, separator)
+    began = time.perf_counter()
+    model = fit_table(
+        data, target, holdout=holdout, seed=seed, refit=refit, drop=drop,
+        n_sweeps=sweeps, n_burn_in=sweeps // 2, n_chains=chains, n_jobs=jobs,
+        verbose=0 if output.quiet or output.as_json else 1, **options,
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    page = None
+    if report_path is not None:
+        from pbdn.cli.explaining import report_bytes
+
+        page = report_bytes(model, data.rows(_labelled(data, target)), os.path.basename(table))
+    content = model.to_bytes()
+    output.write(path, content)
+    if report_path is not None and page is not None:
+        output.write(report_path, page)
+    estimator = model.estimator
+    for note in data.notes + model.notes:
+        output.note(note)
+    output.say(
+        text_table(["column", "what became of it"], [[p.name, p.words] for p in model.preparation.columns])
+    )
+    output.say()
+    shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
+    output.say(
+        f"{len(estimator.classes_)} classes of {target!r}; depth {estimator.depth_}, experts per side: {shape}."
+    )
+    if model.validation is not None:
+        output.say(f"On {model.validation['n_rows']} held-out rows:")
+        for line in quality_words(model.validation):
+            output.say("  " + line)
+    where = "standard output" if path == "-" else path
+    output.say(f"Saved to {where} ({len(content) / 1000:.1f} kB) after {seconds:.1f} s.")
+    if report_path is not None:
+        output.say(f"Report: {report_path}")
+    output.result(
+        {
+            "model": path,
+            "bytes": len(content),
+            "seconds": seconds,
+            "target": target,
+            "classes": estimator.classes_,
+            "depth": estimator.depth_,
+            "experts": estimator.n_experts_,
+            "criterion_path": estimator.criterion_path_,
+            "columns": [
+                {"name": p.name, "kind": p.kind, "decision": p.words} for p in model.preparation.columns
+            ],
+            "features": model.preparation.feature_names,
+            "validation": model.validation,
+            "notes": data.notes + model.notes,
+            "report": report_path,
+        }
+    )
+
+
+def _model_path(table: str) -> str:
+    if table == "-":
+        return "model.pbdn"
+    stem = table.removesuffix(".gz")
+    return os.path.splitext(stem)[0] + ".pbdn"
+
+
+def _labelled(data: Any, target: str) -> Any:
+    """Mask of the rows that have the target."""
+    from pbdn.tables import labels_of
+
+    return labels_of(data.columns[target], target)[1]
+
+
+@click.command("demo")
+@click.option(
+    "--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write."
+)
+@click.option("--rows", default=800, show_default=True, help="Points of the two spirals.")
+@click.option("--seed", default=0, show_default=True)
+@command
+def demo_command(output: Output, path: str, rows: int, seed: int) -> None:
+    """Fit two interleaved spirals beside two rivals, and write a report."""
+    from pbdn.demo import run_demo
+
+    result = run_demo(path, rows, seed, say=output.say, verbose=0 if output.quiet or output.as_json else 1)
+    output.result(result)

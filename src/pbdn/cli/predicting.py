@@ -1,0 +1,82 @@
+"""``pbdn predict``."""
+
+from typing import Any
+
+import click
+import numpy as np
+
+from pbdn.cli.common import Output, command, table_bytes
+
+
+@click.command("predict")
+@click.argument("model")
+@click.argument("table")
+@click.option(
+    "--output",
+    "-o",
+    "path",
+    default="-",
+    show_default=True,
+    help="CSV, .parquet or .arrow file; - is standard output.",
+)
+@click.option("--level", default=0.95, show_default=True, help="Of the intervals of probabilities.")
+@click.option("--keep", multiple=True, metavar="COLUMN", help="Copy a column of TABLE; may be repeated.")
+@click.option("--separator", help="Of a CSV file; found out if not given.")
+@command
+def predict_command(
+    output: Output,
+    model: str,
+    table: str,
+    path: str,
+    level: float,
+    keep: tuple[str, ...],
+    separator: str | None,
+) -> None:
+    """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
+    from pbdn.cli.model import load_model
+    from pbdn.report.quality import measure
+    from pbdn.tables import column, read_table
+
+    output.data_on_stdout = path == "-"
+    loaded = load_model(model)
+    data = read_table(table, separator)
+    features, notes = loaded.features(data)
+    estimator = loaded.estimator
+    probability = estimator.predict_proba(features)
+    columns: dict[str, Any] = {name: _cells(column(data, name)) for name in keep}
+    columns["label"] = estimator.classes_[np.argmax(probability, axis=1)]
+    has_draws = estimator.network_ is not None and bool(estimator.network_.top.draws)
+    ends = estimator.predict_proba_interval(features, level) if has_draws else None
+    for c, label in enumerate(estimator.classes_.tolist()):
+        columns[f"probability {label}"] = probability[:, c]
+        if ends is not None:
+            columns[f"lower {label}"], columns[f"upper {label}"] = ends[:, c, 0], ends[:, c, 1]
+    output.write(path, table_bytes(columns, path))
+    for note in data.notes + notes:
+        output.note(note)
+    labels = loaded.labels(data)
+    quality = None if labels is None else measure(labels, probability, estimator.classes_)
+    if ends is None:
+        output.note("No intervals: the model keeps no posterior draws (fit with --inference gibbs).")
+    if path != "-":
+        output.say(f"{data.n_rows} rows to {path}.")
+        if quality is not None:
+            output.say(f"The table has {loaded.target!r}: error {quality.error.value:.1%}.")
+    output.result(
+        {
+            "rows": data.n_rows,
+            "output": path,
+            "columns": list(columns),
+            "notes": data.notes + notes,
+            "quality": None if quality is None else quality.to_dict(),
+        }
+    )
+
+
+def _cells(values: Any) -> Any:
+    """A column as text where it is not numbers."""
+    return (
+        values
+        if values.dtype.kind == "f"
+        else np.array(["" if v is None else str(v) for v in values], dtype=object)
+    )
