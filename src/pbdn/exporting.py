@@ -11,8 +11,8 @@ class ExportMixin:
     """Exports of `PBDNClassifier` and `ISHMClassifier`.
 
     The engines (ONNX, SQL, C, Python) compute with the recorded point of the network: the draw of highest
-    likelihood, or the optimum. That equals ``predict_proba`` with ``prediction="point"``; the default after Gibbs
-    sampling averages posterior draws and differs a little.
+    likelihood, or the optimum. That equals ``predict_proba`` with ``prediction="point"``; the default after
+    Gibbs sampling averages posterior draws and differs a little.
     """
 
     if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ExportMixin:
         return to_sql(*self._exported(), dialect=dialect, **options)
 
     def to_c(self, **options: Any) -> str:
-        """A C header without dependencies that scores by the recorded point; options of `pbdn.export.to_c`."""
+        """A C header, all it needs inside, of the recorded point; options of `pbdn.export.to_c`."""
         from pbdn.export import to_c
 
         return to_c(*self._exported(), **options)

@@ -66,7 +66,7 @@ def plain(value: Any) -> Any:
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Add ``--json``, ``--quiet`` and ``--debug``; turn errors into one sentence and an exit code.
 
-    2: something the user can mend (a wrong option, a bad file, a full disk); 1: our own fault; 130: interrupted.
+    2: something the user can mend (a wrong option, a bad file, a full disk); 1: our fault; 130: interrupted.
     """
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

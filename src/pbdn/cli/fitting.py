@@ -88,7 +88,7 @@ def fit_command(
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
     output.say(
-        f"{len(estimator.classes_)} classes of {target!r}; depth {estimator.depth_}, experts per side: {shape}."
+        f"{len(estimator.classes_)} classes; depth {estimator.depth_}, experts per side: {shape}."
     )
     if model.validation is not None:
         output.say(f"On {model.validation['n_rows']} held-out rows:")
