@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from pbdn import streaming
 from pbdn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from pbdn.errors import InvalidInputError
 from pbdn.explanation import ExplanationMixin
@@ -20,11 +21,14 @@ from pbdn.fitting import FitPlan, FitResult, assemble, fit_network
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.grow import LayerFit
+from pbdn.incremental import IncrementalMixin
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Network
-from pbdn.scaling import identity_scaling, standard_scaling
+from pbdn.ordering import row_order
+from pbdn.scaling import identity_scaling
 from pbdn.sgd.config import MapConfig
+from pbdn.sgd.streams import StreamedSource
 from pbdn.validation import (
     NamedArray,
     as_table,
@@ -44,8 +48,14 @@ CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 _IDLE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}
 
 
-class NetworkClassifier(  # type: ignore[misc]
-    CallbackSupportMixin, ExplanationMixin, ExportMixin, ClassifierMixin, TransformerMixin, BaseEstimator
+class NetworkClassifier(
+    CallbackSupportMixin,  # type: ignore[misc]
+    ExplanationMixin,
+    IncrementalMixin,
+    ExportMixin,
+    ClassifierMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
 ):
     """Base of `PBDNClassifier` and `ISHMClassifier`."""
 
@@ -54,26 +64,37 @@ class NetworkClassifier(  # type: ignore[misc]
     # ------------------------------------------------------------------ fitting
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Any:
         """Grow a network on labelled rows.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream
+            With ``inference="map"`` also data larger than memory: a NumPy memory map, a path to a Parquet
+            file or folder, a ``pyarrow.dataset.Dataset``, or an iterable (or a function that returns one) of
+            batches (X, y) or (X, y, sample_weight) that can be read several times. Other engines load memory
+            maps whole.
         y : array of shape (n_samples,)
-            Labels of any kind.
+            Labels of any kind. The name of the target column for Parquet and Arrow; None for batches.
         sample_weight : array of shape (n_samples,), optional
             Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. With Gibbs sampling
             fractional weights of rows with an event are rounded at random in every sweep (exact at whole numbers).
+            The name of a column for Parquet and Arrow.
+        classes : array, optional
+            All labels of a stream; found in one pass if not given.
 
         Returns
         -------
         self
         """
         self._check_parameters()
+        self._forget_increment()
         tasks = FitTasks(self, X, y)
+        if streaming.is_stream(X, y) and streaming.check_can_stream(X, self.inference):
+            return self._fit_stream(streaming.open_source(X, y, sample_weight, classes), tasks)
         X, y = self._validate_fit(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
+        streaming.check_declared(classes, self.classes_)
         if self._single_side and self.classes_.size > 2:
             raise InvalidInputError(
                 "Only binary classification is supported by ISHMClassifier; "
@@ -92,7 +113,10 @@ class NetworkClassifier(  # type: ignore[misc]
         self, X: Any, codes: NDArray[np.int64], weights: FloatArray | None, tasks: FitTasks
     ) -> None:
         """Grow the network and fill the fitted attributes."""
-        scaling = standard_scaling(X, weights) if self.standardize else identity_scaling(X.shape[1])
+        if self.inference != "map":
+            order = row_order(X, codes, weights)
+            X, codes, weights = X[order], codes[order], None if weights is None else weights[order]
+        scaling = streaming.scaling_of(X, weights) if self.standardize else identity_scaling(X.shape[1])
         plan = self._plan(codes, weights)
         checkpoint = self._open_checkpoint(X, codes, weights, plan)
         if checkpoint is not None:
@@ -101,6 +125,21 @@ class NetworkClassifier(  # type: ignore[misc]
             network_attributes(assemble(fits, scaling, plan, X.shape[1])) | {"paths_": ()}
         )
         self._adopt(fit_network(X, scaling, plan, checkpoint, tasks))
+
+    def _fit_stream(self, source: StreamedSource, tasks: FitTasks) -> Any:
+        """Grow the network on rows that are read again and again."""
+        self.classes_ = streaming.check_source(source, self._single_side)
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        if self.classes_.size < 2:
+            self._fit_one_class(0)
+        else:
+            source = streaming.weigh_classes(source, self.class_weight)
+            self._fit_network(source, np.empty(0, np.int64), None, tasks)
+        tasks.end()
+        return self
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name."""
@@ -231,7 +270,7 @@ class NetworkClassifier(  # type: ignore[misc]
         if isinstance(self.random_state, int | np.integer):
             settings["random_state"] = int(self.random_state)
         settings["estimator"] = type(self).__name__
-        marks = fingerprint([X, codes, weights], settings)
+        marks = fingerprint([*streaming.marks_of(X), codes, weights], settings)
         return Checkpoint(self.checkpoint, marks, plan.seed, plan.chain.n_sweeps)
 
     def _fit_one_class(self, code: int, warn: bool = True) -> None:
@@ -274,6 +313,8 @@ class NetworkClassifier(  # type: ignore[misc]
         -------
         array of shape (n_samples, n_classes)
         """
+        if streaming.is_stream(X):
+            return streaming.predict_proba(self, X)
         X = self._validate(X)
         if self.network_ is None:
             out = np.zeros((X.shape[0], self.classes_.size))
@@ -289,6 +330,12 @@ class NetworkClassifier(  # type: ignore[misc]
                 [network.mean_class_probability(part) for network in networks], axis=0
             )
         return out
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy; X, y and sample_weight as in `fit`."""
+        if streaming.is_stream(X, y):
+            return streaming.accuracy(self, X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Natural logarithm of `predict_proba`."""
