@@ -26,7 +26,7 @@ from pbdn.model.criteria import CRITERIA
 from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Network
 from pbdn.ordering import row_order
-from pbdn.scaling import identity_scaling
+from pbdn.scaling import clip_features, feature_limits, identity_scaling
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.streams import StreamedSource
 from pbdn.validation import (
@@ -180,20 +180,21 @@ class NetworkClassifier(
         return X, y
 
     def _validate(self, X: Any) -> Any:
-        """Arrays for prediction, with the same columns as in fit."""
+        """Arrays for prediction, with the same columns as in fit, cut off where double precision ends."""
         check_is_fitted(self)
         X = as_table(X)
-        if isinstance(X, NamedArray):
-            known = getattr(self, "feature_names_in_", None)
-            if known is not None and list(known) != X.columns:
-                raise ValueError(
-                    "The feature names should match those that were passed during fit. "
-                    f"Got {X.columns[:5]}, fitted with {list(known)[:5]}."
-                )
-            with warnings.catch_warnings():  # the names have been checked here
+        with warnings.catch_warnings():
+            if isinstance(X, NamedArray):
+                known = getattr(self, "feature_names_in_", None)
+                if known is not None and list(known) != X.columns:
+                    raise ValueError(
+                        "The feature names should match those that were passed during fit. "
+                        f"Got {X.columns[:5]}, fitted with {list(known)[:5]}."
+                    )
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
-                return validate_data(self, np.asarray(X), reset=False, accept_sparse="csr", dtype=np.float64)
-        return validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+                X = np.asarray(X)
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+        return X if self.network_ is None else clip_features(X, self.feature_limits_)
 
     def _weigh(
         self, X: Any, y: Any, codes: NDArray[np.int64], sample_weight: Any
@@ -277,7 +278,7 @@ class NetworkClassifier(
         """One class only: predict it."""
         if warn:
             warnings.warn(
-                f"y has only one class ({self.classes_[code]!r}); the model will always predict it. "
+                f"y has only one class ({self.classes_.tolist()[code]!r}); the model will always predict it. "
                 "Give rows of at least two classes to learn something.",
                 stacklevel=4,
             )
@@ -406,6 +407,7 @@ def network_attributes(network: Network | None) -> dict[str, Any]:
         "n_experts_": [layer.n_experts for layer in layers],
         "complexity_": 0.0 if network is None else network.complexity,
         "n_weights_": 0 if network is None else network.n_weights,
+        "feature_limits_": None if network is None else feature_limits(network),
     }
 
 

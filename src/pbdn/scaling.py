@@ -11,9 +11,9 @@ from pbdn.model.network import Layer, Network, Side
 
 FloatArray = NDArray[np.float64]
 
-CONSTANT_BELOW = (
-    1e-13  # spread relative to the largest absolute value under which a column counts as constant
-)
+CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
+SMALLEST_SCALE = 1e-302  # under it a column is constant too: coefficients divided by it would overflow
+LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,16 @@ class Scaling:
         """Scaled features, dense or CSR."""
         if sp.issparse(features):
             return sp.csr_array(features @ sp.diags_array(1.0 / self.scale))
-        return (features - self.center) / self.scale
+        scaled = features - self.center
+        scaled /= self.scale
+        return scaled
 
     def fold(self, network: Network) -> Network:
         """The same network acting on unscaled features: every layer that sees the features is rewritten."""
         n = self.center.shape[0]
         folded = []
         for t, layer in enumerate(network.layers):
-            sees_features = t == 0 or network.skip == "all" or (network.skip == "last_two" and t == 1)
-            folded.append(self._fold_layer(layer, n) if sees_features else layer)
+            folded.append(self._fold_layer(layer, n) if _sees_features(network, t) else layer)
         return replace(network, layers=tuple(folded))
 
     def _fold_layer(self, layer: Layer, n: int) -> Layer:
@@ -65,11 +66,40 @@ def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scalin
         largest = (
             np.asarray(abs(features).max(axis=0).todense()).ravel() if features.shape[0] else np.zeros(n)
         )
-        return Scaling(np.zeros(n), np.where(largest > 0, largest, 1.0))
+        return Scaling(np.zeros(n), np.where(largest > SMALLEST_SCALE, largest, 1.0))
     largest = np.abs(features).max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
     relative = features / unit
     mean = np.average(relative, axis=0, weights=weights)
     spread = np.sqrt(np.average((relative - mean) ** 2, axis=0, weights=weights))
-    varies = spread > CONSTANT_BELOW
+    varies = (spread > CONSTANT_BELOW) & (spread * unit > SMALLEST_SCALE)
     return Scaling(mean * unit, np.where(varies, spread * unit, 1.0))
+
+
+def _sees_features(network: Network, t: int) -> bool:
+    """Whether the first inputs of layer t (from 0) are the features."""
+    return t == 0 or network.skip == "all" or (network.skip == "last_two" and t == 1)
+
+
+def feature_limits(network: Network) -> FloatArray:
+    """Largest absolute value per feature whose product with every coefficient keeps far from overflow."""
+    n = network.n_features
+    largest = np.full(n, LARGEST_TERM / np.finfo(float).max)
+    for t, layer in enumerate(network.layers):
+        if _sees_features(network, t):
+            for side in (*layer.sides, *(side for draw in layer.draws for side in draw)):
+                np.maximum(
+                    largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest
+                )
+    return LARGEST_TERM / largest
+
+
+def clip_features(features: Any, limits: FloatArray) -> Any:
+    """Features cut off at ± their limits: beyond, a row is equally far out on all hyperplanes it can tell apart."""
+    if sp.issparse(features):
+        limit = limits[features.indices]
+        if np.any(np.abs(features.data) > limit):
+            features = features.copy()
+            features.data = np.clip(features.data, -limit, limit)
+        return features
+    return np.clip(features, -limits, limits) if np.any(np.abs(features) > limits) else features

@@ -72,10 +72,13 @@ class NamedArray(np.ndarray):
 
 def check_labels_present(y: Any) -> None:
     """None, NaN or NA among the labels is named, not left to a comparison deep inside."""
-    labels = np.asarray(y)
-    if labels.dtype != object:
-        return
-    missing = [i for i, label in enumerate(labels.ravel()) if _is_missing(label)]
+    labels = np.asarray(y).ravel()
+    if labels.dtype.kind == "f":
+        missing = np.flatnonzero(np.isnan(labels)).tolist()
+    else:
+        missing = (
+            [i for i, label in enumerate(labels) if _is_missing(label)] if labels.dtype == object else []
+        )
     if missing:
         raise InvalidInputError(
             f"y has {len(missing)} missing label(s) (None, NaN or NA), the first at position {missing[0]}; "
