@@ -1,0 +1,229 @@
+"""Maps over two features: class probability with hyperplanes, violated inequalities of Theorem 1."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn import interpret
+from pbdn.plots.base import FloatArray, axes, dense_rows, feature_number, frame, side_labels
+
+MARGIN = 0.05
+
+
+@dataclass
+class Plane:
+    """A rectangle of two features, the others at their medians, and the rows that were given."""
+
+    features: tuple[int, int]
+    names: tuple[str, str]
+    x: FloatArray
+    y: FloatArray
+    base: FloatArray
+    points: FloatArray = field(repr=False)
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, features: tuple[Any, Any], grid: int) -> "Plane":
+        """Around the rows X."""
+        rows = dense_rows(estimator, X)
+        first, second = (feature_number(estimator, feature) for feature in features)
+        names = estimator._names()
+        ticks = []
+        for j in (first, second):
+            low, high = float(rows[:, j].min()), float(rows[:, j].max())
+            edge = MARGIN * ((high - low) or 1.0)
+            ticks.append(np.linspace(low - edge, high + edge, grid))
+        base = np.median(rows, axis=0)
+        return cls(
+            (first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]]
+        )
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom, top."""
+        return float(self.x[0]), float(self.x[-1]), float(self.y[0]), float(self.y[-1])
+
+    def rows(self) -> FloatArray:
+        """One row per cell, the y feature slowest."""
+        out = np.repeat(self.base[None], self.x.size * self.y.size, axis=0)
+        out[:, self.features[0]] = np.tile(self.x, self.y.size)
+        out[:, self.features[1]] = np.repeat(self.y, self.x.size)
+        return out
+
+    def cells(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of `rows` as a picture (y, x)."""
+        return values.reshape(self.y.size, self.x.size)
+
+    def table(self, name: str, values: NDArray[Any]) -> Any:
+        """One line per cell."""
+        rows = self.rows()
+        names = self.names if self.names[0] != self.names[1] else (self.names[0], self.names[1] + " (2)")
+        return frame(
+            {names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()}
+        )
+
+    def lines(self, hyperplanes: FloatArray) -> list[tuple[float, float, float]]:
+        """(a, b, c) with a x + b y + c = 0 for every hyperplane, the other features at their medians."""
+        first, second = self.features
+        rest = np.delete(np.arange(self.base.size), list(self.features))
+        out = []
+        for plane in hyperplanes:
+            constant = plane[0] + float(plane[1:][rest] @ self.base[rest])
+            out.append((float(plane[1 + first]), float(plane[1 + second]), float(constant)))
+        return out
+
+    def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
+        """The part of a line inside the rectangle: two points, or none."""
+        a, b, c = line
+        left, right, bottom, top = self.extent
+        found = []
+        if b != 0.0:
+            found += [(x, -(a * x + c) / b) for x in (left, right)]
+        if a != 0.0:
+            found += [(-(b * y + c) / a, y) for y in (bottom, top)]
+        near_x, near_y = 1e-9 * (right - left), 1e-9 * (top - bottom)
+        inside = [
+            (x, y)
+            for x, y in found
+            if left - near_x <= x <= right + near_x and bottom - near_y <= y <= top + near_y
+        ]
+        return [min(inside), max(inside)] if len(inside) >= 2 and min(inside) != max(inside) else []
+
+
+@dataclass
+class DecisionMapDisplay:
+    """Probability of one class over two features, with the hyperplanes of the first layer.
+
+    Attributes
+    ----------
+    plane : Plane
+    label : object
+        The class whose probability is shown.
+    probability : array (grid, grid)
+    segments : list of (side, weight, two points)
+    labels : array or None
+        Of the rows drawn on top.
+    """
+
+    plane: Plane
+    label: Any
+    probability: FloatArray = field(repr=False)
+    segments: list[tuple[Any, float, list[tuple[float, float]]]] = field(repr=False)
+    labels: NDArray[Any] | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        features: tuple[Any, Any] = (0, 1),
+        label: Any = None,
+        grid: int = 100,
+        ax: Any = None,
+        draw: bool = True,
+    ) -> "DecisionMapDisplay":
+        """Compute the map around the rows X and, unless ``draw`` is False, draw it."""
+        from pbdn.report.insight import with_names
+
+        plane = Plane.of(estimator, X, features, grid)
+        classes = estimator.classes_.tolist()
+        chosen = classes[-1] if label is None else label
+        values = estimator.predict_proba(with_names(estimator, plane.rows()))[:, classes.index(chosen)]
+        segments = []
+        for name, side in zip(side_labels(estimator), estimator._network().layers[0].sides, strict=True):
+            for line, weight in zip(plane.lines(side.hyperplanes), side.expert_weights.tolist(), strict=True):
+                segment = plane.segment(line)
+                if segment:
+                    segments.append((name, weight, segment))
+        display = cls(plane, chosen, plane.cells(values), segments, None if y is None else np.asarray(y))
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "DecisionMapDisplay":
+        """Draw on ``ax`` or on new axes; they are kept as ``ax_`` and ``figure_``."""
+        self.figure_, self.ax_ = axes(ax)
+        image = self.ax_.imshow(
+            self.probability,
+            origin="lower",
+            extent=self.plane.extent,
+            aspect="auto",
+            cmap="RdBu_r",
+            vmin=0,
+            vmax=1,
+        )
+        self.figure_.colorbar(image, ax=self.ax_, label=f"P({self.label})")
+        sides = list(dict.fromkeys(side for side, _, _ in self.segments))
+        for side, weight, ends in self.segments:
+            style = ("-", "--", ":", "-.")[sides.index(side) % 4]
+            width = 0.5 + 2.0 * weight / max(one[1] for one in self.segments)
+            self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width)
+        if self.labels is None:
+            self.ax_.plot(*self.plane.points.T, ".", color="gray", markersize=2)
+        else:
+            for value in np.unique(self.labels):
+                chosen = self.plane.points[self.labels == value]
+                self.ax_.plot(
+                    *chosen.T,
+                    ".",
+                    markersize=3,
+                    markeredgecolor="white",
+                    markeredgewidth=0.2,
+                    label=str(value),
+                )
+            self.ax_.legend(loc="best")
+        left, right, bottom, top = self.plane.extent
+        self.ax_.set(
+            xlabel=self.plane.names[0], ylabel=self.plane.names[1], xlim=(left, right), ylim=(bottom, top)
+        )
+        return self
+
+    def table(self) -> Any:
+        """One line per cell of the map."""
+        return self.plane.table("probability", self.probability)
+
+
+@dataclass
+class PolytopeViolationDisplay:
+    """How many inequalities of Theorem 1 one side of the top layer sees violated, over two features."""
+
+    plane: Plane
+    side: Any
+    p0: float
+    violations: NDArray[np.int64] = field(repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        features: tuple[Any, Any] = (0, 1),
+        side: int = -1,
+        p0: float = 0.5,
+        grid: int = 100,
+        ax: Any = None,
+        draw: bool = True,
+    ) -> "PolytopeViolationDisplay":
+        """Compute the map around the rows X and, unless ``draw`` is False, draw it."""
+        plane = Plane.of(estimator, X, features, grid)
+        network = estimator._network()
+        inputs = network.top_inputs(plane.rows())
+        counts = interpret.violations(network.top.sides[side], inputs, p0)
+        display = cls(plane, side_labels(estimator)[side], p0, plane.cells(counts))
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "PolytopeViolationDisplay":
+        """Draw on ``ax`` or on new axes."""
+        self.figure_, self.ax_ = axes(ax)
+        image = self.ax_.imshow(
+            self.violations, origin="lower", extent=self.plane.extent, aspect="auto", cmap="viridis", vmin=0
+        )
+        self.figure_.colorbar(image, ax=self.ax_, label=f"violated inequalities (side {self.side})")
+        self.ax_.set(xlabel=self.plane.names[0], ylabel=self.plane.names[1])
+        return self
+
+    def table(self) -> Any:
+        """One line per cell of the map."""
+        return self.plane.table("violations", self.violations)

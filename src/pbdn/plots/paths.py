@@ -1,0 +1,118 @@
+"""Lines over depth and sweeps: the criterion, the traces of the chains."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pbdn.errors import InvalidInputError
+from pbdn.plots.base import FloatArray, axes, frame
+
+
+@dataclass
+class CriterionPathDisplay:
+    """The criterion after each layer tried; the network keeps the layers before it rose."""
+
+    steps: list[dict[str, Any]]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "CriterionPathDisplay":
+        """Read the path and, unless ``draw`` is False, draw it."""
+        display = cls([dict(step) for step in estimator.criterion_path_])
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "CriterionPathDisplay":
+        """A line over depth, layers that were dropped hollow."""
+        self.figure_, self.ax_ = axes(ax)
+        depth = [step["depth"] for step in self.steps]
+        value = [step["criterion"] for step in self.steps]
+        self.ax_.plot(depth, value, color="C0")
+        for kept, face in ((True, "C0"), (False, "white")):
+            chosen = [j for j, step in enumerate(self.steps) if bool(step["kept"]) is kept]
+            label = "kept" if kept else "dropped"
+            if chosen:
+                x, y = [depth[j] for j in chosen], [value[j] for j in chosen]
+                self.ax_.plot(x, y, "o", color="C0", markerfacecolor=face, label=label)
+        self.ax_.set(xlabel="layers", ylabel="criterion", xticks=depth)
+        if self.steps:
+            self.ax_.legend()
+        return self
+
+    def table(self) -> Any:
+        """One line per layer tried."""
+        names = list(self.steps[0]) if self.steps else []
+        return frame({name: [step[name] for step in self.steps] for name in names})
+
+
+@dataclass
+class TraceDisplay:
+    """One traced quantity per side and chain (Gibbs) or over steps (MAP) of one layer."""
+
+    quantity: str
+    layer: int
+    lines: list[tuple[str, FloatArray, FloatArray]] = field(repr=False)
+    n_burn_in: int | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        quantity: str | None = None,
+        layer: int | None = None,
+        ax: Any = None,
+        draw: bool = True,
+    ) -> "TraceDisplay":
+        """Read a trace of a layer (from 1; default the top) and, unless ``draw`` is False, draw it.
+
+        ``quantity`` is "log_likelihood" (default), "n_active", "total_weight", "mass" or "inv_scale" after
+        Gibbs sampling; what the optimiser followed ("loss" by default) after MAP.
+        """
+        if not estimator.trace_:
+            raise InvalidInputError("There is no trace: a loaded model keeps none; fit it in this session.")
+        number = len(estimator.trace_) if layer is None else layer
+        if not 1 <= number <= len(estimator.trace_):
+            raise InvalidInputError(f"layer={layer!r} must lie between 1 and {len(estimator.trace_)}.")
+        trace = estimator.trace_[number - 1]
+        lines: list[tuple[str, FloatArray, FloatArray]] = []
+        if isinstance(trace, list):
+            quantity, burn_in = quantity or "log_likelihood", int(estimator.n_burn_in)
+            known = list(trace[0][0])
+            if quantity in known:
+                for s, chains in enumerate(trace):
+                    for c, chain in enumerate(chains):
+                        values = np.asarray(chain[quantity], dtype=float)
+                        lines.append((f"side {s}, chain {c}", np.arange(values.size, dtype=float), values))
+        else:
+            quantity, burn_in = quantity or "loss", None
+            known = [name for name in trace if name != "step"]
+            if quantity in known:
+                values = np.asarray([np.sum(one) for one in trace[quantity]], dtype=float)
+                steps = np.asarray(trace.get("step", np.arange(values.size)), dtype=float)
+                lines.append((quantity, steps, values))
+        if not lines:
+            raise InvalidInputError(f"quantity={quantity!r} is not traced; use one of {', '.join(known)}.")
+        display = cls(quantity, number, lines, burn_in)
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "TraceDisplay":
+        """One line per side and chain, the burn-in shaded."""
+        self.figure_, self.ax_ = axes(ax)
+        for label, steps, values in self.lines:
+            self.ax_.plot(steps, values, linewidth=0.7, label=label)
+        if self.n_burn_in:
+            self.ax_.axvspan(0, self.n_burn_in, color="gray", alpha=0.15)
+        unit = "sweep" if self.n_burn_in is not None else "step"
+        self.ax_.set(xlabel=unit, ylabel=f"{self.quantity.replace('_', ' ')}, layer {self.layer}")
+        self.ax_.legend(fontsize="small")
+        return self
+
+    def table(self) -> Any:
+        """One line per step and chain."""
+        return frame(
+            {
+                "line": np.repeat([line[0] for line in self.lines], [line[1].size for line in self.lines]),
+                "step": np.concatenate([line[1] for line in self.lines]),
+                self.quantity: np.concatenate([line[2] for line in self.lines]),
+            }
+        )
