@@ -71,7 +71,12 @@ def one_fit(folder: Path, name: str, split: int, config: dict[str, Any]) -> None
         n_draws=config["n_draws"],
         pruning=config["pruning"],
         record=config["record"],
-        priors=Hyperpriors(precision_floor=config["precision_floor"]),
+        priors=Hyperpriors(
+            precision_floor=config["precision_floor"],
+            mass_shape=config["mass"][0],
+            mass_rate=config["mass"][1],
+            coef_shape=config["coef_shape"],
+        ),
     )
     plan = FitPlan(
         inference=config["inference"],
@@ -191,6 +196,8 @@ def main() -> None:
     parser.add_argument("--max-experts", type=int, default=20)
     parser.add_argument("--max-depth", type=int, default=5)
     parser.add_argument("--precision-floor", type=float, default=0.0)
+    parser.add_argument("--mass", type=float, nargs=2, default=[0.01, 0.01], help="shape and rate of γ₀'s prior")
+    parser.add_argument("--coef-shape", type=float, default=1e-6)
     parser.add_argument("--map-config", default="default", choices=["default", "paper", "published"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
@@ -201,7 +208,7 @@ def main() -> None:
         key: options[key]
         for key in (
             "inference", "sampler", "pruning", "record", "n_sweeps", "n_draws", "n_paths", "max_experts", "max_depth",
-            "precision_floor", "map_config", "seed",
+            "precision_floor", "mass", "coef_shape", "map_config", "seed",
         )
     }  # fmt: skip
     if config["inference"] == "map":
@@ -209,6 +216,8 @@ def main() -> None:
     else:
         label = f"{config['inference']}-{config['sampler']}-{config['pruning']}-{config['n_sweeps']}"
         label += f"-floor{config['precision_floor']:g}" if config["precision_floor"] else ""
+        label += "" if config["mass"] == [0.01, 0.01] else "-mass{:g}-{:g}".format(*config["mass"])
+        label += "" if config["coef_shape"] == 1e-6 else f"-coef{config['coef_shape']:g}"
         label += "-whole" if config["record"] != "collection" else ""
         label += "-paths" if config["n_paths"] else ""
     folder = RESULTS / label

@@ -297,7 +297,7 @@ def draw_pg_weights(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, moment):
+def add_gram(rows, low, high, pg_weights, linear, products, gram, moment):
     """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) to gram (K × P) and Σ_i linear_ik x_i to moment (K × D)."""
     n_experts, n_inputs = moment.shape
     n = high - low
@@ -314,16 +314,10 @@ def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, mom
                     for k in range(n_experts):
                         gram[k, p] += product * pg_weights[i - low, k]
         return
-    block_moment = np.dot(linear[:n].T, rows.dense[low:high])
-    for k in range(n_experts):
-        for v in range(n_inputs):
-            moment[k, v] += block_moment[k, v]
+    add_weighted_sum(linear, n, rows.dense, low, moment, 0)
     n_pairs = gram.shape[1]
     if rows.products.shape[0] > 0:
-        total = np.dot(pg_weights[:n].T, rows.products[low:high])
-        for k in range(n_experts):
-            for j in range(n_pairs):
-                gram[k, j] += total[k, j]
+        add_weighted_sum(pg_weights, n, rows.products, low, gram, 0)
         return
     v, w = 0, 0
     for start in range(0, n_pairs, PAIR_CHUNK):
@@ -341,11 +335,16 @@ def add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram, mom
             if w == n_inputs:
                 v += 1
                 w = v
-        total = chunk_sum[: n_experts * width].reshape(n_experts, width)
-        np.dot(pg_weights[:n].T, chunk, total)
-        for k in range(n_experts):
-            for j in range(width):
-                gram[k, start + j] += total[k, j]
+        add_weighted_sum(pg_weights, n, chunk, 0, gram, start)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_weighted_sum(weights, n, matrix, low, total, start):
+    """total[k, start + j] += Σ_{i<n} weights[i, k] matrix[low + i, j]."""
+    product = np.dot(weights[:n].T, matrix[low : low + n])
+    for k in range(product.shape[0]):
+        for j in range(product.shape[1]):
+            total[k, start + j] += product[k, j]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -357,13 +356,12 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
     products = np.empty(BLOCK_ROWS * min(PAIR_CHUNK, gram.shape[2]))
-    chunk_sum = np.empty(n_experts * PAIR_CHUNK)
     for block in range(first, last):
         low, high = draw_pg_weights(
             rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, pg_weights, linear
         )
         group = block // group_blocks
-        add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram[group], moment[group])
+        add_gram(rows, low, high, pg_weights, linear, products, gram[group], moment[group])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -92,13 +92,12 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
     products = np.empty(BLOCK_ROWS * min(PAIR_CHUNK, gram.shape[2]))
-    chunk_sum = np.empty(n_experts * PAIR_CHUNK)
     for block in range(first, last):
         low, high = draw_count_weights(
             rows, planes_t, weights, counts, block, key, sweep, buffer, distance, pg_weights, linear
         )
         group = block // group_blocks
-        add_gram(rows, low, high, pg_weights, linear, products, chunk_sum, gram[group], moment[group])
+        add_gram(rows, low, high, pg_weights, linear, products, gram[group], moment[group])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
