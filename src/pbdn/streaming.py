@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from pbdn.errors import InvalidInputError
 from pbdn.scaling import CONSTANT_BELOW, Scaling, standard_scaling
 from pbdn.sgd.arrow_rows import ArrowSource
-from pbdn.sgd.rows import column_moments
+from pbdn.sgd.moments import column_moments
 from pbdn.sgd.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.validation import NamedArray
 

@@ -1,20 +1,9 @@
-import zlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-
-
-@pytest.fixture
-def seed(request):
-    return zlib.crc32(request.node.nodeid.encode())
-
-
-@pytest.fixture
-def rng(seed):
-    return np.random.default_rng(seed)
 
 
 @dataclass

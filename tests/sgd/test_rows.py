@@ -6,7 +6,8 @@ from pbdn.errors import InvalidInputError
 from pbdn.sgd.activity import log_inactivity, log_likelihoods
 from pbdn.sgd.arrow_rows import ArrowSource
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import ArraySource, column_moments, join
+from pbdn.sgd.moments import column_moments
+from pbdn.sgd.rows import ArraySource, join
 from pbdn.sgd.streams import BatchSource, MemmapSource
 from pbdn.sgd.train import fit_map
 

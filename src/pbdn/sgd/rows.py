@@ -240,22 +240,3 @@ class ArraySource:
         return ArraySource(
             block.inputs, self.classes[self.block.codes], classes=self.classes, weights=block.weights
         )
-
-
-def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
-    """Weighted mean and standard deviation of every input, in one pass, merged block by block."""
-    total = 0.0
-    mean: Any = np.zeros(source.n_features)
-    squares: Any = np.zeros(source.n_features)
-    for block in source.blocks():
-        weight = float(block.weights.sum())
-        if weight == 0.0:
-            continue
-        inputs = np.asarray(block.inputs.toarray() if sp.issparse(block.inputs) else block.inputs, np.float64)
-        block_mean = block.weights @ inputs / weight
-        block_squares = block.weights @ (inputs - block_mean) ** 2
-        shift = block_mean - mean
-        squares += block_squares + shift**2 * (total * weight / (total + weight))
-        total += weight
-        mean += shift * (weight / total)
-    return mean, np.sqrt(squares / max(total, 1e-300))

@@ -3,6 +3,7 @@
 Needs torch and NumPy alone, so that it runs where the compiled kernels cannot be installed.
 """
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,9 +71,20 @@ def add_penalty_gradient(parameters: Any, prior: "Prior", slope: Any, gradient: 
     gradient[1:] += prior.coef_power * 2.0 * coefs / (2.0 * prior.coef_rate + coefs * coefs)
 
 
-def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, rate: float, step: int) -> None:
-    """One Adam step in place; ``step`` counts from 1."""
+def adam_scales(rate: float, step: int) -> tuple[float, float]:
+    """Step size and root correction of Adam's bias at ``step``, counted from 1."""
+    return rate / (1.0 - BETA1**step), math.sqrt(1.0 - BETA2**step)
+
+
+def scaled_adam_step(
+    parameters: Any, first: Any, second: Any, gradient: Any, size: Any, correction: Any
+) -> None:
+    """One Adam step in place; size and correction are numbers or, in a captured graph, tensors."""
     first.mul_(BETA1).add_(gradient, alpha=1.0 - BETA1)
     second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
-    denominator = second.sqrt().div_((1.0 - BETA2**step) ** 0.5).add_(EPSILON)
-    parameters.addcdiv_(first, denominator, value=-rate / (1.0 - BETA1**step))
+    parameters.sub_(size * first / (second.sqrt().div_(correction).add_(EPSILON)))
+
+
+def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, rate: float, step: int) -> None:
+    """One Adam step in place; ``step`` counts from 1."""
+    scaled_adam_step(parameters, first, second, gradient, *adam_scales(rate, step))

@@ -1,0 +1,46 @@
+"""Means and standard deviations of streamed columns, in one pass."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from pbdn.model.likelihood import FloatArray
+from pbdn.sgd.kernels import kernel
+from pbdn.sgd.rows import RowSource
+
+
+@kernel
+def add_moments(table: Any, weights: Any, pivot: Any, sums: Any, squares: Any) -> float:
+    """Add Σ w (x - p) and Σ w (x - p)² per column; returns Σ w."""
+    total = 0.0
+    for i in range(table.shape[0]):
+        weight = weights[i]
+        total += weight
+        for d in range(table.shape[1]):
+            shifted = table[i, d] - pivot[d]
+            sums[d] += weight * shifted
+            squares[d] += weight * shifted * shifted
+    return total
+
+
+def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
+    """Weighted mean and standard deviation of every input, merged block by block.
+
+    Blocks are shifted by the mean so far, so that large means do not cost digits.
+    """
+    total = 0.0
+    mean: FloatArray = np.zeros(source.n_features)
+    squares: FloatArray = np.zeros(source.n_features)
+    for block in source.blocks():
+        table = block.inputs.toarray() if sp.issparse(block.inputs) else block.inputs
+        pivot = mean if total > 0.0 else np.asarray(table, np.float64).mean(axis=0)
+        sums, block_squares = np.zeros_like(mean), np.zeros_like(mean)
+        weight = add_moments(table, block.weights, pivot, sums, block_squares)
+        if weight == 0.0:
+            continue
+        shift = pivot - mean + sums / weight  # the block's mean less the mean so far
+        squares += block_squares - sums * sums / weight + shift * shift * (total * weight / (total + weight))
+        total += weight
+        mean = mean + shift * (weight / total)
+    return mean, np.sqrt(np.maximum(squares, 0.0) / max(total, 1e-300))
