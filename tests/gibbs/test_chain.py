@@ -70,9 +70,7 @@ def test_stop_and_resume_gives_the_same_bits(rng, seed, sampler):
         resumed = run_chain(rows, settings, seed, resume=ChainState.from_arrays(saved, settings.n_sweeps))
         assert resumed.complete
         assert_same(whole, resumed)
-        assert_same(
-            whole, run_chain(rows, settings, seed, resume=broken.final)
-        )  # the state in memory goes on too
+        assert_same(whole, run_chain(rows, settings, seed, resume=broken.final))  # the state in memory goes on too
 
 
 def test_seed_and_place_name_the_chain(rng, seed):
@@ -134,9 +132,7 @@ def test_paper_pruning_drops_what_is_empty_now(rng, seed):
     for number, (width, active) in enumerate(seen, start=1):
         assert width == active if number % 7 == 0 else width >= active
     widths = []
-    run_chain(
-        rows, quick(max_experts=8, pruning="none"), seed, on_sweep=lambda c: widths.append(c.state.n_experts)
-    )
+    run_chain(rows, quick(max_experts=8, pruning="none"), seed, on_sweep=lambda c: widths.append(c.state.n_experts))
     assert set(widths) == {8}
 
 
@@ -190,9 +186,7 @@ def test_trace_and_draws(rng, seed):
 def test_callbacks_and_time_limit(rng, seed):
     rows = make_rows(*problem(rng, 100))
     done = []
-    result = run_chain(
-        rows, quick(), seed, on_sweep=lambda c: done.append(c.done), should_stop=lambda: len(done) >= 4
-    )
+    result = run_chain(rows, quick(), seed, on_sweep=lambda c: done.append(c.done), should_stop=lambda: len(done) >= 4)
     assert done == [1, 2, 3, 4]
     assert not result.complete
     assert result.draws  # the state it stopped at stands in
@@ -329,9 +323,7 @@ def test_fewer_rows_than_inputs(rng, seed, sampler):
     # b_k is shared by all coefficients of an expert: compare where its prior is nearly a point
     sharp = Hyperpriors(3.0, 2.0, 4.0, 3.0, 3.0, 4e5, 3e5)
     plain, error = posterior_mean(make_rows(inputs, target, merge=False), sampler, seed, sharp)
-    settings = ChainSettings(
-        sampler=sampler, max_experts=3, n_sweeps=6000, n_burn_in=500, pruning="none", priors=sharp
-    )
+    settings = ChainSettings(sampler=sampler, max_experts=3, n_sweeps=6000, n_burn_in=500, pruning="none", priors=sharp)
     x = np.column_stack([np.ones(5), np.linspace(-2, 2, 5), np.zeros((5, 5))])
     seen = []
 

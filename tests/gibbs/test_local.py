@@ -29,10 +29,7 @@ def test_softplus_block():
     inside = x > -700
     assert np.max(np.abs(out[inside] / exact[inside] - 1)) < 1e-15
     assert ((out[~inside] > 0) & (out[~inside] < 1e-303)).all()
-    assert (
-        max(abs(softplus(v) / e - 1) for v, e in zip(x.ravel(), exact.ravel(), strict=True) if v > -700)
-        < 1e-15
-    )
+    assert max(abs(softplus(v) / e - 1) for v, e in zip(x.ravel(), exact.ravel(), strict=True) if v > -700) < 1e-15
 
 
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (256, 2), (100, 40)])
@@ -104,9 +101,7 @@ def test_first_event(rng, seed, bias, interval):
     low = -1.0 if interval else -np.inf
     assert ((watched <= 0) & (watched >= low)).all()
     k, t = brute_force_first(rng, psi, low, WEIGHTS, n)
-    assert (
-        stats.chi2_contingency([np.bincount(k, minlength=3), np.bincount(expert, minlength=3)]).pvalue > ALPHA
-    )
+    assert stats.chi2_contingency([np.bincount(k, minlength=3), np.bincount(expert, minlength=3)]).pvalue > ALPHA
     assert stats.ks_2samp(t, watched, method="asymp").pvalue > ALPHA
     for j in range(3):  # the pair (expert, time), not only its margins
         if min(np.sum(k == j), np.sum(expert == j)) > 100:
@@ -123,9 +118,7 @@ def test_event_tables(seed):
     """All tables: numbers zero-truncated Poisson, experts ∝ r_k s(ψ_k), distances with law s(η)/s(ψ)."""
     psi, n = np.array([0.5, -1.0, 2.0]), 40_000
     rows = make_rows(np.empty((n, 0)), np.ones(n, bool), merge=False)
-    (row, expert, omega, linear), watched, _, exposure, _ = events_of(
-        rows, psi[:, None], WEIGHTS, seed, False
-    )
+    (row, expert, omega, linear), watched, _, exposure, _ = events_of(rows, psi[:, None], WEIGHTS, seed, False)
     mass = WEIGHTS * np.logaddexp(0, psi)
     number = np.bincount(row, minlength=n)
     top = number.max() + 1
@@ -148,9 +141,7 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
     which = rng.integers(0, 3, 30)
     inputs, target = base[which], rng.random(30) < 0.6
     planes = rng.standard_normal((3, 2))
-    _, first, copies = np.unique(
-        np.column_stack([which, target]), axis=0, return_index=True, return_counts=True
-    )
+    _, first, copies = np.unique(np.column_stack([which, target]), axis=0, return_index=True, return_counts=True)
     forms = {
         "copies": make_rows(inputs, target, merge=False),
         "merged": make_rows(inputs, target),
@@ -161,9 +152,7 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
     for name, rows in forms.items():
         drawn = []
         for sweep in range(3000):
-            events, watched, tables, exposure, log_lik = events_of(
-                rows, planes, WEIGHTS, seed, first_only, sweep
-            )
+            events, watched, tables, exposure, log_lik = events_of(rows, planes, WEIGHTS, seed, first_only, sweep)
             gram, moment = np.zeros((1, 3, 3)), np.zeros((1, 3, 2))
             # the kernel wants the events with their block ends
             ends = np.array([len(events[0])])
@@ -177,9 +166,7 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
     for name in ("merged", "weights"):
         other = sums[name]
         assert np.allclose(one[:, -1], other[:, -1], rtol=1e-10)  # the log-likelihood is not random
-        if (
-            first_only
-        ):  # another augmentation where a row stands for several: see test_chain for the posterior
+        if first_only:  # another augmentation where a row stands for several: see test_chain for the posterior
             continue
         spread = np.sqrt(one.var(0) + other.var(0))
         z = (one.mean(0) - other.mean(0))[spread > 1e-9] / (spread[spread > 1e-9] / np.sqrt(len(one)))

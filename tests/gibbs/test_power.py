@@ -26,9 +26,7 @@ def published_order(patch):
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
         log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        new_scale = updates.draw_inv_scale(
-            stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate
-        )
+        new_scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
         seated = updates.draw_mass_tables(stream, tables, mass)
         mass = updates.draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
         return mass, log_weights, new_scale
@@ -63,9 +61,7 @@ def off_by_one_crt(patch):
         seated = updates.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
         mass = updates.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
         log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        scale = updates.draw_inv_scale(
-            stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate
-        )
+        scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
         return mass, log_weights, scale
 
     patch(updates, "draw_expert_weights", wrong)
