@@ -206,7 +206,7 @@ def draw_events(
             copies = np.floor(rows.copies[i])
             if rows.copies[i] > copies and uniform(stream) < rows.copies[i] - copies:
                 copies += 1.0
-            waiting = kind == BEFORE or kind == INTERVAL
+            waiting = kind in (BEFORE, INTERVAL)
             only = first_only and waiting and rows.copies[i] == 1.0 and rows.exposure[i] == rows.unit[i]  # not merged
             count = 1.0 if only else copies
             if waiting and not only:
@@ -350,7 +350,7 @@ def add_weighted_sum(weights, n, matrix, low, total, start):
 @njit(cache=True, nogil=True, error_model="numpy")
 def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, last, group_blocks, buffer, gram, moment):
     """Phase B of `event_times` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
-    n_experts, n_inputs = planes.shape
+    n_experts = planes.shape[0]
     planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, n_experts))
     pg_weights = np.empty((BLOCK_ROWS, n_experts))

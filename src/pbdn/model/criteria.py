@@ -20,7 +20,7 @@ EPSILON = 0.01  # coefficients below this share of the largest one of their side
 def count_paper(layers: Sequence[Layer]) -> int:
     """Σ_t (K_t + 1) K_{t+1} + K_{T+1}: the paper's count, which leaves the skip weights of deeper layers out."""
     total = 0
-    width = layers[0].sides[0].hyperplanes.shape[1] - 1
+    width = int(layers[0].sides[0].hyperplanes.shape[1]) - 1
     for layer in layers:
         units = sum(layer.n_experts)
         total += (width + 1) * units

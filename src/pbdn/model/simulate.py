@@ -38,7 +38,7 @@ def simulate_parameters(
 def simulate_rate(hyperplanes: FloatArray, expert_weights: FloatArray, inputs: FloatArray) -> FloatArray:
     """λ_i = Σ_k r_k ln(1 + e^{x_i'β_k}) for inputs with the constant; leading axes of the parameters are kept."""
     distance = np.einsum("nd,...kd->...nk", inputs, hyperplanes)
-    return np.einsum("...nk,...k->...n", np.logaddexp(0.0, distance), expert_weights)
+    return np.asarray(np.einsum("...nk,...k->...n", np.logaddexp(0.0, distance), expert_weights))
 
 
 def simulate_target(rng: np.random.Generator, rate: FloatArray) -> NDArray[np.bool_]:

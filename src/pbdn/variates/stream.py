@@ -37,7 +37,7 @@ _TO_UNIT = 2.0**-53
 
 def stream_key(seed: int, *where: int) -> np.uint64:
     """64-bit key of all streams of one chain: where = (depth, side, chain)."""
-    return np.random.SeedSequence(seed, spawn_key=where).generate_state(1, np.uint64)[0]
+    return np.uint64(np.random.SeedSequence(seed, spawn_key=where).generate_state(1, np.uint64)[0])
 
 
 def stream_buffer() -> NDArray[np.uint64]:
