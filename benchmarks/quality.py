@@ -1,7 +1,8 @@
 """Error, log-loss, calibration, size and seconds on real data, beside the paper's figures.
 
     python -m benchmarks.quality --data ida --splits 10                     # Gibbs, default sampler
-    python -m benchmarks.quality --data ida --sampler counts --pruning paper --n-sweeps 5000
+    python -m benchmarks.quality --data ida --sampler counts --pruning paper --mass 0.01 0.01 --coef-shape 1e-6 \
+        --precision-floor 1e-3 --record whole_chain                          # the paper's code
     python -m benchmarks.quality --data all --inference map
 
 Every fit is one JSON file under benchmarks/results/quality; finished ones are not run again. One growth serves all
@@ -196,8 +197,8 @@ def main() -> None:
     parser.add_argument("--max-experts", type=int, default=20)
     parser.add_argument("--max-depth", type=int, default=5)
     parser.add_argument("--precision-floor", type=float, default=0.0)
-    parser.add_argument("--mass", type=float, nargs=2, default=[0.01, 0.01], help="shape and rate of γ₀'s prior")
-    parser.add_argument("--coef-shape", type=float, default=1e-6)
+    parser.add_argument("--mass", type=float, nargs=2, default=[5.0, 1.0], help="shape and rate of γ₀'s prior")
+    parser.add_argument("--coef-shape", type=float, default=0.5)
     parser.add_argument("--map-config", default="default", choices=["default", "paper", "published"])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
@@ -216,8 +217,9 @@ def main() -> None:
     else:
         label = f"{config['inference']}-{config['sampler']}-{config['pruning']}-{config['n_sweeps']}"
         label += f"-floor{config['precision_floor']:g}" if config["precision_floor"] else ""
-        label += "" if config["mass"] == [0.01, 0.01] else "-mass{:g}-{:g}".format(*config["mass"])
-        label += "" if config["coef_shape"] == 1e-6 else f"-coef{config['coef_shape']:g}"
+        priors = Hyperpriors()
+        same = config["mass"] == [priors.mass_shape, priors.mass_rate] and config["coef_shape"] == priors.coef_shape
+        label += "" if same else "-mass{:g}-{:g}-coef{:g}".format(*config["mass"], config["coef_shape"])
         label += "-whole" if config["record"] != "collection" else ""
         label += "-paths" if config["n_paths"] else ""
     folder = RESULTS / label
