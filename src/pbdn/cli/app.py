@@ -8,14 +8,10 @@ from pbdn.cli.exporting import export_command
 from pbdn.cli.fitting import demo_command, fit_command
 from pbdn.cli.predicting import predict_command
 
-EPILOG = (
-    """Shell completion: eval "$(_PBDN_COMPLETE=bash_source pbdn)", likewise zsh_source and fish_source."""
-)
+EPILOG = """Shell completion: eval "$(_PBDN_COMPLETE=bash_source pbdn)", likewise zsh_source and fish_source."""
 
 
-@click.group(
-    epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
-)
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="pbdn")
 def app() -> None:
     """Classifiers that choose their own width and depth: from a table to a model and its explanation."""

@@ -25,6 +25,11 @@ class Output:
         """Say everything to people, or one object to a machine."""
         self.as_json, self.quiet, self.data_on_stdout = as_json, quiet, False
 
+    @property
+    def progress(self) -> int:
+        """Whether to draw progress bars: for people at a terminal."""
+        return int(not self.quiet and not self.as_json and sys.stderr.isatty())
+
     def say(self, text: str = "") -> None:
         """A line for people."""
         if not self.quiet and not self.as_json:
@@ -43,9 +48,7 @@ class Output:
     def write(self, path: str, data: bytes) -> None:
         """A whole file or nothing; ``-`` is standard output."""
         if path == "-":
-            stream = click.get_binary_stream("stdout")
-            stream.write(data)
-            stream.flush()
+            click.echo(data, nl=False)
         else:
             atomic_write(path, data)
 
@@ -90,9 +93,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except Exception as error:
             if debug:
                 traceback.print_exc()
-            _stop(
-                f"Unexpected {type(error).__name__}: {error} (--debug shows where).", INTERNAL_ERROR, as_json
-            )
+            _stop(f"Unexpected {type(error).__name__}: {error} (--debug shows where).", INTERNAL_ERROR, as_json)
 
     return wrapped
 

@@ -20,9 +20,7 @@ def inspect_command(output: Output, model: str) -> None:
     estimator = loaded.estimator
     size = os.path.getsize(model)
     output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference}.")
-    output.say(
-        f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}."
-    )
+    output.say(f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}.")
     output.say(
         f"{estimator.n_features_in_} features, {estimator.depth_} layer(s), {estimator.n_weights_} weights, "
         f"complexity {estimator.complexity_:.1f} inner products a row."
@@ -41,9 +39,7 @@ def inspect_command(output: Output, model: str) -> None:
     output.say()
     output.say(text_table(["layer", "experts", "log-likelihood", "parameters", "criterion", ""], path))
     output.say()
-    output.say(
-        text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns])
-    )
+    output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
     if loaded.validation:
         output.say()
         output.say(f"On {loaded.validation['n_rows']} held-out rows:")
@@ -59,9 +55,7 @@ def inspect_command(output: Output, model: str) -> None:
             "target": loaded.target,
             "classes": estimator.classes_,
             "features": estimator._names(),
-            "columns": [
-                {"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns
-            ],
+            "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns],
             "depth": estimator.depth_,
             "experts": estimator.n_experts_,
             "weights": estimator.n_weights_,
@@ -80,9 +74,7 @@ def inspect_command(output: Output, model: str) -> None:
 @click.option("--row", "rows", multiple=True, type=int, help="Explain this row (from 1); may be repeated.")
 @click.option("--separator", help="Of a CSV file; found out if not given.")
 @command
-def explain_command(
-    output: Output, model: str, table: str, rows: tuple[int, ...], separator: str | None
-) -> None:
+def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...], separator: str | None) -> None:
     """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""
     from pbdn.cli.model import load_model
     from pbdn.errors import InvalidInputError
@@ -99,9 +91,7 @@ def explain_command(
         found = []
         for row in rows:
             if not 1 <= row <= data.n_rows:
-                raise InvalidInputError(
-                    f"--row {row} is outside the table, which has rows 1 to {data.n_rows}."
-                )
+                raise InvalidInputError(f"--row {row} is outside the table, which has rows 1 to {data.n_rows}.")
             found.append({"row": row, **explain_row(loaded.estimator, values[row - 1], values)})
             _say_row(output, found[-1])
         output.result({"rows": found})
@@ -133,8 +123,7 @@ def _say_row(output: Output, found: dict[str, Any]) -> None:
     votes = ", ".join(f"expert {v['expert']} for {v['side']} ({v['vote']:.2f})" for v in found["votes"][:4])
     output.say(f"  Strongest votes: {votes}.")
     lines = [
-        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", f"{f['change']:+.3f}"]
-        for f in found["features"][:8]
+        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", f"{f['change']:+.3f}"] for f in found["features"][:8]
     ]
     table = text_table(["feature", "value", "median", "probability against the median"], lines)
     output.say("  " + table.replace("\n", "\n  "))
@@ -154,9 +143,7 @@ def _say_row(output: Output, found: dict[str, Any]) -> None:
 @click.option("--card", help="Also write a model card in Markdown here.")
 @click.option("--separator", help="Of a CSV file; found out if not given.")
 @command
-def report_command(
-    output: Output, model: str, table: str, path: str, card: str | None, separator: str | None
-) -> None:
+def report_command(output: Output, model: str, table: str, path: str, card: str | None, separator: str | None) -> None:
     """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
     from pbdn.cli.model import load_model
     from pbdn.tables import read_table

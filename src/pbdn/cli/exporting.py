@@ -12,9 +12,7 @@ ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 @click.command("export")
 @click.argument("model")
 @click.option("--to", "kind", required=True, type=click.Choice(list(ENDINGS)), help="What to write.")
-@click.option(
-    "--output", "-o", "path", help="File; - is standard output; default: the model's name with a new ending."
-)
+@click.option("--output", "-o", "path", help="File; - is standard output; default: the model's name with a new ending.")
 @click.option(
     "--dialect", default="generic", show_default=True,
     type=click.Choice(["sqlite", "postgresql", "duckdb", "generic"]), help="Of SQL.",
@@ -54,9 +52,7 @@ def export_command(
     names = loaded.preparation.feature_names
     if not loaded.preparation.is_plain:
         output.note(
-            "The inputs are prepared features, not raw columns: "
-            + ", ".join(names[:12])
-            + (" …" if names[12:] else "")
+            "The inputs are prepared features, not raw columns: " + ", ".join(names[:12]) + (" …" if names[12:] else "")
         )
     if path != "-":
         output.say(f"{kind} with {len(names)} inputs to {path} ({len(content) / 1000:.1f} kB).")

@@ -13,9 +13,7 @@ from pbdn.cli.common import Output, command, text_table
 @click.argument("table")
 @click.option("--target", "-t", required=True, help="Column to predict.")
 @click.option("--output", "-o", "path", help="Model file; default: the table's name with .pbdn.")
-@click.option(
-    "--holdout", default=0.2, show_default=True, help="Share of rows on which the model is measured."
-)
+@click.option("--holdout", default=0.2, show_default=True, help="Share of rows on which the model is measured.")
 @click.option("--refit", is_flag=True, help="After measuring, fit again on all rows.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option(
@@ -30,9 +28,7 @@ from pbdn.cli.common import Output, command, text_table
 )
 @click.option("--max-depth", default=5, show_default=True, help="Most layers.")
 @click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
-@click.option(
-    "--sweeps", default=2000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in."
-)
+@click.option("--sweeps", default=2000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in.")
 @click.option("--chains", default=1, show_default=True, help="Independent chains.")
 @click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
@@ -67,7 +63,7 @@ def fit_command(
     model = fit_table(
         data, target, holdout=holdout, seed=seed, refit=refit, drop=drop,
         n_sweeps=sweeps, n_burn_in=sweeps // 2, n_chains=chains, n_jobs=jobs,
-        verbose=0 if output.quiet or output.as_json else 1, **options,
+        verbose=output.progress, **options,
     )  # fmt: skip
     seconds = time.perf_counter() - began
     page = None
@@ -82,14 +78,10 @@ def fit_command(
     estimator = model.estimator
     for note in data.notes + model.notes:
         output.note(note)
-    output.say(
-        text_table(["column", "what became of it"], [[p.name, p.words] for p in model.preparation.columns])
-    )
+    output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in model.preparation.columns]))
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
-    output.say(
-        f"{len(estimator.classes_)} classes; depth {estimator.depth_}, experts per side: {shape}."
-    )
+    output.say(f"{len(estimator.classes_)} classes; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
         output.say(f"On {model.validation['n_rows']} held-out rows:")
         for line in quality_words(model.validation):
@@ -108,9 +100,7 @@ def fit_command(
             "depth": estimator.depth_,
             "experts": estimator.n_experts_,
             "criterion_path": estimator.criterion_path_,
-            "columns": [
-                {"name": p.name, "kind": p.kind, "decision": p.words} for p in model.preparation.columns
-            ],
+            "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in model.preparation.columns],
             "features": model.preparation.feature_names,
             "validation": model.validation,
             "notes": data.notes + model.notes,
@@ -134,9 +124,7 @@ def _labelled(data: Any, target: str) -> Any:
 
 
 @click.command("demo")
-@click.option(
-    "--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write."
-)
+@click.option("--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write.")
 @click.option("--rows", default=800, show_default=True, help="Points of the two spirals.")
 @click.option("--seed", default=0, show_default=True)
 @command
@@ -144,5 +132,5 @@ def demo_command(output: Output, path: str, rows: int, seed: int) -> None:
     """Fit two interleaved spirals beside two rivals, and write a report."""
     from pbdn.demo import run_demo
 
-    result = run_demo(path, rows, seed, say=output.say, verbose=0 if output.quiet or output.as_json else 1)
+    result = run_demo(path, rows, seed, say=output.say, verbose=output.progress)
     output.result(result)

@@ -35,9 +35,7 @@ class TableModel:
         holes = np.isnan(values).any(axis=0)
         if holes.any():
             name = self.preparation.feature_names[int(np.argmax(holes))]
-            raise InvalidInputError(
-                f"Column {name!r} has missing values, which this model cannot take; fill them."
-            )
+            raise InvalidInputError(f"Column {name!r} has missing values, which this model cannot take; fill them.")
         return NamedArray(values, self.preparation.feature_names), notes
 
     def labels(self, table: Table) -> NDArray[Any] | None:
@@ -94,9 +92,7 @@ def fit_table(
     return TableModel(model.estimator, model.preparation, target, validation, model.notes)
 
 
-def _split(
-    rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split(rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
         train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=labels)
     except ValueError:
@@ -139,9 +135,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
         return TableModel(estimator, Preparation(plans), "")
     preparation = Preparation.from_json(extra["preparation"])
     if len(preparation.feature_names) != estimator.n_features_in_:
-        raise FileFormatError(
-            f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again."
-        )
+        raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
     notes = [str(note) for note in extra.get("notes") or []]
     return TableModel(estimator, preparation, str(extra.get("target") or ""), extra.get("validation"), notes)
 

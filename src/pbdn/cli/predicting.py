@@ -75,8 +75,4 @@ def predict_command(
 
 def _cells(values: Any) -> Any:
     """A column as text where it is not numbers."""
-    return (
-        values
-        if values.dtype.kind == "f"
-        else np.array(["" if v is None else str(v) for v in values], dtype=object)
-    )
+    return values if values.dtype.kind == "f" else np.array(["" if v is None else str(v) for v in values], dtype=object)

@@ -97,6 +97,7 @@ def subtype_rules(estimator: Any, features: FloatArray) -> list[dict[str, Any]]:
                 out.append(
                     {
                         "layer": t,
+                        "number": s,
                         "side": _plain(interpret._side_label(estimator.classes_, len(layer.sides), s)),
                         "expert": k + 1,
                         "weight": float(side.expert_weights[k]),

@@ -1,0 +1,77 @@
+"""A model card in Markdown, from the data of the report."""
+
+import re
+from typing import Any
+
+from pbdn.report.data import ReportData
+from pbdn.report.html import measures
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~$])")
+
+
+def md(text: Any) -> str:
+    """Text that cannot become Markdown or markup."""
+    return _SPECIAL.sub(r"\\\1", " ".join(str(text).split())).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def render_card(data: ReportData) -> str:
+    """The card as Markdown text."""
+    facts = data.facts
+    title = f"# Model card: {md(facts['target'] or facts['estimator'])}"
+    lines = [title, "", *(f"- {md(sentence)}" for sentence in data.sentences), ""]
+    lines += _table(
+        ["", ""],
+        [
+            ["estimator", facts["estimator"]],
+            ["library", f"pbdn {facts['version']}"],
+            ["described on", f"{facts['source'] or 'rows given'}, {facts['rows']} rows"],
+            ["classes", ", ".join(map(str, facts["classes"]))],
+            ["features", len(facts["features"])],
+            ["inference", f"{facts['inference']}, {facts['draws']} posterior draws"],
+            ["layers", facts["depth"]],
+            ["experts per side", "; ".join(" + ".join(map(str, layer)) for layer in facts["experts"])],
+            ["weights", facts["weights"]],
+        ],
+    )
+    lines += ["## Quality", ""]
+    for where, measured in measures(data):
+        lines += [f"On {md(where)}:", ""]
+        rows = [[name, f"{value:.4f}", f"{low:.4f} to {high:.4f}"] for name, value, low, high in measured]
+        lines += _table(["measure", "value", "95 % interval"], rows)
+    if not measures(data):
+        lines += ["Not measured: no labels were given.", ""]
+    lines += ["## Features that matter", ""]
+    effects = [[one["feature"], f"{one['moved']:.3f}", f"{one['flips']:.1%}"] for one in data.effects[:10]]
+    lines += _table(["feature", "probability moves", "labels flip"], effects)
+    lines += ["## What each expert votes for", ""]
+    rules = [
+        [r["layer"], r["side"], r["expert"], f"{r['weight']:.3g}", f"{r['share']:.0%}", r["rule"]]
+        for r in data.rules[:40]
+    ]
+    lines += _table(["layer", "for class", "expert", "weight", "share", "rows like"], rules)
+    lines += ["## Depth", ""]
+    steps = [
+        [s["depth"], " + ".join(map(str, s["n_experts"])), f"{s['criterion']:.1f}", "kept" if s["kept"] else "dropped"]
+        for s in data.path
+    ]
+    lines += _table(["layer", "experts", "criterion", ""], steps)
+    if data.convergence:
+        passed = sum(one["ok"] for one in data.convergence)
+        lines += ["## Convergence", "", f"{passed} of {len(data.convergence)} quantities of the top layer pass.", ""]
+    if data.columns:
+        lines += ["## Columns", "", *_table(["column", "decision"], [list(pair) for pair in data.columns])]
+    lines += [
+        "## Limits",
+        "",
+        "Effects of features tell what the network uses, not what causes what. Intervals of measures hold for rows like those",
+        "measured on. Posterior intervals treat the lower layers as fixed.",
+        "",
+    ]
+    if data.notes:
+        lines += ["## Notes of the fit", "", *(f"- {md(note)}" for note in data.notes), ""]
+    return "\n".join(lines)
+
+
+def _table(header: list[str], rows: list[list[Any]]) -> list[str]:
+    lines = ["| " + " | ".join(header) + " |", "|" + " --- |" * len(header)]
+    return [*lines, *("| " + " | ".join(md(cell) for cell in row) + " |" for row in rows), ""]

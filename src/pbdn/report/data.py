@@ -1,0 +1,221 @@
+"""Everything a report says, as plain data: collected once, rendered as HTML or Markdown."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn._version import __version__
+from pbdn.diagnostics import MAX_R_HAT, MIN_ESS_PER_CHAIN
+from pbdn.errors import InvalidInputError
+from pbdn.plots.calibration import CalibrationDisplay
+from pbdn.plots.diagram import NetworkDiagramDisplay
+from pbdn.plots.maps import DecisionMapDisplay
+from pbdn.plots.paths import TraceDisplay
+from pbdn.report.insight import feature_effects, some_rows, subtype_rules, with_names
+from pbdn.report.quality import Quality, measure
+
+FloatArray = NDArray[np.float64]
+
+MAP_GRID = 60
+MAP_POINTS = 400
+MAX_MAPS = 6  # classes for which a map is drawn
+TRACE_POINTS = 250
+MAX_EFFECTS = 200
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """What `render_html` and `render_card` show."""
+
+    facts: dict[str, Any]
+    sentences: list[str]
+    effects: list[dict[str, Any]]
+    rules: list[dict[str, Any]]
+    path: list[dict[str, Any]]
+    convergence: list[dict[str, Any]]
+    diagram: NetworkDiagramDisplay
+    maps: list[DecisionMapDisplay]
+    traces: list[tuple[str, FloatArray, FloatArray]]
+    quality: Quality | None = None
+    validation: dict[str, Any] | None = None
+    calibration: CalibrationDisplay | None = None
+    columns: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def collect(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    source: str = "",
+    target: str = "",
+    columns: list[tuple[str, str]] | None = None,
+    validation: dict[str, Any] | None = None,
+    notes: list[str] | None = None,
+    features: tuple[Any, Any] | None = None,
+) -> ReportData:
+    """Describe a fitted estimator on rows, best ones that it was not fitted on.
+
+    Parameters
+    ----------
+    estimator : PBDNClassifier or ISHMClassifier
+    X : rows
+    y : labels, optional
+        Without them quality and calibration are left out.
+    source, target : str
+        What the rows and the labels are called.
+    columns : list of (column, decision), optional
+    validation : dict, optional
+        Quality measured before, on held-out rows.
+    notes : list of str, optional
+    features : two names or numbers, optional
+        Axes of the decision maps; default: the two that move predictions most.
+    """
+    rows = _dense(estimator, X)
+    if rows.shape[0] < 1:
+        raise InvalidInputError("X has no rows; give at least one to describe the model on.")
+    some = rows[some_rows(rows, 5000)]
+    effects = feature_effects(estimator, some)
+    probability = estimator.predict_proba(with_names(estimator, rows))
+    quality = calibration = None
+    if y is not None:
+        y = np.asarray(y)
+        quality = measure(y, probability, estimator.classes_)
+        calibration = CalibrationDisplay.from_predictions(y, probability, estimator.classes_, draw=False)
+    rules = subtype_rules(estimator, some)
+    facts = {
+        "version": __version__,
+        "estimator": type(estimator).__name__,
+        "source": source,
+        "target": target,
+        "rows": int(rows.shape[0]),
+        "features": estimator._names(),
+        "classes": estimator.classes_.tolist(),
+        "inference": estimator.inference,
+        "depth": int(estimator.depth_),
+        "experts": [list(layer) for layer in estimator.n_experts_],
+        "weights": int(estimator.n_weights_),
+        "complexity": float(estimator.complexity_),
+        "draws": len(estimator._network().top.draws),
+    }
+    return ReportData(
+        facts=facts,
+        sentences=_sentences(estimator, facts, effects, quality, validation),
+        effects=effects[:MAX_EFFECTS],
+        rules=rules,
+        path=[dict(step) for step in estimator.criterion_path_],
+        convergence=_judged(estimator),
+        diagram=NetworkDiagramDisplay.from_estimator(estimator, with_names(estimator, some), draw=False),
+        maps=_maps(estimator, rows, y, effects, features),
+        traces=_traces(estimator),
+        quality=quality,
+        validation=validation,
+        calibration=calibration,
+        columns=list(columns or []),
+        notes=list(notes or []),
+    )
+
+
+def _dense(estimator: Any, X: Any) -> FloatArray:
+    if isinstance(X, np.ndarray) and X.ndim == 2:
+        X = with_names(estimator, np.asarray(X))
+    rows = estimator._validate(X)
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+
+
+def _sentences(
+    estimator: Any,
+    facts: dict[str, Any],
+    effects: list[dict[str, Any]],
+    quality: Quality | None,
+    validation: dict[str, Any] | None,
+) -> list[str]:
+    """What was learned, in plain words."""
+    total = sum(sum(layer) for layer in facts["experts"])
+    n_classes, n_features = len(facts["classes"]), len(facts["features"])
+    depth = facts["depth"]
+    layers = "one layer" if depth == 1 else f"{depth} layers"
+    out = [
+        f"The model tells {n_classes} classes apart from {n_features} features, with {total} experts in {layers}. Each "
+        "expert is one hyperplane that votes for its class on one side and stays silent on the other."
+    ]
+    tried = estimator.criterion_path_
+    if len(tried) > depth:
+        out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
+    elif tried:
+        out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
+    used = [one for one in effects if one["moved"] >= 0.01]
+    named = ", ".join(one["feature"] for one in used[:5])
+    if not used:
+        out.append("No single feature moves its predictions by much.")
+    elif len(used) == n_features:
+        out.append(f"It uses all {n_features} features, most of all {named}.")
+    else:
+        out.append(f"It uses {len(used)} of {n_features} features, most of all {named}.")
+    measured = validation or (quality.to_dict() if quality else None)
+    if measured:
+        error = measured["error"]
+        where = "held-out rows" if validation else "these rows"
+        out.append(
+            f"On {measured['n_rows']} {where} it errs on {error['value']:.1%} (95 % interval {error['low']:.1%} to "
+            f"{error['high']:.1%}); always saying the commonest class errs on {measured['baseline_error']:.1%}."
+        )
+    return out
+
+
+def _judged(estimator: Any) -> list[dict[str, Any]]:
+    """Convergence per quantity, with a verdict."""
+    least = MIN_ESS_PER_CHAIN * int(estimator.n_chains)
+    out = []
+    for one in estimator.convergence_:
+        bad_r_hat = np.isfinite(one["r_hat"]) and one["r_hat"] > MAX_R_HAT
+        enough = min(one["ess_bulk"], one["ess_tail"]) >= least
+        out.append({**one, "ok": bool(enough and not bad_r_hat)})
+    return out
+
+
+def _maps(
+    estimator: Any, rows: FloatArray, y: Any, effects: list[dict[str, Any]], features: tuple[Any, Any] | None
+) -> list[DecisionMapDisplay]:
+    """One map per class (two classes: of the second)."""
+    if rows.shape[1] < 2:
+        return []
+    if features is None:
+        names = estimator._names()
+        best = sorted(names.index(one["feature"]) for one in effects[:2])
+        features = (best[0], best[1]) if len(best) == 2 and best[0] != best[1] else (0, 1)
+    chosen = some_rows(rows, MAP_POINTS)
+    classes = estimator.classes_.tolist()
+    labels = classes[1:] if len(classes) == 2 else classes[:MAX_MAPS]
+    return [
+        DecisionMapDisplay.from_estimator(
+            estimator,
+            with_names(estimator, rows[chosen]),
+            None if y is None else y[chosen],
+            features=features,
+            label=label,
+            grid=MAP_GRID,
+            draw=False,
+        )
+        for label in labels
+    ]
+
+
+def _traces(estimator: Any) -> list[tuple[str, FloatArray, FloatArray]]:
+    """Thinned traces of the top layer; none for a loaded model."""
+    if not estimator.trace_:
+        return []
+    try:
+        display = TraceDisplay.from_estimator(estimator, layer=min(estimator.depth_, len(estimator.trace_)), draw=False)
+    except InvalidInputError:
+        return []
+    out = []
+    for label, steps, values in display.lines:
+        seen = np.isfinite(values)
+        steps, values = steps[seen], values[seen]
+        keep = np.unique(np.linspace(0, max(steps.size - 1, 0), TRACE_POINTS).astype(int))[: steps.size]
+        out.append((f"{display.quantity.replace('_', ' ')}, {label}", steps[keep], values[keep]))
+    return out

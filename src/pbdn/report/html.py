@@ -1,0 +1,78 @@
+"""One offline HTML page: no request leaves it, and no name in it becomes markup."""
+
+from typing import Any
+
+import numpy as np
+
+from pbdn.errors import MissingExtraError
+from pbdn.report import pictures
+from pbdn.report.data import ReportData
+
+MAX_RULES = 300
+
+
+def render_html(data: ReportData) -> str:
+    """The page as text."""
+    try:
+        import jinja2
+        from markupsafe import Markup
+    except ImportError:
+        raise MissingExtraError("Reports need jinja2: pip install 'pbdn[report]'.") from None
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("pbdn.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["percent"] = lambda value: f"{100 * value:.1f} %"
+    environment.filters["number"] = lambda value: f"{value:.4g}" if np.isfinite(value) else "–"
+    markup = {
+        "criterion": pictures.criterion_picture(data.path),
+        "calibration": pictures.calibration_picture(data.calibration) if data.calibration else "",
+        "traces": pictures.trace_picture(data.traces),
+        "diagram": pictures.diagram_picture(data.diagram),
+    }
+    maps = [(display.label, Markup(pictures.map_picture(display, j))) for j, display in enumerate(data.maps)]
+    return environment.get_template("report.html").render(
+        data=data,
+        facts=data.facts,
+        rules=data.rules[:MAX_RULES],
+        measures=measures(data),
+        pictures={name: Markup(text) for name, text in markup.items()},
+        maps=maps,
+        map_values=[_map_values(display) for display in data.maps],
+        largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
+    )
+
+
+def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, float]]]]:
+    """Tables of quality: (where, [(measure, value, low, high)])."""
+    out = []
+    for where, q in (
+        ("held-out rows of the fit", data.validation),
+        (
+            "rows of this report" + (", fitted ones among them" if data.validation else ""),
+            data.quality.to_dict() if data.quality else None,
+        ),
+    ):
+        if not q:
+            continue
+        named = (("error", "error"), ("log loss", "log_loss"), ("Brier score", "brier"), ("ROC area", "area"))
+        lines = [
+            (name, float(q[key]["value"]), float(q[key]["low"]), float(q[key]["high"]))
+            for name, key in named
+            if q.get(key)
+        ]
+        out.append((f"{q['n_rows']} {where}", lines))
+    return out
+
+
+def _map_values(display: Any) -> dict[str, Any]:
+    """What the script needs to tell the probability under the pointer."""
+    return {
+        "extent": [float(end) for end in display.plane.extent],
+        "names": list(display.plane.names),
+        "label": str(display.label),
+        "percent": np.rint(100 * display.probability).astype(int).tolist(),
+    }

@@ -1,0 +1,22 @@
+"""A few lines of HTML for notebooks."""
+
+from typing import Any
+
+from pbdn.report.svg import esc
+
+
+def html_summary(estimator: Any) -> str:
+    """What was learned, below scikit-learn's own picture; empty before the fit."""
+    if getattr(estimator, "network_", None) is None:
+        return ""
+    lines = "".join(
+        f"<tr><td>{step['depth']}</td><td>{esc(' + '.join(map(str, step['n_experts'])))}</td>"
+        f"<td>{step['criterion']:.1f}</td><td>{'kept' if step['kept'] else 'dropped'}</td></tr>"
+        for step in estimator.criterion_path_
+    )
+    classes = ", ".join(esc(label) for label in estimator.classes_.tolist()[:10])
+    return (
+        f"<p>{estimator.depth_} layer(s), {estimator.n_weights_} weights, {estimator.n_features_in_} features; "
+        f"classes {classes}.</p><table><thead><tr><th>layer</th><th>experts</th><th>criterion</th><th></th></tr>"
+        f"</thead><tbody>{lines}</tbody></table>"
+    )

@@ -1,0 +1,100 @@
+"use strict";
+(function () {
+  const all = (query, root) => Array.from((root || document).querySelectorAll(query));
+
+  // sort a table by the column whose head is clicked
+  const value = (cell) => {
+    const text = cell.textContent.trim();
+    const number = parseFloat(text.replace("%", ""));
+    return /^[-+]?[\d.]/.test(text) && !Number.isNaN(number) ? number : text;
+  };
+  const compare = (a, b) =>
+    typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b));
+  for (const table of all("table.sortable")) {
+    const heads = all("thead th", table);
+    heads.forEach((head, j) => {
+      head.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const rows = all("tbody tr", table);
+        rows.sort((a, b) => (down ? -1 : 1) * compare(value(a.cells[j]), value(b.cells[j])));
+        rows.forEach((row) => table.tBodies[0].appendChild(row));
+      });
+    });
+  }
+
+  // find a feature
+  const find = document.getElementById("find");
+  find.addEventListener("input", () => {
+    const wanted = find.value.toLowerCase();
+    for (const row of all("#effects tbody tr")) {
+      row.hidden = !row.cells[0].textContent.toLowerCase().includes(wanted);
+    }
+  });
+
+  // show one layer's experts
+  const layer = document.getElementById("layer");
+  layer.addEventListener("change", () => {
+    for (const row of all("#rules tbody tr")) {
+      row.hidden = layer.value !== "" && row.dataset.layer !== layer.value;
+    }
+  });
+
+  // light up the expert of the selected line
+  const diagram = document.getElementById("diagram");
+  const nodes = new Map(all(".node", diagram).map((node) => [node.dataset.key, node]));
+  let selected = null;
+  const select = (key) => {
+    selected = key === selected ? null : key;
+    for (const row of all("#rules tbody tr")) row.classList.toggle("selected", row.dataset.key === selected);
+    for (const part of all(".on", diagram)) part.classList.remove("on");
+    diagram.classList.toggle("focus", selected !== null);
+    if (selected === null) return;
+    if (nodes.has(selected)) nodes.get(selected).classList.add("on");
+    for (const edge of all(".edge", diagram)) {
+      if (edge.dataset.from !== selected && edge.dataset.to !== selected) continue;
+      edge.classList.add("on");
+      for (const end of [edge.dataset.from, edge.dataset.to]) if (nodes.has(end)) nodes.get(end).classList.add("on");
+    }
+  };
+  for (const row of all("#rules tbody tr")) {
+    row.addEventListener("click", () => select(row.dataset.key));
+    row.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        select(row.dataset.key);
+      }
+    });
+  }
+  for (const [key, node] of nodes) {
+    if (key.startsWith("u")) node.addEventListener("click", () => select(key));
+  }
+
+  // maps: choose a class, read the probability under the pointer
+  const maps = JSON.parse(document.getElementById("map-values").textContent);
+  const chooser = document.getElementById("class");
+  if (chooser) {
+    chooser.addEventListener("change", () => {
+      for (const figure of all("figure")) figure.hidden = figure.dataset.figure !== chooser.value;
+    });
+  }
+  const readout = document.getElementById("readout");
+  for (const picture of all("svg.map")) {
+    const map = maps[Number(picture.dataset.map)];
+    const image = picture.querySelector("image");
+    picture.addEventListener("mousemove", (event) => {
+      const box = image.getBoundingClientRect();
+      const across = (event.clientX - box.left) / box.width;
+      const up = 1 - (event.clientY - box.top) / box.height;
+      if (across < 0 || across >= 1 || up < 0 || up >= 1) return;
+      const line = map.percent[Math.floor(up * map.percent.length)];
+      const [left, right, bottom, top] = map.extent;
+      const x = left + across * (right - left);
+      const y = bottom + up * (top - bottom);
+      const p = line[Math.floor(across * line.length)];
+      readout.textContent =
+        `${map.names[0]} = ${x.toPrecision(4)}, ${map.names[1]} = ${y.toPrecision(4)}: P(${map.label}) = ${p} %`;
+    });
+  }
+})();
