@@ -77,7 +77,9 @@ def check_can_stream(X: Any, inference: str) -> bool:
     )
 
 
-def open_source(X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> StreamedSource:
+def open_source(
+    X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None, features: Any = None
+) -> StreamedSource:
     """A stream of labelled rows.
 
     Parameters
@@ -89,6 +91,8 @@ def open_source(X: Any, y: Any = None, sample_weight: Any = None, classes: Any =
         Name of a column, or weights of a memory map's rows; batches bring theirs as a third member.
     classes : array or None
         Declared labels; otherwise found in one pass.
+    features : sequence of str or None
+        Columns of Parquet or Arrow data to use; all others but target and weight by default.
     """
     if isinstance(X, StreamedSource):
         _refuse(X, y=y, sample_weight=sample_weight, classes=classes)
@@ -104,10 +108,8 @@ def open_source(X: Any, y: Any = None, sample_weight: Any = None, classes: Any =
                 f"y is a {type(y).__name__}; with Parquet or Arrow data it names the target column."
             )
         if sample_weight is not None and not isinstance(sample_weight, str):
-            raise InvalidInputError(
-                "sample_weight must be the name of a column of the Parquet or Arrow data."
-            )
-        return ArrowSource(existing(X), y, weight=sample_weight, classes=declared)
+            raise InvalidInputError("sample_weight must be the name of a column of the Parquet or Arrow data.")
+        return ArrowSource(existing(X), y, features=features, weight=sample_weight, classes=declared)
     _refuse(X, y=y, sample_weight=sample_weight)
     return BatchSource(X, classes=declared)
 
@@ -123,9 +125,7 @@ def existing(X: Any) -> Any:
     if not _is_path(X):
         return X
     if not os.path.exists(X):
-        raise InvalidInputError(
-            f"X={os.fspath(X)!r} is neither a Parquet file nor a folder of them: nothing is there."
-        )
+        raise InvalidInputError(f"X={os.fspath(X)!r} is neither a Parquet file nor a folder of them: nothing is there.")
     return os.fspath(X)
 
 
@@ -139,12 +139,8 @@ def weigh_classes(source: StreamedSource, class_weight: Any) -> StreamedSource:
         if class_weight != "balanced":
             raise InvalidInputError(f"class_weight={class_weight!r}; use a dict, 'balanced' or None.")
         present = counts > 0
-        return source.weighted(
-            np.where(present, counts.sum() / (present.sum() * np.maximum(counts, 1.0)), 1.0)
-        )
-    return source.weighted(
-        np.asarray(compute_class_weight(class_weight, classes=labels, y=labels), np.float64)
-    )
+        return source.weighted(np.where(present, counts.sum() / (present.sum() * np.maximum(counts, 1.0)), 1.0))
+    return source.weighted(np.asarray(compute_class_weight(class_weight, classes=labels, y=labels), np.float64))
 
 
 def check_source(source: StreamedSource, is_binary: bool) -> NDArray[Any]:
@@ -186,9 +182,7 @@ def scaling_of(features: Any, weights: FloatArray | None = None) -> Scaling:
     mean, deviation = column_moments(features)
     if not np.isfinite(deviation).all():
         column = int(np.flatnonzero(~np.isfinite(deviation))[0])
-        raise InvalidInputError(
-            f"The spread of column {column} is not a finite number; rescale it before the fit."
-        )
+        raise InvalidInputError(f"The spread of column {column} is not a finite number; rescale it before the fit.")
     return Scaling(mean, np.where(deviation > CONSTANT_BELOW * np.abs(mean), deviation, 1.0))
 
 
@@ -219,11 +213,7 @@ def pieces(model: Any, X: Any) -> Iterator[Any]:
         return
     source = X if isinstance(X, StreamedSource) else ArrowSource(existing(X), None, features=names)
     for block in source.blocks():
-        yield (
-            block.inputs
-            if source.feature_names is None
-            else NamedArray(block.inputs, list(source.feature_names))
-        )
+        yield (block.inputs if source.feature_names is None else NamedArray(block.inputs, list(source.feature_names)))
 
 
 def predict_proba(model: Any, X: Any) -> FloatArray:
@@ -235,7 +225,8 @@ def predict_proba(model: Any, X: Any) -> FloatArray:
 
 def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
     """Weighted share of rows of a stream whose most probable class is theirs."""
-    source = open_source(X, y, sample_weight, model.classes_)
+    check_is_fitted(model)
+    source = open_source(X, y, sample_weight, model.classes_, getattr(model, "feature_names_in_", None))
     right = 0.0
     names = source.feature_names
     for block in source.blocks():

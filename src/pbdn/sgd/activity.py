@@ -77,9 +77,7 @@ def add_log_inactivity(
                     for k in range(k1 - k0):
                         log_share = log_weight[k] + log_softplus(psi[i, k], softplus[i, k]) - log_total
                         share = min(math.exp(log_share), 1.0)
-                        log_inactive[k0 + k] += row_weight * (
-                            math.log1p(-share) if share < 1.0 else -math.inf
-                        )
+                        log_inactive[k0 + k] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)
                     continue
                 log_any = bernoulli_poisson(rate)[0]
                 for k in range(k1 - k0):
@@ -120,9 +118,7 @@ def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray)
     total = np.zeros(len(starts) - 1)
     positive = positive_codes(len(total))
     for block in source.blocks():
-        side_log_likelihood(
-            as_rows(block.inputs), block.codes, block.weights, parameters, starts, positive, total
-        )
+        side_log_likelihood(as_rows(block.inputs), block.codes, block.weights, parameters, starts, positive, total)
     return total
 
 

@@ -59,9 +59,7 @@ def add_penalty_gradient(
 
 
 @kernel
-def adam_step(
-    parameters: Any, first: Any, second: Any, gradient: Any, factor: float, rate: float, step: int
-) -> None:
+def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, factor: float, rate: float, step: int) -> None:
     """One Adam step (Kingma & Ba 2015) on the gradient times ``factor``; ``step`` counts from 1."""
     correction = math.sqrt(1.0 - BETA2**step)
     size = correction * rate / (1.0 - BETA1**step)  # m / (√q / c + ε) = c m / (√q + c ε): one division less
@@ -140,9 +138,7 @@ def run_minibatches(
             snapshot[:] = parameters
         since_snapshot += 1
         counters[0] += 1
-        adam_step(
-            parameters, first, second, gradient, 1.0 / total_weight, rates[b] * step_factor[0], counters[0]
-        )
+        adam_step(parameters, first, second, gradient, 1.0 / total_weight, rates[b] * step_factor[0], counters[0])
         if averaging:
             counters[2] += 1
             for v in range(parameters.shape[0]):

@@ -23,9 +23,7 @@ def _arrow() -> Any:
         import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError(
-            "Reading Parquet or Arrow data needs pyarrow: pip install 'pbdn[arrow]'."
-        ) from error
+        raise MissingExtraError("Reading Parquet or Arrow data needs pyarrow: pip install 'pbdn[arrow]'.") from error
     return pyarrow
 
 
@@ -105,9 +103,7 @@ class ArrowSource(StreamedSource):
         for batch in self.dataset.to_batches(columns=[self.target], batch_size=1 << 20):
             found.update(_arrow().compute.unique(batch.column(0)).to_pylist())
         if None in found:
-            raise InvalidInputError(
-                f"The target column {self.target!r} has missing values; drop those rows first."
-            )
+            raise InvalidInputError(f"The target column {self.target!r} has missing values; drop those rows first.")
         return np.unique(np.array(list(found)))
 
     @cached_property

@@ -106,9 +106,7 @@ class MapConfig:
             if getattr(self, name) not in get_args(allowed):
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; use one of {get_args(allowed)}.")
         if self.when_empty not in ("keep_strongest", "reinitialise"):
-            raise InvalidInputError(
-                f"when_empty={self.when_empty!r}; use one of ('keep_strongest', 'reinitialise')."
-            )
+            raise InvalidInputError(f"when_empty={self.when_empty!r}; use one of ('keep_strongest', 'reinitialise').")
         for name in ("n_minibatches", "batch_size", "prune_every"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive integer.")
@@ -124,9 +122,7 @@ class MapConfig:
         if not 0 <= self.average_last < 1:
             raise InvalidInputError(f"average_last={self.average_last!r}; it must lie in [0, 1).")
         if self.max_experts != "published" and self.max_experts < 1:
-            raise InvalidInputError(
-                f"max_experts={self.max_experts!r}; use a positive integer or 'published'."
-            )
+            raise InvalidInputError(f"max_experts={self.max_experts!r}; use a positive integer or 'published'.")
 
     def rate_at(self, depth: int) -> float:
         """Learning rate of the T-th layer, T = depth counted from 1."""

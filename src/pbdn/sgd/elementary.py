@@ -67,9 +67,7 @@ def _from_bits(typing_context: Any, value: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-_loop: Callable[[Function], Function] = njit(
-    cache=True, nogil=True, fastmath={"contract"}, error_model="numpy"
-)
+_loop: Callable[[Function], Function] = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 _branch_free: Callable[[Function], Function] = njit(cache=True, nogil=True, inline="always")
 
 

@@ -305,9 +305,7 @@ def batch_gradient(
                     factor[k] = link_slope * weight[k]
                 if math.isnan(link_slope):
                     row_weight = scale * weights[index[i]]
-                    loss += tiny_rate_slopes(
-                        row_weight, log_weight, psi, softplus, slope, i, first, last, factor
-                    )
+                    loss += tiny_rate_slopes(row_weight, log_weight, psi, softplus, slope, i, first, last, factor)
             row_slopes(i, factor, softplus, slope, k0, k1, gradient)
         accumulate(rows, index, buffer, slope, k0, k1, gradient)
         side = end

@@ -36,8 +36,7 @@ def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
 def unpack(parameters: FloatArray, starts: IntArray) -> tuple[Side, ...]:
     """The sides held in a parameter array."""
     return tuple(
-        Side(np.ascontiguousarray(parameters[1:, a:b].T), np.exp(parameters[0, a:b]))
-        for a, b in pairwise(starts)
+        Side(np.ascontiguousarray(parameters[1:, a:b].T), np.exp(parameters[0, a:b])) for a, b in pairwise(starts)
     )
 
 
@@ -57,9 +56,7 @@ def prior_constants(config: MapConfig, starts: IntArray) -> Prior:
     """Penalty constants for the present widths (K is the current number of experts of a side)."""
     widths = np.diff(starts)
     slope = config.mass / np.maximum(widths, 1) - (1.0 if config.prior_on == "weight" else 0.0)
-    return Prior(
-        np.repeat(slope, widths), float(config.inv_scale), config.coef_power, float(config.coef_rate)
-    )
+    return Prior(np.repeat(slope, widths), float(config.inv_scale), config.coef_power, float(config.coef_rate))
 
 
 def penalty(parameters: FloatArray, prior: Prior) -> float:

@@ -103,8 +103,8 @@ def encode(target: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     unknown = classes[codes] != target
     if np.any(unknown):
         raise InvalidInputError(
-            f"The target holds {target[unknown][0]!r}, which is not among the classes "
-            f"{list(classes[:10])!r}; declare all classes or mend the rows."
+            f"The target holds {target[unknown][:1].tolist()[0]!r}, which is not among the classes "
+            f"{classes[:10].tolist()!r}; declare all classes or mend the rows."
         )
     return np.asarray(codes, dtype=np.int64)
 
@@ -119,9 +119,7 @@ def contiguous(inputs: Any) -> Any:
     else:
         array = np.asarray(inputs)
         if array.ndim != 2:
-            raise InvalidInputError(
-                f"X has {array.ndim} dimensions; a table of shape (rows, features) is needed."
-            )
+            raise InvalidInputError(f"X has {array.ndim} dimensions; a table of shape (rows, features) is needed.")
         kind = np.float32 if array.dtype == np.float32 else np.float64
         matrix = values = np.ascontiguousarray(array, dtype=kind)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -137,9 +135,7 @@ def row_weights(weights: Any, n_rows: int) -> FloatArray:
         return np.ones(n_rows)
     values = np.ascontiguousarray(weights, dtype=np.float64)
     if values.shape != (n_rows,) or not np.isfinite(values).all() or (values < 0).any():
-        raise InvalidInputError(
-            f"sample_weight has shape {values.shape}; {n_rows} finite weights >= 0 are needed."
-        )
+        raise InvalidInputError(f"sample_weight has shape {values.shape}; {n_rows} finite weights >= 0 are needed.")
     return values
 
 
@@ -237,6 +233,4 @@ class ArraySource:
             for part in [self.block.take(slice(begin, begin + BLOCK_ROWS))]
         ]
         block = join(parts)
-        return ArraySource(
-            block.inputs, self.classes[self.block.codes], classes=self.classes, weights=block.weights
-        )
+        return ArraySource(block.inputs, self.classes[self.block.codes], classes=self.classes, weights=block.weights)

@@ -118,11 +118,12 @@ class StreamedSource(ABC):
         """Passes in random slab order through the shuffle buffer; rows left over start the next buffer."""
         held: list[Block] = []
         n_held = 0
+        full = max(min(self.buffer_rows, self.n_rows), batch_size)  # never several passes in one buffer
         while n_batches > 0:
             for block in self._read(rng.spawn(1)[0]):
                 held.append(block)
                 n_held += len(block)
-                if n_held < min(max(self.buffer_rows, batch_size), n_batches * batch_size):
+                if n_held < min(full, n_batches * batch_size):
                     continue
                 buffer = join(held)
                 count = min(n_held // batch_size, n_batches)
@@ -242,9 +243,7 @@ class BatchSource(StreamedSource):
     def _batches(self) -> Iterator[tuple[Any, ...]]:
         for batch in self.batches() if callable(self.batches) else self.batches:
             if not isinstance(batch, (tuple, list)) or len(batch) not in (2, 3):
-                raise InvalidInputError(
-                    "Every batch must be a pair (X, y) or a triple (X, y, sample_weight)."
-                )
+                raise InvalidInputError("Every batch must be a pair (X, y) or a triple (X, y, sample_weight).")
             yield tuple(batch)
 
     @cached_property

@@ -71,9 +71,7 @@ class TorchTrainer(Trainer):
         snapshot, snapshot_at = parameters.clone(), 0
         for b, rate in enumerate(rates):
             index = order[b * chunk.batch_size : (b + 1) * chunk.batch_size]
-            batch = (
-                self._tensor(inputs[index.cpu().numpy()].toarray()) if sp.issparse(inputs) else inputs[index]
-            )
+            batch = self._tensor(inputs[index.cpu().numpy()].toarray()) if sp.issparse(inputs) else inputs[index]
             scaled = weights[index] * (self.n_rows / len(index))
             loss, gradient = likelihood_and_gradient(batch, codes[index], scaled, parameters, layout)
             add_penalty_gradient(parameters, prior, slope, gradient)
@@ -81,9 +79,7 @@ class TorchTrainer(Trainer):
             losses[b] = loss / self.total_weight
             state.counters[0] += 1
             factor = float(state.step_factor[0])
-            adam_step(
-                parameters, first, second, gradient / self.total_weight, rate * factor, int(state.counters[0])
-            )
+            adam_step(parameters, first, second, gradient / self.total_weight, rate * factor, int(state.counters[0]))
             if averaging:
                 state.counters[2] += 1
                 average += (parameters - average) / int(state.counters[2])

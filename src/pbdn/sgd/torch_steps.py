@@ -39,9 +39,7 @@ class Layout:
         return total.index_add_(1, self.side, values)
 
 
-def likelihood_and_gradient(
-    inputs: Any, codes: Any, weights: Any, parameters: Any, layout: Layout
-) -> tuple[Any, Any]:
+def likelihood_and_gradient(inputs: Any, codes: Any, weights: Any, parameters: Any, layout: Layout) -> tuple[Any, Any]:
     """Weighted negative log-likelihood of all sides on a batch, and its gradient."""
     psi = torch.addmm(parameters[1], inputs, parameters[2:])
     softplus = torch.logaddexp(psi, psi.new_zeros(()))
@@ -76,9 +74,7 @@ def adam_scales(rate: float, step: int) -> tuple[float, float]:
     return rate / (1.0 - BETA1**step), math.sqrt(1.0 - BETA2**step)
 
 
-def scaled_adam_step(
-    parameters: Any, first: Any, second: Any, gradient: Any, size: Any, correction: Any
-) -> None:
+def scaled_adam_step(parameters: Any, first: Any, second: Any, gradient: Any, size: Any, correction: Any) -> None:
     """One Adam step in place; size and correction are numbers or, in a captured graph, tensors."""
     first.mul_(BETA1).add_(gradient, alpha=1.0 - BETA1)
     second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)

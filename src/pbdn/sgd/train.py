@@ -45,9 +45,7 @@ class MapResult:
     log_likelihood: FloatArray
 
 
-def initial_parameters(
-    rng: Generator, n_inputs: int, width: int, config: MapConfig, n_sides: int = 1
-) -> FloatArray:
+def initial_parameters(rng: Generator, n_inputs: int, width: int, config: MapConfig, n_sides: int = 1) -> FloatArray:
     """Random start of ``n_sides`` sides: (n_inputs + 2, n_sides * width)."""
     parameters = INITIAL_SPREAD * rng.standard_normal((n_inputs + 2, n_sides * width))
     if config.initial == "balanced":
@@ -74,9 +72,7 @@ class Trainer:
 
     def stream(self, purpose: int, *more: int) -> Generator:
         """Random stream of this layer, by purpose."""
-        return np.random.default_rng(
-            np.random.SeedSequence(self._seed, spawn_key=(self.depth, purpose, *more))
-        )
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(self.depth, purpose, *more)))
 
     def start(self, initial: tuple[Side, ...] | None) -> None:
         """Set the starting point."""
@@ -223,9 +219,7 @@ def fit_map(
     config = MapConfig() if config is None else config
     trainer = make_trainer(source, n_sides, depth, config, seed)
     trainer.start(initial)
-    batches = source.minibatches(
-        trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement
-    )
+    batches = source.minibatches(trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement)
     held: Minibatches | None = None
     rates = _rates(config, depth)
     losses: list[FloatArray] = []
@@ -266,9 +260,7 @@ def fit_map(
         "step_halvings": trainer.state.counters[1:2].copy(),
         "reinitialised": trainer.reinitialised,
         "kept_strongest": trainer.kept_strongest,
-        "objective": np.array(
-            penalty(parameters, prior_constants(config, trainer.starts)) - likelihood.sum()
-        ),
+        "objective": np.array(penalty(parameters, prior_constants(config, trainer.starts)) - likelihood.sum()),
     }
     return MapResult(unpack(parameters, trainer.starts), trace, likelihood)
 
