@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -54,7 +54,6 @@ class NetworkClassifier(
     IncrementalMixin,
     ExportMixin,
     ClassifierMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
     """Base of `PBDNClassifier` and `ISHMClassifier`."""
@@ -109,9 +108,7 @@ class NetworkClassifier(
         tasks.end()
         return self
 
-    def _fit_network(
-        self, X: Any, codes: NDArray[np.int64], weights: FloatArray | None, tasks: FitTasks
-    ) -> None:
+    def _fit_network(self, X: Any, codes: NDArray[np.int64], weights: FloatArray | None, tasks: FitTasks) -> None:
         """Grow the network and fill the fitted attributes."""
         if self.inference != "map":
             order = row_order(X, codes, weights)
@@ -121,9 +118,7 @@ class NetworkClassifier(
         checkpoint = self._open_checkpoint(X, codes, weights, plan)
         if checkpoint is not None:
             plan = replace(plan, seed=checkpoint.seed)
-        tasks.attributes = lambda fits: (
-            network_attributes(assemble(fits, scaling, plan, X.shape[1])) | {"paths_": ()}
-        )
+        tasks.attributes = lambda fits: network_attributes(assemble(fits, scaling, plan, X.shape[1])) | {"paths_": ()}
         self._adopt(fit_network(X, scaling, plan, checkpoint, tasks))
 
     def _fit_stream(self, source: StreamedSource, tasks: FitTasks) -> Any:
@@ -171,9 +166,7 @@ class NetworkClassifier(
         if y is None:
             raise ValueError("This estimator requires y to be passed, but the target y is None.")
         check_labels_present(y)
-        X, y = validate_data(
-            self, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, y_numeric=False
-        )
+        X, y = validate_data(self, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, order="C")
         check_classification_targets(y)
         if names is not None:
             self.feature_names_in_ = np.asarray(names, dtype=object)
@@ -193,7 +186,7 @@ class NetworkClassifier(
                     )
                 warnings.filterwarnings("ignore", "X does not have valid feature names")
                 X = np.asarray(X)
-            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)
+            X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C")
         return X if self.network_ is None else clip_features(X, self.feature_limits_)
 
     def _weigh(
@@ -215,9 +208,7 @@ class NetworkClassifier(
             weights *= compute_sample_weight(self.class_weight, y)
         counts = weights > 0
         if not counts.any():
-            raise InvalidInputError(
-                "sample_weight is zero for every row; give at least one row a positive weight."
-            )
+            raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
         if not counts.all():
             X, codes, weights = X[counts], codes[counts], weights[counts]
         if np.all(weights == 1.0):

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn import interpret
@@ -13,7 +14,7 @@ from pbdn.model.network import Network
 FloatArray = NDArray[np.float64]
 
 
-class ExplanationMixin:
+class ExplanationMixin(TransformerMixin):  # type: ignore[misc]
     """Methods of an estimator with ``network_``, ``classes_``, ``n_features_in_`` and ``_validate``."""
 
     classes_: NDArray[Any]

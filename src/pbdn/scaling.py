@@ -13,23 +13,38 @@ FloatArray = NDArray[np.float64]
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
 SMALLEST_SCALE = 1e-302  # under it a column is constant too: coefficients divided by it would overflow
+QUANTUM = 2.0**-32  # of standardised features
 LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """x ↦ (x - center) / scale per column; sparse columns are only scaled."""
+    """x ↦ (x - center) / scale per column, rounded to multiples of ``quantum``; sparse columns are only scaled.
+
+    Rounding removes what the unit of measurement leaves in the last bits, so that a chain runs the same whether a
+    column is given in metres or in picometres.
+    """
 
     center: FloatArray
     scale: FloatArray
+    quantum: float = QUANTUM
 
     def apply(self, features: Any) -> Any:
         """Scaled features, dense or CSR."""
         if sp.issparse(features):
-            return sp.csr_array(features @ sp.diags_array(1.0 / self.scale))
+            scaled = sp.csr_array(features @ sp.diags_array(1.0 / self.scale))
+            self._round(scaled.data)
+            return scaled
         scaled = features - self.center
         scaled /= self.scale
+        self._round(scaled)
         return scaled
+
+    def _round(self, values: FloatArray) -> None:
+        if self.quantum > 0.0:
+            values /= self.quantum
+            np.rint(values, out=values)
+            values *= self.quantum
 
     def fold(self, network: Network) -> Network:
         """The same network acting on unscaled features: every layer that sees the features is rewritten."""
@@ -52,7 +67,7 @@ class Scaling:
 
 def identity_scaling(n_features: int) -> Scaling:
     """Leave the features as they are."""
-    return Scaling(np.zeros(n_features), np.ones(n_features))
+    return Scaling(np.zeros(n_features), np.ones(n_features), quantum=0.0)
 
 
 def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scaling:
@@ -63,9 +78,7 @@ def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scalin
     """
     n = features.shape[1]
     if sp.issparse(features):
-        largest = (
-            np.asarray(abs(features).max(axis=0).todense()).ravel() if features.shape[0] else np.zeros(n)
-        )
+        largest = np.asarray(abs(features).max(axis=0).todense()).ravel() if features.shape[0] else np.zeros(n)
         return Scaling(np.zeros(n), np.where(largest > SMALLEST_SCALE, largest, 1.0))
     largest = np.abs(features).max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0)
@@ -88,9 +101,7 @@ def feature_limits(network: Network) -> FloatArray:
     for t, layer in enumerate(network.layers):
         if _sees_features(network, t):
             for side in (*layer.sides, *(side for draw in layer.draws for side in draw)):
-                np.maximum(
-                    largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest
-                )
+                np.maximum(largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest)
     return LARGEST_TERM / largest
 
 

@@ -50,7 +50,7 @@ def as_table(X: Any) -> Any:
         return X
     import narwhals as nw
 
-    frame = nw.from_native(X, strict=False)
+    frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         frame = frame.collect()
     if isinstance(frame, nw.DataFrame):
