@@ -1,0 +1,179 @@
+"""Posterior draws in the ArviZ schema: an xarray DataTree that `arviz` plots, diagnoses and compares."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.model.likelihood import log_likelihood
+from pbdn.model.network import Layer
+from pbdn.model.pooling import pool_sides
+
+if TYPE_CHECKING:
+    from pbdn.model.network import Network
+
+FloatArray = NDArray[np.float64]
+
+N_SORTED = 5  # largest expert weights kept in the posterior group
+
+
+def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
+    """Kept draws of the top layer as an `xarray.DataTree`.
+
+    Groups, all over the dimensions (chain, draw):
+
+    posterior
+        Quantities that do not depend on the numbering of experts, per side: ``n_experts``, ``total_weight``,
+        ``sorted_weights`` (the largest few, 0 where there are fewer); after a fit in this session also ``mass`` and
+        ``inv_scale``, the gamma process's γ₀ and c₀.
+    sample_stats
+        After a fit in this session: ``log_likelihood`` of each side on the training rows, and ``n_tables``.
+    top_layer
+        The experts themselves: ``hyperplanes`` and ``weights``, strongest first, NaN where a draw has fewer. Numbers of
+        experts are not comparable between draws: use them for prediction, not for R-hat.
+    posterior_predictive
+        With ``X``: ``probability`` of each class and row.
+    log_likelihood
+        With ``X`` and ``y``: ln p(y_i) of the pooled probabilities, for LOO and WAIC. These compare models of equal inputs
+        (priors, widths); not depths, because the lower layers were fitted to the same labels.
+
+    Parameters
+    ----------
+    estimator : PBDNClassifier or ISHMClassifier
+        Fitted with Gibbs sampling.
+    X, y : rows and labels, optional
+
+    Raises
+    ------
+    InvalidInputError
+        There are no draws (MAP).
+    """
+    try:
+        import xarray as xr
+    except ImportError:
+        raise MissingExtraError("to_datatree needs xarray: pip install 'pbdn[posterior]'.") from None
+    network = estimator._network()
+    if not network.top.draws:
+        raise InvalidInputError(
+            f"inference={estimator.inference!r} keeps no posterior draws; fit with inference='gibbs'."
+        )
+    n_chains = int(estimator.n_chains)
+    if len(network.top.draws) % n_chains:
+        n_chains = 1
+    draws = _by_chain(network, n_chains)
+    sides = [str(label) for label in _side_labels(estimator)]
+    groups = {
+        "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
+        "top_layer": xr.Dataset(_experts(draws), {"side": sides}),
+    }
+    traced = _traced(estimator, len(draws), len(draws[0]))
+    for name in ("mass", "inv_scale"):
+        if name in traced:
+            groups["posterior"][name] = (("chain", "draw", "side"), traced[name])
+    stats = {
+        name: (("chain", "draw", "side"), traced[name]) for name in ("log_likelihood", "n_tables") if name in traced
+    }
+    if stats:
+        groups["sample_stats"] = xr.Dataset(stats, {"side": sides})
+    if X is not None:
+        inputs = network.top_inputs(estimator._validate(X))
+        probability = np.stack([[pool_sides(Layer(one).side_probability(inputs)) for one in chain] for chain in draws])
+        classes = {"class": [str(label) for label in estimator.classes_.tolist()]}
+        groups["posterior_predictive"] = xr.Dataset(
+            {"probability": (("chain", "draw", "row", "class"), probability)}, classes
+        )
+        if y is not None:
+            codes = _codes(estimator, y)
+            chosen = probability[:, :, np.arange(codes.size), codes]
+            with np.errstate(divide="ignore"):
+                values = np.log(chosen) if len(network.top.sides) > 1 else _single(draws, inputs, codes)
+            groups["log_likelihood"] = xr.Dataset({"y": (("chain", "draw", "row"), values)})
+            groups["observed_data"] = xr.Dataset({"y": (("row",), codes)})
+    about = {"inference_library": "pbdn", "sample_dims": ["chain", "draw"]}
+    sizes = {"chain": np.arange(len(draws)), "draw": np.arange(len(draws[0]))}
+    for name, group in groups.items():
+        groups[name] = group.assign_attrs(about).assign_coords({} if name == "observed_data" else sizes)
+    tree = xr.DataTree.from_dict(groups)
+    tree.attrs.update(about)
+    return tree
+
+
+def _by_chain(network: "Network", n_chains: int) -> list[list[tuple[Any, ...]]]:
+    """Kept draws per chain: they are stored in turn."""
+    return [list(network.top.draws[c::n_chains]) for c in range(n_chains)]
+
+
+def _side_labels(estimator: Any) -> list[Any]:
+    classes = estimator.classes_.tolist()
+    return list(classes[1:]) if len(estimator._network().top.sides) == 1 else list(classes)
+
+
+def _posterior(draws: list[list[tuple[Any, ...]]]) -> dict[str, Any]:
+    def per_side(of: Any) -> FloatArray:
+        return np.array([[[of(side) for side in sides] for sides in chain] for chain in draws], dtype=float)
+
+    def largest(side: Any) -> FloatArray:
+        weights = np.sort(side.expert_weights)[::-1][:N_SORTED]
+        return np.concatenate([weights, np.zeros(N_SORTED - weights.size)])
+
+    where = ("chain", "draw", "side")
+    return {
+        "n_experts": (where, per_side(lambda side: side.n_experts)),
+        "total_weight": (where, per_side(lambda side: side.expert_weights.sum())),
+        "sorted_weights": ((*where, "rank"), per_side(largest)),
+    }
+
+
+def _experts(draws: list[list[tuple[Any, ...]]]) -> dict[str, Any]:
+    every = [side for chain in draws for sides in chain for side in sides]
+    most, width = max(side.n_experts for side in every), every[0].hyperplanes.shape[1]
+    shape = (len(draws), len(draws[0]), len(draws[0][0]), most)
+    planes, weights = np.full((*shape, width), np.nan), np.full(shape, np.nan)
+    for c, chain in enumerate(draws):
+        for g, sides in enumerate(chain):
+            for s, side in enumerate(sides):
+                ordered = side.strongest_first()
+                planes[c, g, s, : side.n_experts] = ordered.hyperplanes
+                weights[c, g, s, : side.n_experts] = ordered.expert_weights
+    where = ("chain", "draw", "side", "expert")
+    return {"hyperplanes": ((*where, "input"), planes), "weights": (where, weights)}
+
+
+def _traced(estimator: Any, n_chains: int, n_draws: int) -> dict[str, FloatArray]:
+    """Traces at the kept sweeps, (chain, draw, side); empty for a loaded model or a fit cut short."""
+    if not estimator.trace_ or len(estimator.trace_) < estimator.depth_:
+        return {}
+    trace = estimator.trace_[estimator.depth_ - 1]
+    if not isinstance(trace, list) or any(len(chains) != n_chains for chains in trace):
+        return {}
+    from pbdn.gibbs.chain import ChainSettings
+
+    kept = ChainSettings(
+        n_sweeps=int(estimator.n_sweeps),
+        n_burn_in=int(estimator.n_burn_in),
+        n_draws=-(-int(estimator.n_draws) // int(estimator.n_chains)),
+    ).kept_sweeps()
+    if kept.size != n_draws or any(len(chain["mass"]) <= kept[-1] for chains in trace for chain in chains):
+        return {}
+    return {
+        name: np.array([[chains[c][name][kept] for chains in trace] for c in range(n_chains)]).transpose(0, 2, 1)
+        for name in ("mass", "inv_scale", "log_likelihood", "n_tables")
+        if name in trace[0][0]
+    }
+
+
+def _codes(estimator: Any, y: Any) -> NDArray[np.int64]:
+    lookup = {label: j for j, label in enumerate(estimator.classes_.tolist())}
+    labels = np.asarray(y).tolist()
+    unknown = [label for label in labels if label not in lookup]
+    if unknown:
+        raise InvalidInputError(
+            f"y has the label {unknown[0]!r}, which the model was not fitted on; leave such rows out."
+        )
+    return np.array([lookup[label] for label in labels], dtype=np.int64)
+
+
+def _single(draws: list[list[tuple[Any, ...]]], inputs: Any, codes: NDArray[np.int64]) -> FloatArray:
+    """Log-likelihood of a lone side, accurate in both tails."""
+    return np.stack([[log_likelihood(sides[0].rate(inputs), codes == 1) for sides in chain] for chain in draws])
