@@ -21,7 +21,8 @@ from pbdn.model.network import Inputs, Layer, Network, Side, Skip
 from pbdn.progress import ProgressBar
 from pbdn.scaling import Scaling
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import ArraySource
+from pbdn.sgd.rows import ArraySource, RowSource
+from pbdn.sgd.streams import StreamedSource
 from pbdn.sgd.train import fit_map
 from pbdn.validation import anchors_of
 
@@ -76,7 +77,8 @@ def fit_network(
     observer: Observer | None = None,
 ) -> FitResult:
     """Grow a network on ``features`` (scaled inside, unscaled again in the result)."""
-    scaled = scaling.apply(features)
+    is_stream = isinstance(features, StreamedSource)
+    scaled = features.mapped(scaling.apply) if is_stream else scaling.apply(features)
     stop = StopSignal(None if plan.time_limit is None else time.monotonic() + plan.time_limit)
     bar = ProgressBar(plan.verbose > 0)
     paths: tuple[Network, ...] = ()
@@ -118,9 +120,10 @@ def make_engine(
 ) -> Engine:
     """The engine that the plan asks for."""
     if plan.inference == "map":
-        source = ArraySource(
-            scaled, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights
-        )
+        source: RowSource = scaled
+        if not isinstance(scaled, StreamedSource):
+            classes = np.arange(max(plan.n_sides, 2))
+            source = ArraySource(scaled, plan.codes, classes=classes, weights=plan.weights)
 
         def minibatch_note(depth: int, info: dict[str, Any]) -> None:
             note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"

@@ -178,12 +178,13 @@ def scaling_of(features: Any, weights: FloatArray | None = None) -> Scaling:
         largest = np.zeros(features.n_features)
         for block in features.blocks():
             np.maximum(largest, abs(block.inputs).max(axis=0).toarray().ravel(), out=largest)
-        return Scaling(np.zeros(largest.size), np.where(largest > 0, largest, 1.0))
+        return Scaling(np.zeros(largest.size), np.where(largest > 0, largest, 1.0), quantum=0.0)
     mean, deviation = column_moments(features)
     if not np.isfinite(deviation).all():
         column = int(np.flatnonzero(~np.isfinite(deviation))[0])
         raise InvalidInputError(f"The spread of column {column} is not a finite number; rescale it before the fit.")
-    return Scaling(mean, np.where(deviation > CONSTANT_BELOW * np.abs(mean), deviation, 1.0))
+    scale = np.where(deviation > CONSTANT_BELOW * np.abs(mean), deviation, 1.0)
+    return Scaling(mean, scale, quantum=0.0)  # rounding, which steadies long chains, would cost a pass
 
 
 def marks_of(features: Any) -> list[Any]:

@@ -1,19 +1,16 @@
 import numpy as np
 import pytest
+from checks import Z_MAX
 
 from pbdn.sgd.activity import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import loss_and_gradient, penalty, positive_codes, prior_constants, unpack
 from pbdn.sgd.rows import ArraySource
 
-Z_MAX = 5.0  # two-sided normal tail 6e-7 per comparison
-
 
 def source_of(p, inputs=None):
     n_codes = max(len(p.starts) - 1, 2)
-    return ArraySource(
-        p.inputs if inputs is None else inputs, p.codes, classes=np.arange(n_codes), weights=p.weights
-    )
+    return ArraySource(p.inputs if inputs is None else inputs, p.codes, classes=np.arange(n_codes), weights=p.weights)
 
 
 @pytest.mark.parametrize("widths", [(4,), (3, 5), (2, 1, 3)])
@@ -46,9 +43,7 @@ def test_inactivity_against_simulated_activities(rng, problem):
     silent = ~active[active.any(axis=2).all(axis=1)].any(axis=1)
     error = np.sqrt(exact * (1 - exact) / len(silent))
     assert (np.abs(silent.mean(axis=0) - exact) < Z_MAX * error).all()
-    draws = np.array(
-        [draw_activity(rng, source_of(p), p.parameters, p.starts, published=False) for _ in range(8000)]
-    )
+    draws = np.array([draw_activity(rng, source_of(p), p.parameters, p.starts, published=False) for _ in range(8000)])
     error = np.sqrt(exact * (1 - exact) / len(draws))
     assert (np.abs((~draws).mean(axis=0) - exact) < Z_MAX * error).all()
 
@@ -64,9 +59,7 @@ def test_published_draw_is_another_law(rng, problem):
     none = (1 - on[0]).prod()
     silent_first = 1 - on[0] - none * on[0] / on[0].sum()
     expected = silent_first * (1 - on[1])
-    draws = np.array(
-        [draw_activity(rng, source_of(p), p.parameters, p.starts, published=True) for _ in range(8000)]
-    )
+    draws = np.array([draw_activity(rng, source_of(p), p.parameters, p.starts, published=True) for _ in range(8000)])
     error = np.sqrt(expected * (1 - expected) / len(draws))
     assert (np.abs((~draws).mean(axis=0) - expected) < Z_MAX * error).all()
 

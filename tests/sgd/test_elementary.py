@@ -11,9 +11,7 @@ def link_terms(rate, log_probability, inverse):
 
 
 def test_softplus_and_logistic_to_the_last_digits(rng):
-    psi = np.concatenate(
-        [np.linspace(-707, 707, 4001), 10.0 ** np.linspace(-300, 2, 500), rng.normal(size=500)]
-    )
+    psi = np.concatenate([np.linspace(-707, 707, 4001), 10.0 ** np.linspace(-300, 2, 500), rng.normal(size=500)])
     psi = np.concatenate([psi, -psi])[None]
     softplus, logistic = np.empty_like(psi), np.empty_like(psi)
     softplus_logistic(1, psi.shape[1], psi, softplus, logistic)

@@ -9,9 +9,7 @@ from pbdn.sgd.objective import loss_and_gradient, pack, positive_codes, unpack
 CONFIGS = [
     PAPER,
     MapConfig(),
-    MapConfig(
-        prior_on="log_weight", shrinkage="student_t", mass=2.5, inv_scale=0.3, coef_shape=0.7, coef_rate=0.2
-    ),
+    MapConfig(prior_on="log_weight", shrinkage="student_t", mass=2.5, inv_scale=0.3, coef_shape=0.7, coef_rate=0.2),
 ]
 
 
@@ -59,9 +57,7 @@ def test_gradient_is_the_one_of_autograd(problem):
     torch = pytest.importorskip("torch", reason="torch is an optional extra")
     p = problem(n_rows=200, widths=(6, 9, 4))
     config = PAPER
-    value, gradient = loss_and_gradient(
-        p.inputs, p.codes, p.weights, p.parameters, p.starts, config, scale=7.0
-    )
+    value, gradient = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, config, scale=7.0)
     parameters = torch.tensor(p.parameters, requires_grad=True)
     inputs, weights = torch.tensor(p.inputs), torch.tensor(p.weights)
     total = torch.zeros((), dtype=torch.float64)

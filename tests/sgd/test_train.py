@@ -65,8 +65,7 @@ def test_csr_training_is_dense_training(rng, seed):
     inputs = inputs * (rng.random(inputs.shape) < 0.7)
     config = replace(QUICK, n_minibatches=50, prune_every=50)
     dense, sparse = (
-        fit_map(ArraySource(x, codes), 2, depth=1, config=config, seed=seed)
-        for x in (inputs, sp.csr_array(inputs))
+        fit_map(ArraySource(x, codes), 2, depth=1, config=config, seed=seed) for x in (inputs, sp.csr_array(inputs))
     )
     np.testing.assert_allclose(sparse.trace["loss"], dense.trace["loss"], rtol=1e-9)
 
@@ -118,9 +117,7 @@ def test_published_width_grows_with_the_logarithm_of_the_rows():
 
 @pytest.mark.parametrize("code", [0, 1])
 @pytest.mark.parametrize("n_sides", [1, 2, 3])
-@pytest.mark.parametrize(
-    "config", [QUICK, replace(PUBLISHED, n_minibatches=300, prune_every=100)], ids=["new", "old"]
-)
+@pytest.mark.parametrize("config", [QUICK, replace(PUBLISHED, n_minibatches=300, prune_every=100)], ids=["new", "old"])
 def test_one_class_only_is_still_valid(rng, seed, n_sides, code, config):
     inputs = rng.normal(size=(40, 2))
     source = ArraySource(inputs, np.full(40, code), classes=np.arange(max(n_sides, 2)))
