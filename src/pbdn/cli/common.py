@@ -1,5 +1,6 @@
 """What every command shares: options, output for people or machines, errors in one sentence."""
 
+import csv
 import functools
 import io
 import json
@@ -7,13 +8,11 @@ import math
 import sys
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import click
-import numpy as np
 
-from pbdn.errors import MissingExtraError, PBDNError
-from pbdn.files import atomic_write
+# nothing that takes long is imported here: shells ask for completions at every press of a key
 
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
 
@@ -50,6 +49,8 @@ class Output:
         if path == "-":
             click.echo(data, nl=False)
         else:
+            from pbdn.files import atomic_write
+
             atomic_write(path, data)
 
 
@@ -59,7 +60,7 @@ def plain(value: Any) -> Any:
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, float) and not math.isfinite(value):
         return None
@@ -86,13 +87,13 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             sys.stderr.close()
             sys.exit(INTERNAL_ERROR)
-        except (PBDNError, OSError, MemoryError) as error:
-            if debug:
-                traceback.print_exc()
-            _stop(sentence(error), USER_ERROR, as_json)
         except Exception as error:
+            from pbdn.errors import PBDNError
+
             if debug:
                 traceback.print_exc()
+            if isinstance(error, PBDNError | OSError | MemoryError):
+                _stop(sentence(error), USER_ERROR, as_json)
             _stop(f"Unexpected {type(error).__name__}: {error} (--debug shows where).", INTERNAL_ERROR, as_json)
 
     return wrapped
@@ -106,7 +107,7 @@ def sentence(error: BaseException) -> str:
     return " ".join(str(text or error).split())
 
 
-def _stop(message: str, code: int, as_json: bool) -> None:
+def _stop(message: str, code: int, as_json: bool) -> NoReturn:
     if as_json:
         click.echo(json.dumps({"error": message}, ensure_ascii=False))
     else:
@@ -132,6 +133,10 @@ def _numeric(text: str) -> bool:
 
 def table_bytes(columns: dict[str, Any], path: str) -> bytes:
     """A table as CSV, or as Parquet or Arrow by the ending of its name."""
+    import numpy as np
+
+    from pbdn.errors import MissingExtraError
+
     ending = path.rsplit(".", 1)[-1].lower()
     if ending in ("parquet", "arrow", "feather"):
         try:
@@ -147,8 +152,6 @@ def table_bytes(columns: dict[str, Any], path: str) -> bytes:
         else:
             pa.feather.write_feather(table, sink, compression="uncompressed")
         return sink.getvalue()
-    import csv
-
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)

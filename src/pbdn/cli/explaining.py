@@ -4,7 +4,6 @@ import os
 from typing import Any
 
 import click
-import numpy as np
 
 from pbdn.cli.common import Output, command, text_table
 
@@ -76,6 +75,8 @@ def inspect_command(output: Output, model: str) -> None:
 @command
 def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...], separator: str | None) -> None:
     """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""
+    import numpy as np
+
     from pbdn.cli.model import load_model
     from pbdn.errors import InvalidInputError
     from pbdn.report.insight import explain_row, feature_effects, subtype_rules
@@ -84,14 +85,15 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     loaded = load_model(model)
     data = read_table(table, separator)
     features, notes = loaded.features(data)
+    wrong = [row for row in rows if not 1 <= row <= data.n_rows]
+    if wrong:
+        raise InvalidInputError(f"--row {wrong[0]} is outside the table, which has rows 1 to {data.n_rows}.")
     for note in data.notes + notes:
         output.note(note)
     values = np.asarray(features)
     if rows:
         found = []
         for row in rows:
-            if not 1 <= row <= data.n_rows:
-                raise InvalidInputError(f"--row {row} is outside the table, which has rows 1 to {data.n_rows}.")
             found.append({"row": row, **explain_row(loaded.estimator, values[row - 1], values)})
             _say_row(output, found[-1])
         output.result({"rows": found})
@@ -151,9 +153,9 @@ def report_command(output: Output, model: str, table: str, path: str, card: str 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)
     data = read_table(table, separator)
+    page = report_bytes(loaded, data, os.path.basename(table))
     for note in data.notes:
         output.note(note)
-    page = report_bytes(loaded, data, os.path.basename(table))
     output.write(path, page)
     if card is not None:
         output.write(card, card_bytes(loaded, data, os.path.basename(table)))
@@ -179,6 +181,8 @@ def card_bytes(model: Any, data: Any, source: str) -> bytes:
 
 
 def _collected(model: Any, data: Any, source: str) -> Any:
+    import numpy as np
+
     from pbdn.report.data import collect
 
     features, _ = model.features(data)

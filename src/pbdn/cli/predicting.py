@@ -3,7 +3,6 @@
 from typing import Any
 
 import click
-import numpy as np
 
 from pbdn.cli.common import Output, command, table_bytes
 
@@ -33,6 +32,8 @@ def predict_command(
     separator: str | None,
 ) -> None:
     """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
+    import numpy as np
+
     from pbdn.cli.model import load_model
     from pbdn.report.quality import measure
     from pbdn.tables import column, read_table
@@ -75,4 +76,6 @@ def predict_command(
 
 def _cells(values: Any) -> Any:
     """A column as text where it is not numbers."""
+    import numpy as np
+
     return values if values.dtype.kind == "f" else np.array(["" if v is None else str(v) for v in values], dtype=object)

@@ -22,6 +22,11 @@ def axes(ax: Any = None, **options: Any) -> tuple[Any, Any]:
     return figure, new
 
 
+def shown(text: Any) -> str:
+    """Text that matplotlib does not take for a formula."""
+    return str(text).replace("$", r"\$")
+
+
 def frame(columns: dict[str, Any]) -> Any:
     """A pandas frame where pandas is installed, else the columns."""
     try:
@@ -48,9 +53,7 @@ def feature_number(estimator: Any, feature: Any) -> int:
     names = estimator._names()
     if isinstance(feature, str):
         if feature not in names:
-            raise InvalidInputError(
-                f"There is no feature {feature!r}; the model has {', '.join(names[:10])}."
-            )
+            raise InvalidInputError(f"There is no feature {feature!r}; the model has {', '.join(names[:10])}.")
         return int(names.index(feature))
     if not 0 <= int(feature) < len(names):
         raise InvalidInputError(f"feature {feature!r} must lie between 0 and {len(names) - 1}.")

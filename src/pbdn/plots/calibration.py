@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.plots.base import FloatArray, axes, frame
+from pbdn.plots.base import FloatArray, axes, frame, shown
 from pbdn.report.quality import wilson
 
 
@@ -61,7 +61,7 @@ class CalibrationDisplay:
         self.ax_.plot([0, 1], [0, 1], color="gray", linewidth=0.8)
         error = np.maximum(np.stack([self.observed - self.low, self.high - self.observed]), 0.0)
         self.ax_.errorbar(self.predicted, self.observed, error, fmt="o-", markersize=4, capsize=2)
-        self.ax_.set(xlabel=f"predicted probability of {self.of}", ylabel="observed frequency")
+        self.ax_.set(xlabel=shown(f"predicted probability of {self.of}"), ylabel="observed frequency")
         return self
 
     def table(self) -> Any:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.plots.base import axes, frame, side_labels
+from pbdn.plots.base import axes, dense_rows, frame, shown, side_labels
 
 MAX_INPUTS = 20  # features drawn; the rest is summed up in one node
 FAINT = 0.15  # edges below this share of the strongest one of their unit are not drawn
@@ -48,8 +48,6 @@ class NetworkDiagramDisplay:
         cls, estimator: Any, X: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "NetworkDiagramDisplay":
         """Lay out the network and, unless ``draw`` is False, draw it."""
-        from pbdn.plots.base import dense_rows
-
         network, names, sides = estimator._network(), estimator._names(), side_labels(estimator)
         inputs = None if X is None else list(network.layer_inputs(dense_rows(estimator, X)))
         first = np.abs(np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides]))
@@ -93,16 +91,14 @@ class NetworkDiagramDisplay:
             (x0, y0), (x1, y1) = place[edge.source], place[edge.target]
             colour = "C3" if edge.strength > 0 else "C0"
             size = abs(edge.strength)
-            self.ax_.plot(
-                [x0, x1], [y0, y1], color=colour, linewidth=1.5 * size, alpha=0.2 + 0.6 * size, zorder=1
-            )
+            self.ax_.plot([x0, x1], [y0, y1], color=colour, linewidth=1.5 * size, alpha=0.2 + 0.6 * size, zorder=1)
         for node in self.nodes:
             x, y = place[node.key]
             face = "white" if node.side < 0 else f"C{node.side + 1}"
             self.ax_.scatter([x], [y], s=60, color=face, edgecolor="black", zorder=2)
             shift = -0.06 if node.layer == 0 else 0.06
             self.ax_.text(
-                x + shift, y, node.label, ha="right" if node.layer == 0 else "left", va="center", fontsize=7
+                x + shift, y, shown(node.label), ha="right" if node.layer == 0 else "left", va="center", fontsize=7
             )
         self.ax_.set(xlim=(-0.8, self.depth + 1.6), ylim=(-0.02, 1.02))
         self.ax_.set_axis_off()

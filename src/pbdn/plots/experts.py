@@ -7,7 +7,7 @@ import numpy as np
 
 from pbdn import interpret
 from pbdn.errors import InvalidInputError
-from pbdn.plots.base import FloatArray, axes, dense_rows, frame, side_labels
+from pbdn.plots.base import FloatArray, axes, dense_rows, frame, shown, side_labels
 
 
 @dataclass
@@ -32,10 +32,10 @@ class ExpertWeightsDisplay:
         for t, layer in enumerate(self.weights, 1):
             for s, weights in enumerate(layer):
                 places = at + np.arange(weights.size)
-                label = f"side {self.sides[s]}" if t == 1 else None
+                label = shown(f"side {self.sides[s]}") if t == 1 else None
                 self.ax_.bar(places, weights, color=f"C{s}", label=label)
                 ticks.append(float(places.mean()))
-                names.append(f"{t}: {self.sides[s]}")
+                names.append(shown(f"{t}: {self.sides[s]}"))
                 at += weights.size + 1.0
         self.ax_.set(xticks=ticks, xlabel="layer: side", ylabel="expert weight", yscale="log")
         self.ax_.set_xticklabels(names)
@@ -50,9 +50,7 @@ class ExpertWeightsDisplay:
             for s, weights in enumerate(layer)
             for k, weight in enumerate(weights)
         ]
-        return frame(
-            {name: [row[j] for row in rows] for j, name in enumerate(("layer", "side", "expert", "weight"))}
-        )
+        return frame({name: [row[j] for row in rows] for j, name in enumerate(("layer", "side", "expert", "weight"))})
 
 
 @dataclass
@@ -85,9 +83,7 @@ class SubtypesDisplay:
             raise InvalidInputError(f"layer={layer!r} must lie between 1 and {network.depth}.")
         rows = dense_rows(estimator, X)
         if shape is not None and shape[0] * shape[1] != rows.shape[1]:
-            raise InvalidInputError(
-                f"shape={shape!r} has not the {rows.shape[1]} pixels that there are features."
-            )
+            raise InvalidInputError(f"shape={shape!r} has not the {rows.shape[1]} pixels that there are features.")
         inputs = list(network.layer_inputs(rows))[layer - 1]
         sides: list[Any] = []
         experts: list[int] = []
@@ -101,15 +97,13 @@ class SubtypesDisplay:
         spread = rows.std(axis=0)
         means = np.concatenate(parts)
         standard = (means - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        display = cls(
-            layer, estimator._names(), sides, experts, np.concatenate(shares), means, standard, shape
-        )
+        display = cls(layer, estimator._names(), sides, experts, np.concatenate(shares), means, standard, shape)
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> "SubtypesDisplay":
         """A heat map in standard deviations from the mean, or one row of images."""
         self.figure_, self.ax_ = axes(ax)
-        titles = [f"{side}: {k}" for side, k in zip(self.sides, self.experts, strict=True)]
+        titles = [shown(f"{side}: {k}") for side, k in zip(self.sides, self.experts, strict=True)]
         if self.shape is not None:
             height, width = self.shape
             gap = np.full((height, 1), np.nan)
@@ -125,7 +119,7 @@ class SubtypesDisplay:
         self.ax_.set_yticks(range(len(titles)), titles)
         self.ax_.set(ylabel=f"side: expert of layer {self.layer}", xlabel="feature")
         if len(self.names) <= 40:
-            self.ax_.set_xticks(range(len(self.names)), self.names, rotation=90)
+            self.ax_.set_xticks(range(len(self.names)), [shown(name) for name in self.names], rotation=90)
         return self
 
     def table(self) -> Any:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn import interpret
-from pbdn.plots.base import FloatArray, axes, dense_rows, feature_number, frame, side_labels
+from pbdn.plots.base import FloatArray, axes, dense_rows, feature_number, frame, shown, side_labels
 
 MARGIN = 0.05
 
@@ -35,9 +35,7 @@ class Plane:
             edge = MARGIN * ((high - low) or 1.0)
             ticks.append(np.linspace(low - edge, high + edge, grid))
         base = np.median(rows, axis=0)
-        return cls(
-            (first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]]
-        )
+        return cls((first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]])
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
@@ -59,9 +57,7 @@ class Plane:
         """One line per cell."""
         rows = self.rows()
         names = self.names if self.names[0] != self.names[1] else (self.names[0], self.names[1] + " (2)")
-        return frame(
-            {names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()}
-        )
+        return frame({names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()})
 
     def lines(self, hyperplanes: FloatArray) -> list[tuple[float, float, float]]:
         """(a, b, c) with a x + b y + c = 0 for every hyperplane, the other features at their medians."""
@@ -84,9 +80,7 @@ class Plane:
             found += [(-(b * y + c) / a, y) for y in (bottom, top)]
         near_x, near_y = 1e-9 * (right - left), 1e-9 * (top - bottom)
         inside = [
-            (x, y)
-            for x, y in found
-            if left - near_x <= x <= right + near_x and bottom - near_y <= y <= top + near_y
+            (x, y) for x, y in found if left - near_x <= x <= right + near_x and bottom - near_y <= y <= top + near_y
         ]
         return [min(inside), max(inside)] if len(inside) >= 2 and min(inside) != max(inside) else []
 
@@ -153,7 +147,7 @@ class DecisionMapDisplay:
             vmin=0,
             vmax=1,
         )
-        self.figure_.colorbar(image, ax=self.ax_, label=f"P({self.label})")
+        self.figure_.colorbar(image, ax=self.ax_, label=shown(f"P({self.label})"))
         sides = list(dict.fromkeys(side for side, _, _ in self.segments))
         for side, weight, ends in self.segments:
             style = ("-", "--", ":", "-.")[sides.index(side) % 4]
@@ -170,12 +164,12 @@ class DecisionMapDisplay:
                     markersize=3,
                     markeredgecolor="white",
                     markeredgewidth=0.2,
-                    label=str(value),
+                    label=shown(value),
                 )
             self.ax_.legend(loc="best")
         left, right, bottom, top = self.plane.extent
         self.ax_.set(
-            xlabel=self.plane.names[0], ylabel=self.plane.names[1], xlim=(left, right), ylim=(bottom, top)
+            xlabel=shown(self.plane.names[0]), ylabel=shown(self.plane.names[1]), xlim=(left, right), ylim=(bottom, top)
         )
         return self
 
@@ -220,8 +214,8 @@ class PolytopeViolationDisplay:
         image = self.ax_.imshow(
             self.violations, origin="lower", extent=self.plane.extent, aspect="auto", cmap="viridis", vmin=0
         )
-        self.figure_.colorbar(image, ax=self.ax_, label=f"violated inequalities (side {self.side})")
-        self.ax_.set(xlabel=self.plane.names[0], ylabel=self.plane.names[1])
+        self.figure_.colorbar(image, ax=self.ax_, label=shown(f"violated inequalities (side {self.side})"))
+        self.ax_.set(xlabel=shown(self.plane.names[0]), ylabel=shown(self.plane.names[1]))
         return self
 
     def table(self) -> Any:

@@ -1,0 +1,62 @@
+"""Small fitted models that several test files share."""
+
+import warnings
+from functools import lru_cache
+
+import numpy as np
+
+from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn.datasets import make_xor
+from pbdn.sgd.config import MapConfig
+from pbdn.validation import NamedArray
+
+HOSTILE = "<script>alert('x')</script>\"&|`*{{7*7}}$x_$\n"
+QUICK_MAP = MapConfig(n_minibatches=300)
+
+
+def quietly(estimator, X, y):
+    """Fit without the warnings of short chains."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return estimator.fit(X, y)
+
+
+def xor_rows(n=160, seed=0):
+    data = make_xor(n, seed=seed)
+    return np.asarray(data.X), np.asarray(data.y)
+
+
+@lru_cache
+def sampled():
+    """Two chains, draws, two layers at most."""
+    X, y = xor_rows()
+    model = PBDNClassifier(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2, max_depth=2, random_state=0)
+    return quietly(model, X, y), X, y
+
+
+@lru_cache
+def optimised():
+    """MAP."""
+    X, y = xor_rows()
+    return quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0), X, y), X, y
+
+
+@lru_cache
+def three_classes():
+    """Named features and classes that try to become markup."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y = np.array(["a", HOSTILE, "c"], dtype=object)[np.argmax(X, axis=1)].astype(str)
+    named = NamedArray(X, [HOSTILE, "</title>", "x = 'y'"])
+    return (
+        quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), named, y),
+        named,
+        y,
+    )
+
+
+@lru_cache
+def lone_side():
+    """A single hyperplane machine."""
+    X, y = xor_rows()
+    return quietly(ISHMClassifier(n_sweeps=40, n_burn_in=20, n_draws=10, random_state=0), X, y), X, y

@@ -1,0 +1,132 @@
+"""Displays: their data is right, they draw on the axes given, and each has a table."""
+
+import numpy as np
+import pytest
+
+from fitted import lone_side, optimised, sampled, three_classes
+
+from pbdn.errors import InvalidInputError
+from pbdn.plots import (
+    CalibrationDisplay,
+    CriterionPathDisplay,
+    DecisionMapDisplay,
+    ExpertWeightsDisplay,
+    NetworkDiagramDisplay,
+    PolytopeViolationDisplay,
+    SubtypesDisplay,
+    TraceDisplay,
+)
+
+plt = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+DISPLAYS = {
+    "map": lambda m, X, y, **k: DecisionMapDisplay.from_estimator(m, X, y, grid=20, **k),
+    "violations": lambda m, X, y, **k: PolytopeViolationDisplay.from_estimator(m, X, grid=20, **k),
+    "weights": lambda m, X, y, **k: ExpertWeightsDisplay.from_estimator(m, **k),
+    "subtypes": lambda m, X, y, **k: SubtypesDisplay.from_estimator(m, X, **k),
+    "path": lambda m, X, y, **k: CriterionPathDisplay.from_estimator(m, **k),
+    "trace": lambda m, X, y, **k: TraceDisplay.from_estimator(m, **k),
+    "calibration": lambda m, X, y, **k: CalibrationDisplay.from_estimator(m, X, y, **k),
+    "diagram": lambda m, X, y, **k: NetworkDiagramDisplay.from_estimator(m, X, **k),
+}
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+@pytest.mark.parametrize("build", [sampled, optimised, lone_side, three_classes])
+def test_draws_where_told_and_has_a_table(name, build):
+    model, X, y = build()
+    _, ax = plt.subplots()
+    display = DISPLAYS[name](model, X, y, ax=ax)
+    assert display.ax_ is ax
+    assert ax.has_data() or name == "diagram"
+    display.figure_.canvas.draw()
+    table = display.table()
+    assert len(table) > 0
+    assert len(table.columns) >= 2
+    plain = DISPLAYS[name](model, X, y, draw=False)
+    assert not hasattr(plain, "ax_")
+
+
+def test_map_holds_predicted_probabilities():
+    model, X, _ = sampled()
+    display = DecisionMapDisplay.from_estimator(model, X, features=(1, 0), grid=7, draw=False)
+    table = display.table()
+    rows = table[["x0", "x1"]].to_numpy()
+    np.testing.assert_allclose(table["probability"], model.predict_proba(rows)[:, 1])
+
+
+def test_lines_lie_on_the_hyperplanes():
+    model, X, _ = sampled()
+    display = DecisionMapDisplay.from_estimator(model, X, grid=5, draw=False)
+    planes = np.concatenate([side.hyperplanes for side in model.network_.layers[0].sides])
+    assert display.segments
+    for _, _, ends in display.segments:
+        inside = np.column_stack([np.ones(2), np.array(ends)]) @ planes.T
+        scale = np.abs(planes).sum(axis=1)
+        assert np.any(np.all(np.abs(inside) < 1e-8 * scale, axis=0))
+
+
+def test_violations_agree_with_the_estimator():
+    model, X, _ = lone_side()
+    display = PolytopeViolationDisplay.from_estimator(model, X, grid=9, draw=False)
+    table = display.table()
+    expected = model.polytope_violations(table[["x0", "x1"]].to_numpy())[:, 0]
+    np.testing.assert_array_equal(table["violations"], expected)
+
+
+def test_subtypes_agree_with_the_estimator_and_become_images():
+    model, X, _ = sampled()
+    table = SubtypesDisplay.from_estimator(model, X, layer=1, draw=False).table()
+    expected = model.subtypes(X)
+    expected = expected[expected["layer"] == 1]
+    np.testing.assert_allclose(table[["x0", "x1"]], expected[["x0", "x1"]])
+    display = SubtypesDisplay.from_estimator(model, X, shape=(1, 2))
+    assert display.ax_.images[0].get_array().shape[0] == 1
+    with pytest.raises(InvalidInputError, match="pixels"):
+        SubtypesDisplay.from_estimator(model, X, shape=(3, 3), draw=False)
+    with pytest.raises(InvalidInputError, match="layer=9"):
+        SubtypesDisplay.from_estimator(model, X, layer=9, draw=False)
+
+
+def test_calibration_bins_hold_all_rows(rng):
+    p = rng.random(1000)
+    y = (rng.random(1000) < p).astype(int)
+    display = CalibrationDisplay.from_predictions(y, np.column_stack([1 - p, p]), [0, 1], n_bins=8, draw=False)
+    assert display.count.sum() == 1000
+    assert np.all(np.diff(display.predicted) > 0)
+    assert np.all((display.low <= display.observed) & (display.observed <= display.high))
+    assert display.observed @ display.count == pytest.approx(y.sum())
+
+
+def test_traces_of_loaded_models_are_refused(tmp_path):
+    model, _, _ = sampled()
+    model.save(tmp_path / "m.pbdn")
+    with pytest.raises(InvalidInputError, match="loaded"):
+        TraceDisplay.from_estimator(type(model).load(tmp_path / "m.pbdn"), draw=False)
+    with pytest.raises(InvalidInputError, match="not traced"):
+        TraceDisplay.from_estimator(model, quantity="nonsense", draw=False)
+
+
+def test_diagram_has_every_expert_and_only_known_ends():
+    model, X, _ = sampled()
+    display = NetworkDiagramDisplay.from_estimator(model, X, draw=False)
+    keys = {node.key for node in display.nodes}
+    assert len(keys) == 2 + sum(map(sum, model.n_experts_)) + 2
+    assert {edge.source for edge in display.edges} | {edge.target for edge in display.edges} <= keys
+    assert max(abs(edge.strength) for edge in display.edges) == pytest.approx(1.0)
+
+
+def test_feature_names_choose_axes_and_unknown_ones_are_named():
+    model, X, _ = three_classes()
+    display = DecisionMapDisplay.from_estimator(model, X, features=("x = 'y'", 1), grid=4, label="c", draw=False)
+    assert display.plane.features == (2, 1)
+    with pytest.raises(InvalidInputError, match="no feature 'zz'"):
+        DecisionMapDisplay.from_estimator(model, X, features=("zz", 1), draw=False)

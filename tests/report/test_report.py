@@ -1,0 +1,166 @@
+"""The report: offline, small, and no name becomes markup; the card and the notebook view from the same model."""
+
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from fitted import HOSTILE, lone_side, optimised, sampled, three_classes
+
+pytest.importorskip("jinja2")
+
+from pbdn.report import collect, measure, render_card, render_html
+from pbdn.report.insight import feature_effects, subtype_rules
+from pbdn.report.quality import roc_area, wilson
+from pbdn.report.svg import heat_png, ticks
+
+
+class Tags(HTMLParser):
+    """Collects tags, attributes and text."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text = [], [], []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+@pytest.mark.parametrize("build", [sampled, optimised, three_classes, lone_side])
+def test_page_is_small_and_asks_for_nothing(build):
+    model, X, y = build()
+    page = render_html(collect(model, X, y, source="rows", target="label"))
+    assert len(page.encode()) < 2_000_000
+    parsed = Tags(page)
+    for name, value in parsed.attributes:
+        if name in ("src", "href", "action", "xlink:href"):
+            assert value.startswith(("data:", "#")), (name, value[:60])
+        assert not name.startswith("on")
+    assert "@import" not in page
+    assert not re.search(r"https?://", page)
+    assert "default-src 'none'" in page
+
+
+def test_hostile_names_never_become_markup():
+    model, X, y = three_classes()
+    harmless = render_html(collect(model, X, y, source="s", target="t"))
+    page = render_html(
+        collect(model, X, y, source=HOSTILE, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE])
+    )
+    assert "<script>alert" not in page
+    assert "alert('x')</script>" not in page
+    assert Tags(page).tags.count("script") == Tags(harmless).tags.count("script") == 2
+    assert "{{7*7}}" in page or "{{7*7}}" in page.replace("&#39;", "'")  # shown, not evaluated
+    assert "<script>" not in render_card(collect(model, X, y, target=HOSTILE, notes=[HOSTILE]))
+
+
+def test_card_tables_keep_their_shape_with_hostile_names():
+    model, X, y = three_classes()
+    card = render_card(collect(model, X, y, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE]))
+    for block in re.findall(r"(?:^\|.*\n)+", card, flags=re.M):
+        lines = block.strip().split("\n")
+        widths = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+        assert len(widths) == 1, lines
+
+
+def test_sections_follow_the_data():
+    model, X, y = sampled()
+    page = render_html(collect(model, X, y))
+    assert "Calibration" in page
+    assert "R-hat" in page
+    without = render_html(collect(model, X))
+    assert "No labels were given" in without
+    assert 'class="confusion"' not in without
+    model, X, y = optimised()
+    assert "an optimum (MAP)" in render_html(collect(model, X, y))
+
+
+def test_report_method_writes_the_file(tmp_path):
+    model, X, y = optimised()
+    page = model.report(X, y, tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text() == page
+
+
+def test_confusion_and_error_agree_with_predictions():
+    model, X, y = sampled()
+    quality = collect(model, X, y).quality
+    wrong = model.predict(X) != y
+    assert quality.error.value == pytest.approx(wrong.mean())
+    confusion = np.array(quality.confusion)
+    assert confusion.sum() == len(y)
+    assert np.trace(confusion) == (~wrong).sum()
+
+
+def test_features_that_do_not_matter_are_last(rng):
+    from fitted import QUICK_MAP, quietly
+    from pbdn import PBDNClassifier
+
+    X = rng.standard_normal((300, 4))
+    y = (X[:, 2] > 0).astype(int)
+    model = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), X, y)
+    effects = feature_effects(model, X)
+    assert effects[0]["feature"] == "x2"
+    assert effects[0]["flips"] > 5 * max(one["flips"] for one in effects[1:])
+    rules = subtype_rules(model, X)
+    for rule in rules:
+        side = "above" if rule["side"] == 1 else "below"
+        assert rule["share"] < 0.2 or f"x2 far {side} average" in rule["rule"] or f"x2 {side} average" in rule["rule"]
+
+
+def test_notebook_view_before_and_after_the_fit():
+    from pbdn import PBDNClassifier
+
+    assert "layer(s)" not in PBDNClassifier()._repr_html_()
+    model, _, _ = three_classes()
+    view = model._repr_html_()
+    assert "1 layer(s)" in view
+    assert "<script>alert" not in view
+
+
+def test_measures_against_scikit_learn(rng):
+    from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+
+    y = rng.integers(0, 2, 400)
+    p = np.clip(0.3 * y + 0.7 * rng.random(400), 0.01, 0.99).round(2)
+    q = measure(y, np.column_stack([1 - p, p]), np.array([0, 1]))
+    assert q.log_loss.value == pytest.approx(log_loss(y, p))
+    assert q.brier.value == pytest.approx(2 * brier_score_loss(y, p))
+    assert q.area.value == pytest.approx(roc_auc_score(y, p))
+    for one in (q.error, q.log_loss, q.brier, q.area):
+        assert one.low < one.value < one.high
+
+
+def test_intervals_of_many_rows_shrink_as_they_should(rng):
+    def width(n):
+        y = rng.integers(0, 2, n)
+        p = np.clip(0.5 + 0.3 * (2 * y - 1) + 0.4 * (rng.random(n) - 0.5), 0.02, 0.98)
+        one = measure(y, np.column_stack([1 - p, p]), np.array([0, 1])).log_loss
+        return one.high - one.low
+
+    assert 5.0 < width(800) / width(80_000) < 20.0  # 10 in expectation; the larger set is subsampled
+
+
+def test_wilson_and_area_at_the_edges():
+    assert wilson(0, 20).low == 0.0
+    assert wilson(20, 20).high == 1.0
+    assert wilson(0, 20).high == pytest.approx(0.1611, abs=1e-4)
+    assert roc_area(np.array([True, False]), np.array([0.5, 0.5])) == 0.5
+
+
+def test_ticks_and_png():
+    assert ticks(0.0, 1.0) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
+    assert ticks(3.0, 3.0) == [3.0]
+    assert heat_png(np.eye(3)).startswith("data:image/png;base64,")
+    matplotlib = pytest.importorskip("matplotlib.image")
+    import base64
+    import io
+
+    image = matplotlib.imread(io.BytesIO(base64.b64decode(heat_png(np.array([[0.0, 1.0]])).split(",")[1])))
+    np.testing.assert_allclose(image[0] * 255, [[33, 102, 172], [178, 24, 43]], atol=0.5)

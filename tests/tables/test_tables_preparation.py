@@ -1,0 +1,142 @@
+"""Columns to features, decided on training rows and stored as plain JSON."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.tables import Preparation, fit_preparation, labels_of, parse_table
+
+
+def table_of(**columns):
+    names = list(columns)
+    lines = [",".join(names)] + [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
+    return parse_table("\n".join(lines).encode(), "test")
+
+
+def plan_of(preparation, name):
+    return next(plan for plan in preparation.columns if plan.name == name)
+
+
+def test_numbers_with_missing_values():
+    table = table_of(x=[1, "NA", 3, 5], z=[1, 2, 4, 3])
+    preparation = fit_preparation(table)
+    X, notes = preparation.apply(table)
+    assert preparation.feature_names == ["x", "x is missing", "z"]
+    np.testing.assert_array_equal(X, [[1, 0, 1], [3, 1, 2], [3, 0, 4], [5, 0, 3]])
+    assert notes == []
+    assert "median 3" in plan_of(preparation, "x").words
+
+
+def test_categories_rare_levels_and_unseen_ones():
+    cities = ["Rome"] * 5 + ["Oslo"] * 4 + ["Lima"]
+    preparation = fit_preparation(table_of(city=cities))
+    assert preparation.feature_names == ["city = Oslo", "city = Rome", "city = (other)"]
+    X, _ = preparation.apply(table_of(city=["Rome", "Oslo", "Quito"]))
+    np.testing.assert_array_equal(X, [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
+
+def test_two_levels_are_one_feature_and_the_unknown_lies_between():
+    preparation = fit_preparation(table_of(sex=["f", "m"] * 5))
+    X, notes = preparation.apply(table_of(sex=["m", "f", "x", ""], other=[1, 2, 3, 4]))
+    np.testing.assert_array_equal(X[:, 0], [1, 0, 0.5, 0.5])
+    assert any("'x'" in note for note in notes)
+    assert any("missing" in note for note in notes)
+
+
+def test_dates_give_days_month_and_weekday():
+    dates = ["2020-01-01", "2020-06-15", "2021-03-01", ""]
+    table = table_of(when=dates, z=[1, 2, 4, 3])
+    preparation = fit_preparation(table)
+    assert preparation.feature_names[:4] == ["when (days)", "when (month)", "when (weekday)", "when is missing"]
+    X, _ = preparation.apply(table)
+    np.testing.assert_array_equal(X[0, :4], [18262, 1, 2, 0])  # 1 January 2020 was a Wednesday
+    np.testing.assert_array_equal(X[2, 1:4], [3, 0, 0])
+    assert X[3, 3] == 1
+
+
+@pytest.mark.parametrize(
+    ("dates", "style"),
+    [
+        (["31.12.2020", "01.02.2021"], "%d.%m.%Y"),
+        (["12/31/2020", "02/01/2021"], "%m/%d/%Y"),
+        (["31/12/2020", "1/2/2021"], "%d/%m/%Y"),
+    ],
+)
+def test_date_styles(dates, style):
+    assert plan_of(fit_preparation(table_of(when=dates)), "when").style == style
+
+
+def test_decimal_commas():
+    table = parse_table(b"a;b\n1,5;1\n2,5;2\n4;4\n", "x")
+    preparation = fit_preparation(table)
+    np.testing.assert_array_equal(preparation.apply(table)[0][:, 0], [1.5, 2.5, 4.0])
+
+
+def test_useless_columns_are_left_out_and_why_is_said():
+    n = 20
+    table = table_of(
+        id=range(1, n + 1), const=["k"] * n, one=[7] * n, empty=[""] * n, note=[f"t{i}" for i in range(n)],
+        x=np.linspace(0, 1, n) ** 2, user_id=np.random.default_rng(0).permutation(n) * 7,
+    )  # fmt: skip
+    preparation = fit_preparation(table)
+    assert preparation.feature_names == ["x"]
+    for name, words in {
+        "id": "row number",
+        "const": "'k'",
+        "one": "always 7",
+        "empty": "missing",
+        "note": "20 different",
+    }.items():
+        assert words in plan_of(preparation, name).words
+
+
+def test_nothing_left():
+    with pytest.raises(InvalidInputError, match="No column is left"):
+        fit_preparation(table_of(a=["k"] * 5, y=[0, 1, 0, 1, 0]), "y")
+
+
+def test_text_where_numbers_were_is_refused_with_its_row():
+    preparation = fit_preparation(table_of(x=[1, 2, 4]))
+    with pytest.raises(InvalidInputError, match="row 2 has 'many'"):
+        preparation.apply(table_of(x=[1, "many", 3]))
+
+
+def test_round_trip_through_json():
+    table = table_of(x=[1, "", 3, 9], c=["a", "b", "b", "a"], d=["2020-01-01", "2021-01-01", "2022-01-01", ""])
+    preparation = fit_preparation(table)
+    stored = json.loads(json.dumps(preparation.to_json()))
+    assert Preparation.from_json(stored) == preparation
+    stored[0]["kind"] = "code"
+    with pytest.raises(FileFormatError):
+        Preparation.from_json(stored)
+    with pytest.raises(FileFormatError):
+        Preparation.from_json([{"name": "x"}])
+
+
+def test_labels_are_numbers_where_they_are_numbers():
+    def of(*values):
+        return labels_of(np.array(values, dtype=object), "y")[0]
+
+    assert of("1", "2", "1", "2").dtype == np.int64
+    assert of("0.5", "1", "1", "0.5").tolist() == [0.5, 1.0, 1.0, 0.5]
+    assert of("yes", "no", "no", "yes").tolist() == ["yes", "no", "no", "yes"]
+
+
+def test_targets_that_are_no_classes():
+    def refuse(values, words):
+        with pytest.raises(InvalidInputError, match=words):
+            labels_of(np.array(values, dtype=object), "y")
+
+    refuse(["1"] * 5, "only the value 1")
+    refuse([""] * 5, "no value")
+    refuse([str(i / 7) for i in range(60)], "quantity or a key")
+    refuse(["a", "a", "b"], "'b' .* once")
+
+
+def test_rows_without_a_label_are_left_out():
+    labels, known, notes = labels_of(np.array(["a", "", "b", "a", "b", "NA"], dtype=object), "y")
+    assert labels.tolist() == ["a", "b", "a", "b"]
+    assert known.tolist() == [True, False, True, True, True, False]
+    assert "2 row(s)" in notes[0]
