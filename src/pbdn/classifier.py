@@ -17,8 +17,8 @@ class PBDNClassifier(NetworkClassifier):
     ----------
     inference : {"gibbs", "map", "map+gibbs"}, default="gibbs"
         Gibbs sampling (posterior draws, intervals), MAP by stochastic gradients (large data), or Gibbs started at the MAP.
-    criterion : {"aic", "aic_eps", "aic_inputs", "bic"} or callable, default="aic"
-        What decides the depth (see `pbdn.model.criteria`).
+    criterion : {"aic_inputs", "aic", "aic_eps", "bic"} or callable, default="aic_inputs"
+        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, or BIC.
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20
@@ -101,7 +101,7 @@ class PBDNClassifier(NetworkClassifier):
         self,
         *,
         inference: str = "gibbs",
-        criterion: Any = "aic",
+        criterion: Any = "aic_inputs",
         max_depth: int = 5,
         max_experts: int = 20,
         n_sweeps: int = 2000,
