@@ -15,46 +15,51 @@ FloatArray = NDArray[np.float64]
 
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100.0
+R_HAT_NOISE = 10.0  # n (R-hat - 1) of n independent draws is about χ²(1): beyond 10 once in 600
 MIN_DRAWS = 8  # fewer say nothing
 N_ANCHORS = 8
 
 
 @dataclass(frozen=True)
 class Convergence:
-    """Rank-normalised split R-hat and bulk / tail effective sample size of one quantity, and the least size wanted."""
+    """Rank-normalised split R-hat and bulk / tail effective sample size of one quantity, and the limits set."""
 
     quantity: str
     r_hat: float
     ess_bulk: float
     ess_tail: float
     ess_wanted: float = MIN_ESS_PER_CHAIN
+    r_hat_wanted: float = MAX_R_HAT
 
     @property
     def fails(self) -> bool:
         """Whether the quantity has not converged by the usual limits."""
-        return not (self.r_hat <= MAX_R_HAT and min(self.ess_bulk, self.ess_tail) >= self.ess_wanted)
+        return not (self.r_hat <= self.r_hat_wanted and min(self.ess_bulk, self.ess_tail) >= self.ess_wanted)
 
 
 def converge(quantity: str, values: FloatArray, thinned: bool = False) -> Convergence:
     """Diagnose one quantity from values of shape (n_chains, n_draws); constant values have converged.
 
-    100 effective draws per chain are wanted; of a quantity known at ``thinned`` sweeps only, half of its values if
-    that is less.
+    R-hat up to 1.01 and 100 effective draws per chain are wanted. Of a quantity known at a few ``thinned`` sweeps only,
+    both limits are what as many independent draws would still meet.
     """
     values = np.asarray(values, dtype=float)
     n_chains, n_draws = values.shape
-    wanted = n_chains * (min(MIN_ESS_PER_CHAIN, n_draws / 2.0) if thinned else MIN_ESS_PER_CHAIN)
+    limits = (n_chains * MIN_ESS_PER_CHAIN, MAX_R_HAT)
+    if thinned:
+        limits = (n_chains * min(MIN_ESS_PER_CHAIN, n_draws / 5.0), max(MAX_R_HAT, 1.0 + R_HAT_NOISE / n_draws))
     if n_draws < MIN_DRAWS or not np.isfinite(values).all():
-        return Convergence(quantity, float("nan"), 0.0, 0.0, wanted)
+        return Convergence(quantity, float("nan"), 0.0, 0.0, *limits)
     if np.ptp(values) == 0.0:
-        return Convergence(quantity, 1.0, float(values.size), float(values.size), min(wanted, values.size))
+        n = float(values.size)
+        return Convergence(quantity, 1.0, n, n, min(limits[0], n))
     from arviz_stats.base import array_stats
 
     where = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(all="ignore"):
         bulk = float(array_stats.ess(values, method="bulk", **where))
         tail = float(array_stats.ess(values, method="tail", prob=(0.05, 0.95), **where))
-    return Convergence(quantity, split_r_hat(values), bulk, tail if np.isfinite(tail) else bulk, wanted)
+    return Convergence(quantity, split_r_hat(values), bulk, tail if np.isfinite(tail) else bulk, *limits)
 
 
 def split_r_hat(values: FloatArray) -> float:
@@ -81,9 +86,7 @@ def anchor_rows(n_rows: int, n_anchors: int = N_ANCHORS) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, n_rows - 1, min(n_anchors, n_rows)).astype(np.int64))
 
 
-def layer_convergence(
-    chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, anchors: Inputs
-) -> list[Convergence]:
+def layer_convergence(chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, anchors: Inputs) -> list[Convergence]:
     """Diagnose every side of a layer: log-likelihood, active experts, total weight, anchor probabilities."""
     out = []
     for s, chains in enumerate(chains_of_side):
@@ -96,9 +99,7 @@ def layer_convergence(
         rates = np.stack([[draw.rate(anchors) for draw in chain.draws[:n_draws]] for chain in chains])
         probabilities = -np.expm1(-rates)
         for a in range(probabilities.shape[2]):
-            out.append(
-                converge(f"probability of side {s} at anchor row {a}", probabilities[:, :, a], thinned=True)
-            )
+            out.append(converge(f"probability of side {s} at anchor row {a}", probabilities[:, :, a], thinned=True))
     return out
 
 
@@ -124,6 +125,7 @@ def psis_loo(log_lik: FloatArray) -> tuple[float, FloatArray]:
     """PSIS-LOO on the deviance scale and the Pareto k of every row; same caution about depth as `waic`."""
     from arviz_stats.base import array_stats
 
-    log_weights, pareto_k = array_stats.psislw(-log_lik.T, axis=-1)
+    log_weights, pareto_k = array_stats.psislw(log_lik.T, axis=-1)  # of the weights 1 / p(y_i | draw)
+    log_weights = log_weights - np.logaddexp.reduce(log_weights, axis=-1, keepdims=True)
     elpd = np.logaddexp.reduce(log_weights + log_lik.T, axis=-1)
     return float(-2.0 * elpd.sum()), np.asarray(pareto_k)

@@ -227,9 +227,7 @@ def test_layers_are_logged(rng, caplog):
 
 def test_short_chains_are_told_so(rng):
     X, y = blobs(rng)
-    with pytest.warns(
-        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\)"
-    ):
+    with pytest.warns(ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\)"):
         model = small(max_depth=1, n_chains=2).fit(X, y)
     names = {one["quantity"] for one in model.convergence_}
     assert {"log_likelihood of side 0", "n_active of side 1", "total_weight of side 0"} <= names

@@ -1,0 +1,188 @@
+"""Growth: criteria by hand, the loop, the wiring of skips, the path that is kept."""
+
+import numpy as np
+import pytest
+
+from estimator.small import blobs, fitted, small
+from pbdn import PBDNClassifier
+from pbdn.growth.grow import LayerFit, grow
+from pbdn.model.criteria import aic, aic_eps, aic_inputs, bic
+from pbdn.model.network import Layer, Side
+
+
+def layer(n_inputs, *n_experts, value=1.0):
+    return Layer(tuple(Side(np.full((k, n_inputs + 1), value), np.ones(k)) for k in n_experts))
+
+
+# three features; 2 + 3 units; second layer sees 3 + 5 inputs, 1 + 2 units; third sees 5 + 3, 2 + 2 units
+THREE = [layer(3, 2, 3), layer(8, 1, 2), layer(8, 2, 2)]
+
+
+def test_criteria_by_hand():
+    paper = (3 + 1) * 5 + (5 + 1) * 3 + (3 + 1) * 4 + 4
+    corrected = (3 + 1) * 5 + (8 + 1) * 3 + (8 + 1) * 4 + 4
+    assert aic(THREE, -100.0, 50) == 2 * paper + 200.0
+    assert aic_inputs(THREE, -100.0, 50) == 2 * corrected + 200.0
+    assert bic(THREE, -100.0, 50) == pytest.approx(np.log(50) * corrected + 200.0)
+    assert aic(THREE[:1], -100.0, 50) == 2 * (4 * 5 + 5) + 200.0 == aic_inputs(THREE[:1], -100.0, 50)
+
+
+def test_small_coefficients_are_free_in_aic_eps():
+    first = Side(np.array([[10.0, 0.1, 0.11, -0.09], [0.0, -5.0, 1.0, 0.05]]), np.ones(2))  # ε max = 0.1
+    second = Side(np.array([[0.001, 0.0, 0.001, 1e-6]]), np.ones(1))
+    assert aic_eps([Layer((first, second))], -7.0, 10) == 2 * ((2 + 2) + 2 + 3) + 14.0
+
+
+class Scripted:
+    """An engine that hands out prepared layers."""
+
+    def __init__(self, scores, complete=None):
+        self.n_rows, self.advanced = 100, []
+        self.scores = scores
+        self.complete = complete or [True] * len(scores)
+
+    def fit_layer(self, depth):
+        return LayerFit(layer(3, 1, 1), (self.scores[depth - 1], 0.0), complete=self.complete[depth - 1], seconds=1.5)
+
+    def advance(self, layer):
+        self.advanced.append(layer)
+
+
+def deviance(layers, log_likelihood, n_rows):
+    return -2.0 * log_likelihood
+
+
+@pytest.mark.parametrize(
+    ("scores", "max_depth", "kept", "tried", "reason"),
+    [
+        ([-50, -40, -45, 0], 5, 2, 3, "criterion"),  # falls, then rises
+        ([-50, -50, 0], 5, 1, 2, "criterion"),  # equal is not lower
+        ([-50, -40, -30], 3, 3, 3, "max_depth"),
+        ([-50, -40, -45], 3, 2, 3, "criterion"),  # rises exactly at the bound
+        ([-50], 1, 1, 1, "max_depth"),
+        ([np.nan, -40], 5, 0, 1, "criterion"),
+    ],
+)
+def test_layers_are_stacked_while_the_criterion_falls(scores, max_depth, kept, tried, reason):
+    engine = Scripted(scores)
+    growth = grow(engine, deviance, max_depth)
+    assert (len(growth.fits), len(growth.path), growth.reason) == (kept, tried, reason)
+    assert [step.kept for step in growth.path] == [True] * kept + [False] * (tried - kept)
+    assert len(engine.advanced) == tried - 1
+    assert [step.depth for step in growth.path] == list(range(1, tried + 1))
+    if kept:
+        assert [step.criterion for step in growth.path] == [-2.0 * score for score in scores[:tried]]
+    assert growth.path[0].seconds == 1.5
+    assert growth.path[-1].n_parameters == 8 * tried + 2
+
+
+def test_several_criteria_see_the_same_layers():
+    engine = Scripted([-50, -40, -39, -38.9])
+    growth = grow(engine, [aic, deviance], 4)
+    assert growth.reason == "max_depth"  # the deviance never rises
+    assert len(growth.fits) == 4
+    assert [step.kept for step in growth.path] == [True, True, False, False]
+
+
+def test_unfinished_layers_are_dropped_unless_they_are_the_first():
+    growth = grow(Scripted([-50, -40], [True, False]), deviance, 5)
+    assert (len(growth.fits), growth.reason) == (1, "interrupted")
+    growth = grow(Scripted([-50], [False]), deviance, 5)
+    assert (len(growth.fits), growth.reason) == (1, "interrupted")
+
+
+def test_an_observer_is_told_of_every_layer_and_may_stop():
+    class Observer:
+        def __init__(self):
+            self.events = []
+
+        def layer_begins(self, depth):
+            self.events.append(depth)
+
+        def layer_ends(self, fits):
+            self.events.append(len(fits))
+            return len(fits) == 2
+
+    observer = Observer()
+    growth = grow(Scripted([-50, -40, -30, -20]), deviance, 4, observer)
+    assert observer.events == [1, 1, 2, 2]
+    assert (len(growth.fits), growth.reason) == (2, "observer")
+
+
+def deeper(layers, log_likelihood, n_rows):
+    return -float(len(layers))
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
+def test_skips_wire_the_layers(skip, inference, rng):
+    X, y = blobs(rng, n_classes=3)
+    model = fitted(small(inference, criterion=deeper, max_depth=3, skip=skip), X, y)
+    units = [sum(one) for one in model.n_experts_]
+    inputs = {
+        "last_two": [3, 3 + units[0], units[0] + units[1]],
+        "none": [3, units[0], units[1]],
+        "all": [3, 3 + units[0], 3 + units[0] + units[1]],
+    }[skip]
+    assert [one.sides[0].hyperplanes.shape[1] - 1 for one in model.layers_] == inputs
+    cost = sum((d + 1) * k for d, k in zip(inputs, units, strict=True))
+    assert model.complexity_ == pytest.approx(cost / 4.0)
+    assert model.n_weights_ == cost + units[-1]
+    # units of the first layer, then the second's inputs, recomputed on raw features
+    first = np.column_stack(
+        [np.logaddexp(0.0, X @ beta[1:] + beta[0]) for side in model.layers_[0].sides for beta in side.hyperplanes]
+    )
+    second = first if skip == "none" else np.column_stack([X, first])
+    np.testing.assert_allclose(list(model.network_.layer_inputs(X))[1], second, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_the_path_tells_what_was_tried(inference, rng):
+    X, y = blobs(rng)
+    model = fitted(small(inference, max_depth=3, prediction="point"), X, y)
+    path = model.criterion_path_
+    assert [step["depth"] for step in path] == list(range(1, len(path) + 1))
+    assert sum(step["kept"] for step in path) == model.depth_ == len(model.layers_) == len(model.trace_)
+    assert [step["n_experts"] for step in path if step["kept"]] == model.n_experts_
+    assert all(step["seconds"] >= 0.0 for step in path)
+    top = path[model.depth_ - 1]
+    p = model.network_.side_probability(X)
+    log_likelihood = np.log(np.where(y[:, None] == [0, 1], p, 1.0 - p)).sum()
+    np.testing.assert_allclose(top["log_likelihood"], log_likelihood, rtol=1e-6)
+    assert top["criterion"] == pytest.approx(aic(model.layers_, top["log_likelihood"], len(y)))
+    assert top["n_parameters"] == model.n_weights_
+
+
+def test_criteria_are_chosen_by_name_or_given(rng):
+    X, y = blobs(rng)
+    for name, rule in {"aic": aic, "aic_eps": aic_eps, "aic_inputs": aic_inputs, "bic": bic}.items():
+        # folding the scaling changes coefficients, so compare on rows that need none
+        model = fitted(small(criterion=name, max_depth=1, standardize=False), X, y)
+        value = model.criterion_path_[0]
+        assert value["criterion"] == pytest.approx(rule(model.layers_, value["log_likelihood"], len(y)))
+        by_hand = fitted(small(criterion=rule, max_depth=1, standardize=False), X, y)
+        assert by_hand.criterion_path_[0]["criterion"] == value["criterion"]
+
+
+def test_the_criterion_asks_for_depth_where_it_helps(rng):
+    """A ring around a disc, both sides cut from straight pieces: one layer underfits, and AIC says so."""
+    X = rng.normal(size=(300, 2))
+    y = (np.abs(np.hypot(*X.T) - 1.2) < 0.45).astype(int)
+    model = fitted(PBDNClassifier(n_sweeps=150, n_burn_in=75, max_experts=8, max_depth=3, random_state=0), X, y)
+    assert model.depth_ >= 2
+    first, second = model.criterion_path_[:2]
+    assert second["criterion"] < first["criterion"]
+    assert second["log_likelihood"] > first["log_likelihood"]
+
+
+def test_map_start_of_a_chain(rng):
+    X, y = blobs(rng, spread=0.7)
+    model = fitted(_map_gibbs(), X, y)
+    assert model.score(X, y) > 0.7
+    assert model.posterior_predictive_proba(X).shape[0] == 20
+
+
+def _map_gibbs():
+    from estimator.small import GIBBS, MAP
+
+    return PBDNClassifier(**{**GIBBS, **MAP, "inference": "map+gibbs", "max_depth": 2, "random_state": 0})
