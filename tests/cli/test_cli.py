@@ -153,11 +153,11 @@ def test_inspect_and_explain(folder):
     assert "rows 1 to 160" in fails("explain", folder / "map.pbdn", folder / "people.csv", "--row", 161)
 
 
-@pytest.mark.parametrize("kind", ["sql", "c", "python"])
+@pytest.mark.parametrize("kind", ["c", "python"])
 def test_export(folder, tmp_path, kind):
     invoke("export", folder / "map.pbdn", "--to", kind, "-o", tmp_path / "out")
     text = (tmp_path / "out").read_text()
-    assert {"sql": "SELECT", "c": "#include", "python": "def predict_proba"}[kind] in text
+    assert {"c": "#include", "python": "def predict_proba"}[kind] in text
 
 
 def test_python_export_agrees_with_predict(folder, tmp_path):
@@ -172,6 +172,22 @@ def test_python_export_agrees_with_predict(folder, tmp_path):
     expected = model.estimator.predict_proba(features)
     got = np.array([scope["predict_proba"](row) for row in np.asarray(features).tolist()])
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_reports_and_cards(folder, tmp_path):
+    pytest.importorskip("jinja2")
+    table, model = folder / "people.csv", folder / "gibbs.pbdn"
+    invoke("report", model, table, "-o", tmp_path / "r.html", "--card", tmp_path / "card.md")
+    page, card = (tmp_path / "r.html").read_text(), (tmp_path / "card.md").read_text()
+    for text in (page, card):
+        assert "churn" in text
+        assert "days since 1970" in text
+    assert len(page) < 2_000_000
+    piped = invoke("report", model, table, "-o", "-").stdout
+    assert piped.startswith("<!doctype html>")
+    invoke("fit", table, "-t", "churn", "-o", tmp_path / "m.pbdn", "--report", tmp_path / "f.html", *QUICK)
+    assert "held-out rows" in (tmp_path / "f.html").read_text()
+    assert sorted(os.listdir(tmp_path)) == ["card.md", "f.html", "m.pbdn", "r.html"]
 
 
 def test_onnx_export(folder, tmp_path):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from fitted import lone_side, optimised, sampled, three_classes
-
 from pbdn.errors import InvalidInputError
 from pbdn.plots import (
     CalibrationDisplay,

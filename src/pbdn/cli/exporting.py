@@ -1,6 +1,7 @@
 """``pbdn export``."""
 
 import os
+from typing import Any
 
 import click
 
@@ -32,7 +33,7 @@ def export_command(
     """Write MODEL for another engine: one self-contained file that scores rows by the recorded network.
 
     The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives.
-    Its inputs are the prepared features, listed after export.
+    SQL takes the raw columns of a table; the inputs of the others are the prepared features, listed after export.
     """
     from pbdn.cli.model import load_model
 
@@ -41,7 +42,7 @@ def export_command(
     if kind == "onnx":
         content = estimator.to_onnx()
     elif kind == "sql":
-        content = estimator.to_sql(dialect, table=sql_table, keep=keep).encode()
+        content = _sql(loaded, dialect, sql_table, keep)
     elif kind == "c":
         content = estimator.to_c().encode()
     else:
@@ -50,10 +51,21 @@ def export_command(
     output.data_on_stdout = path == "-"
     output.write(path, content)
     names = loaded.preparation.feature_names
-    if not loaded.preparation.is_plain:
+    if kind != "sql" and not loaded.preparation.is_plain:
         output.note(
             "The inputs are prepared features, not raw columns: " + ", ".join(names[:12]) + (" …" if names[12:] else "")
         )
     if path != "-":
         output.say(f"{kind} with {len(names)} inputs to {path} ({len(content) / 1000:.1f} kB).")
     output.result({"output": path, "bytes": len(content), "inputs": names, "classes": estimator.classes_})
+
+
+def _sql(loaded: Any, dialect: Any, table: str | None, keep: tuple[str, ...]) -> bytes:
+    estimator = loaded.estimator
+    if not loaded.target:  # saved from Python: its features are the columns
+        return bytes(estimator.to_sql(dialect, table=table, keep=keep).encode())
+    from pbdn.tables.sql import to_sql_with_preparation
+
+    classes = estimator.classes_.tolist()
+    text = to_sql_with_preparation(loaded.preparation, estimator._network(), classes, dialect, table, keep)
+    return text.encode()

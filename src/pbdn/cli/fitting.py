@@ -70,7 +70,9 @@ def fit_command(
     if report_path is not None:
         from pbdn.cli.explaining import report_bytes
 
-        page = report_bytes(model, data.rows(_labelled(data, target)), os.path.basename(table))
+        rows = model.held_out or data.rows(_labelled(data, target))
+        source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
+        page = report_bytes(model, rows, source)
     content = model.to_bytes()
     output.write(path, content)
     if report_path is not None and page is not None:

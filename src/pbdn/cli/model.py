@@ -21,13 +21,14 @@ ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier
 
 @dataclass(frozen=True)
 class TableModel:
-    """What the command line fits, saves and loads."""
+    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit."""
 
     estimator: Any
     preparation: Preparation
     target: str
     validation: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
+    held_out: Table | None = field(default=None, repr=False)
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -87,7 +88,9 @@ def fit_table(
         quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
         validation = {**quality.to_dict(), "n_train": len(train)}
         if not refit:
-            return TableModel(model.estimator, model.preparation, target, validation, model.notes + more)
+            return TableModel(
+                model.estimator, model.preparation, target, validation, model.notes + more, table.rows(test)
+            )
     model = _fit(table, labels, target, drop, seed, notes, parameters)
     return TableModel(model.estimator, model.preparation, target, validation, model.notes)
 

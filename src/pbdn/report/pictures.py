@@ -89,7 +89,7 @@ def map_picture(display: DecisionMapDisplay, number: int) -> str:
     for i, (x, y) in enumerate(display.plane.points.tolist()):
         label = None if display.labels is None else display.labels[i]
         colour = "#334155" if label is None else COLOURS[classes.index(label) % len(COLOURS)]
-        chart.dot(x, y, colour, "" if label is None else str(label), radius=1.8)
+        chart.dot(x, y, colour, "" if label is None else str(label), radius=2.6, stroke="#ffffff")
     return chart.svg(f'class="map" data-map="{number}"')
 
 

@@ -93,12 +93,22 @@ class Chart:
             f"<title>{esc(title)}</title></polyline>"
         )
 
-    def dot(self, x: float, y: float, colour: str, title: str, *, radius: float = 4.0, hollow: bool = False) -> None:
+    def dot(
+        self,
+        x: float,
+        y: float,
+        colour: str,
+        title: str,
+        *,
+        radius: float = 4.0,
+        hollow: bool = False,
+        stroke: str = "",
+    ) -> None:
         """A point with a title."""
         cx, cy = self.at(x, y)
         fill = "white" if hollow else colour
         self.parts.append(
-            f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="{radius}" fill="{fill}" stroke="{colour}">'
+            f'<circle cx="{cx:.1f}" cy="{cy:.1f}" r="{radius}" fill="{fill}" stroke="{stroke or colour}">'
             f"<title>{esc(title)}</title></circle>"
         )
 

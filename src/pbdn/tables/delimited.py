@@ -15,9 +15,7 @@ SAMPLE_LINES = 200
 MAX_FIELD = 1 << 20  # characters in one cell
 
 
-def parse_delimited(
-    data: bytes, name: str, separator: str | None = None
-) -> tuple[dict[str, NDArray[Any]], list[str]]:
+def parse_delimited(data: bytes, name: str, separator: str | None = None) -> tuple[dict[str, NDArray[Any]], list[str]]:
     """Columns of text, cells as they stand, and notes on what was guessed."""
     text, notes = _decode(data, name)
     if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
@@ -28,19 +26,13 @@ def parse_delimited(
     if quote == "'":
         notes.append("Cells are quoted by apostrophes.")
     csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader(
-        text.splitlines(keepends=True), delimiter=mark, quotechar=quote, skipinitialspace=True
-    )
+    reader = csv.reader(text.splitlines(keepends=True), delimiter=mark, quotechar=quote, skipinitialspace=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row and any(cell.strip() for cell in row)]
     except csv.Error as error:
-        raise InvalidInputError(
-            f"{name} is not a readable table near line {reader.line_num}: {error}."
-        ) from error
+        raise InvalidInputError(f"{name} is not a readable table near line {reader.line_num}: {error}.") from error
     if not rows:
-        raise InvalidInputError(
-            f"{name} is empty; give a table with a line of column names and rows below it."
-        )
+        raise InvalidInputError(f"{name} is empty; give a table with a line of column names and rows below it.")
     names, body = _header(rows, notes)
     width = len(names)
     for line, row in body:
@@ -71,9 +63,7 @@ def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
     try:
         return data.decode("utf-8-sig"), []
     except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace"), [
-            "The text is not UTF-8; it was read as Windows-1252."
-        ]
+        return data.decode("cp1252", errors="replace"), ["The text is not UTF-8; it was read as Windows-1252."]
 
 
 def _dialect(text: str, separator: str | None) -> tuple[str, str]:
@@ -96,9 +86,7 @@ def _dialect(text: str, separator: str | None) -> tuple[str, str]:
     return best
 
 
-def _header(
-    rows: list[tuple[int, list[str]]], notes: list[str]
-) -> tuple[list[str], list[tuple[int, list[str]]]]:
+def _header(rows: list[tuple[int, list[str]]], notes: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
     first = [cell.strip() for cell in rows[0][1]]
     if len(rows) > 1 and all(is_number(cell) for cell in first):
         notes.append("The first line holds numbers, not names: columns are called column_1, column_2, ….")

@@ -87,9 +87,7 @@ class ColumnPlan:
         if self.indicator:
             out.append(found.astype(np.float64))
         elif found.any():
-            notes.append(
-                f"{self.name}: {int(found.sum())} missing value(s), none in training; the median stands in."
-            )
+            notes.append(f"{self.name}: {int(found.sum())} missing value(s), none in training; the median stands in.")
         return out
 
     def _category(self, values: list[str | None], notes: list[str]) -> list[FloatArray]:
@@ -98,9 +96,7 @@ class ColumnPlan:
         strange = np.array([value is not None and value not in known for value in values])
         if strange.any() and not self.others:
             shown = sorted({str(value) for value, new in zip(values, strange, strict=True) if new})[:3]
-            notes.append(
-                f"{self.name}: {int(strange.sum())} value(s) not seen in training, e.g. {shown[0]!r}."
-            )
+            notes.append(f"{self.name}: {int(strange.sum())} value(s) not seen in training, e.g. {shown[0]!r}.")
         if self.single:
             code = {self.levels[0]: 0.0, self.levels[1]: 1.0}
             out = [np.array([code.get(value or "", 0.5) for value in values])]
@@ -156,30 +152,23 @@ class Preparation:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain lists and dicts for a file header."""
-        return [
-            asdict(plan) | {"levels": list(plan.levels), "parts": list(plan.parts)} for plan in self.columns
-        ]
+        return [asdict(plan) | {"levels": list(plan.levels), "parts": list(plan.parts)} for plan in self.columns]
 
     @classmethod
     def from_json(cls, stored: Any) -> "Preparation":
         """Inverse of `to_json`, every value checked."""
         try:
             plans = tuple(
-                ColumnPlan(**{**one, "levels": tuple(one["levels"]), "parts": tuple(one["parts"])})
-                for one in stored
+                ColumnPlan(**{**one, "levels": tuple(one["levels"]), "parts": tuple(one["parts"])}) for one in stored
             )
             for plan in plans:
                 texts = (plan.name, plan.kind, plan.style, plan.words, *plan.levels, *plan.parts)
                 if not all(isinstance(text, str) for text in texts) or not np.isfinite(plan.fill):
                     raise TypeError(f"column {plan.name!r}")
-                if plan.kind not in ("number", "category", "date", "dropped") or set(plan.parts) - set(
-                    DATE_PARTS
-                ):
+                if plan.kind not in ("number", "category", "date", "dropped") or set(plan.parts) - set(DATE_PARTS):
                     raise TypeError(f"kind of column {plan.name!r}")
         except (TypeError, KeyError, ValueError) as error:
-            raise FileFormatError(
-                f"The file's column preparation is not usable ({error}); fit again."
-            ) from error
+            raise FileFormatError(f"The file's column preparation is not usable ({error}); fit again.") from error
         return cls(plans)
 
 
@@ -196,17 +185,12 @@ def fit_preparation(table: Table, target: str | None = None, drop: tuple[str, ..
     plans = []
     for name, values in table.columns.items():
         if name != target:
-            plan = (
-                ColumnPlan(name, "dropped", words="left out as asked")
-                if name in drop
-                else _plan(name, values)
-            )
+            plan = ColumnPlan(name, "dropped", words="left out as asked") if name in drop else _plan(name, values)
             plans.append(plan)
     if all(plan.kind == "dropped" for plan in plans):
         reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
         raise InvalidInputError(
-            "No column is left to learn from"
-            + (f" ({reasons})." if reasons else f": {target!r} is the only one.")
+            "No column is left to learn from" + (f" ({reasons})." if reasons else f": {target!r} is the only one.")
         )
     return Preparation(tuple(plans))
 
@@ -247,9 +231,7 @@ def _plan_number(name: str, values: NDArray[Any], n_missing: int, decimal: str) 
     named_id = label in ("id", "index", "row", "row_id", "rowid", "key", "uuid") or label.endswith("_id")
     in_step = bool(np.all(np.diff(present) == 1.0))
     if n_missing == 0 and whole and distinct and present.size > 10 and (named_id or in_step):
-        return ColumnPlan(
-            name, "dropped", words="left out: a different number in each row, so a row number or key"
-        )
+        return ColumnPlan(name, "dropped", words="left out: a different number in each row, so a row number or key")
     fill = float(np.median(present))
     comma = ", decimal comma" if decimal == "," else ""
     text = f"number{comma}" + _missing_words(n_missing, f"median {fill:g}")
@@ -273,9 +255,7 @@ def _plan_date(name: str, values: NDArray[Any], n_missing: int, style: str) -> C
     shown = "days since 1970" + "".join(f", {part}" for part in parts[1:])
     order = {"%m/%d/%Y": " (month first)", "%d/%m/%Y": " (day first)"}.get(style, "")
     text = f"date{order} as {shown}" + _missing_words(n_missing, "the median date")
-    return ColumnPlan(
-        name, "date", fill=fill, indicator=n_missing > 0, style=style, parts=tuple(parts), words=text
-    )
+    return ColumnPlan(name, "date", fill=fill, indicator=n_missing > 0, style=style, parts=tuple(parts), words=text)
 
 
 def _plan_category(name: str, values: NDArray[Any], n_missing: int) -> ColumnPlan:

@@ -80,9 +80,7 @@ def read_table(path: str | os.PathLike[str], separator: str | None = None) -> Ta
     except FileNotFoundError:
         raise InvalidInputError(f"There is no file {name!r}{_near_files(name)}.") from None
     except PermissionError:
-        raise InvalidInputError(
-            f"{name!r} may not be read by you; change its permissions or copy it."
-        ) from None
+        raise InvalidInputError(f"{name!r} may not be read by you; change its permissions or copy it.") from None
     except OSError as error:
         raise InvalidInputError(f"Cannot read {name!r}: {error.strerror or error}.") from error
     return parse_table(data, repr(name), separator)
@@ -96,9 +94,7 @@ def parse_table(data: bytes, name: str, separator: str | None = None) -> Table:
         except (OSError, EOFError, zlib.error) as error:
             raise InvalidInputError(f"{name} is a damaged gzip file ({error}); write it again.") from error
     if not data.strip():
-        raise InvalidInputError(
-            f"{name} is empty; give a table with a line of column names and rows below it."
-        )
+        raise InvalidInputError(f"{name} is empty; give a table with a line of column names and rows below it.")
     if data[:4] == b"PAR1" or data[:6] == b"ARROW1" or data[:4] == b"\xff\xff\xff\xff":
         table = _from_arrow(data, name)
     else:
@@ -137,9 +133,7 @@ def _from_arrow(data: bytes, name: str) -> Table:
             table = pa.ipc.open_stream(io.BytesIO(data)).read_all()
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
-        raise InvalidInputError(
-            f"{name} is a damaged Parquet or Arrow file ({reason}); write it again."
-        ) from error
+        raise InvalidInputError(f"{name} is a damaged Parquet or Arrow file ({reason}); write it again.") from error
     columns = {str(key): _plain(table.column(j), pa) for j, key in enumerate(table.column_names)}
     if not columns:
         raise InvalidInputError(f"{name} has no columns.")

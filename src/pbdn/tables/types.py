@@ -54,16 +54,12 @@ def to_date(text: str, style: str) -> datetime | None:
 
 def decimal_of(texts: list[str]) -> str | None:
     """The decimal mark with which every text is a number; None if there is none."""
-    return next(
-        (mark for mark in (".", ",") if all(to_number(text, mark) is not None for text in texts)), None
-    )
+    return next((mark for mark in (".", ",") if all(to_number(text, mark) is not None for text in texts)), None)
 
 
 def date_style_of(texts: list[str]) -> str | None:
     """The first style in which every text is a date; None if there is none."""
-    return next(
-        (style for style in DATE_FORMATS if all(to_date(text, style) is not None for text in texts)), None
-    )
+    return next((style for style in DATE_FORMATS if all(to_date(text, style) is not None for text in texts)), None)
 
 
 def numbers(values: NDArray[Any], decimal: str = ".") -> tuple[NDArray[np.float64], list[int]]:
