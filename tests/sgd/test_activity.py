@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
-from checks import Z_MAX
 
+from checks import Z_MAX
 from pbdn.sgd.activity import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import loss_and_gradient, penalty, positive_codes, prior_constants, unpack

@@ -9,7 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.sgd.rows import Block, contiguous, encode, row_weights
+from pbdn.sgd.rows import Block, encode, row_weights
 from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource
 
 READ_ROWS = 32_768  # rows decoded at a time
@@ -162,7 +162,7 @@ class ArrowSource(StreamedSource):
                 if self.target is None
                 else encode(_to_numpy(batch.column(self.target)), self.classes)
             )
-            yield Block(contiguous(inputs), codes, row_weights(weights, batch.num_rows))
+            yield Block(inputs, codes, row_weights(weights, batch.num_rows))
 
 
 def _has_row_groups(fragment: Any) -> bool:

@@ -97,6 +97,9 @@ class RowSource(Protocol):
 def encode(target: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Class codes of labels; an undeclared label is an error."""
     target = np.asarray(target)
+    is_coded = target.dtype.kind in "iu" and np.array_equal(classes, np.arange(len(classes)))
+    if is_coded and (target.size == 0 or (target.min() >= 0 and target.max() < len(classes))):
+        return np.asarray(target, dtype=np.int64)
     order = np.argsort(classes, kind="stable")
     place = np.minimum(np.searchsorted(classes, target, sorter=order), len(classes) - 1)
     codes = order[place]

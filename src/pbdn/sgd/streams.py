@@ -75,7 +75,7 @@ class StreamedSource(ABC):
 
     @abstractmethod
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
-        """One pass of raw rows, in order or, given a generator, in random order of slabs."""
+        """One pass of raw rows, in order or, given a generator, in random order of slabs; values unchecked."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -99,7 +99,7 @@ class StreamedSource(ABC):
             if self.class_factors is not None:
                 slab = replace(slab, weights=slab.weights * self.class_factors[slab.codes])
             if not self.transforms:
-                yield slab
+                yield replace(slab, inputs=contiguous(slab.inputs))
                 continue
             for begin in range(0, len(slab), BLOCK_ROWS):
                 part = slab.take(slice(begin, begin + BLOCK_ROWS))
@@ -210,7 +210,7 @@ class MemmapSource(StreamedSource):
             where = slice(int(slab) * self.slab_rows, min((int(slab) + 1) * self.slab_rows, self.n_rows))
             codes = encode(self.target[where], self._classes)
             weights = np.ones(len(codes)) if self.weights is None else self.weights[where]
-            yield Block(contiguous(self.inputs[where]), codes, weights)
+            yield Block(self.inputs[where], codes, weights)
 
 
 class BatchSource(StreamedSource):
