@@ -107,6 +107,8 @@ def test_arrow_files_keep_types(tmp_path, kind):
     table = pa.table(
         {
             "n": pa.array([1, None, 3]),
+            "f": pa.array([0.5, None, 2**60 + 1], pa.float32()),
+            "m": pa.array(["0.50", None, "2.25"]).cast(pa.decimal128(9, 2)),
             "d": pa.array(dates),
             "s": pa.array(["x", None, "y"]).dictionary_encode(),
             "b": pa.array([True, False, None]),
@@ -122,6 +124,8 @@ def test_arrow_files_keep_types(tmp_path, kind):
             writer.write_table(table)
     read = read_table(path)
     np.testing.assert_array_equal(read.columns["n"], [1.0, np.nan, 3.0])
+    np.testing.assert_array_equal(read.columns["f"], [0.5, np.nan, 2.0**60])
+    np.testing.assert_array_equal(read.columns["m"], [0.5, np.nan, 2.25])
     assert read.columns["d"].astype(str).tolist() == ["2020-01-01T00:00:00", "2021-06-01T00:00:00", "NaT"]
     assert read.columns["s"].tolist() == ["x", None, "y"]
     assert read.columns["b"].tolist() == ["true", "false", None]

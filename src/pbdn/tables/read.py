@@ -147,7 +147,7 @@ def _plain(chunked: Any, pa: Any) -> Column:
         chunked = chunked.cast(kind.value_type)
         kind = kind.value_type
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return np.array([np.nan if x is None else float(x) for x in chunked.to_pylist()], dtype=np.float64)
+        return np.array(chunked.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         values = chunked.cast(pa.timestamp("s"), safe=False).cast(pa.int64()).to_pylist()
         return np.array(["NaT" if x is None else x for x in values], dtype="datetime64[s]")
