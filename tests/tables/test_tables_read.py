@@ -107,7 +107,7 @@ def test_arrow_files_keep_types(tmp_path, kind):
     table = pa.table(
         {
             "n": pa.array([1, None, 3]),
-            "f": pa.array([0.5, None, 2**60 + 1], pa.float32()),
+            "f": pa.array([0.5, None, 2.0**60], pa.float32()),
             "m": pa.array(["0.50", None, "2.25"]).cast(pa.decimal128(9, 2)),
             "d": pa.array(dates),
             "s": pa.array(["x", None, "y"]).dictionary_encode(),
