@@ -62,7 +62,7 @@ class NetworkClassifier(
 
     # ------------------------------------------------------------------ fitting
 
-    @with_callbacks
+    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Any:
         """Grow a network on labelled rows.
 

@@ -28,7 +28,7 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> N
 
 def check_positive(name: str, value: Any) -> None:
     """The parameter is a positive number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not value > 0:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) > 0:
         raise InvalidInputError(f"{name}={value!r} must be a positive number.")
 
 
@@ -68,6 +68,10 @@ class NamedArray(np.ndarray):
         array = np.asarray(values).view(cls)
         array.columns = columns
         return array
+
+    def __array_finalize__(self, source: Any) -> None:
+        """Views and slices keep the names."""
+        self.columns = getattr(source, "columns", [])
 
 
 def check_labels_present(y: Any) -> None:
