@@ -32,6 +32,8 @@ if __name__ == "__main__":
     checkpoint.LEAST_SECONDS = 0.02  # look often, so that a short test sees many states
     checkpoint.COST_SHARE = 1.0
     warnings.simplefilter("ignore")
+    short = {"map_config": MapConfig(n_minibatches=10)} if inference == "map" else {"n_sweeps": 4, "n_burn_in": 2}
+    make(inference, None, max_depth=2, **short).fit(*data())  # loads the compiled code
     print("started", flush=True)
     make(inference, folder / "checkpoint.pbdn").fit(*data()).save(folder / "model.pbdn")
     print("finished", flush=True)
