@@ -26,9 +26,7 @@ class Increment:
     plan: FitPlan
     layer: IncrementalLayer | None = None
 
-    def learn(
-        self, X: Any, codes: Any, weights: Any, initial: tuple[Side, ...] | None, start_layer: bool
-    ) -> None:
+    def learn(self, X: Any, codes: Any, weights: Any, initial: tuple[Side, ...] | None, start_layer: bool) -> None:
         """Take the steps of one call, on a new layer if asked to."""
         plan = self.plan
         if start_layer and self.layer is not None:
@@ -162,15 +160,11 @@ def _settle_classes(model: Any, classes: Any, is_first: bool) -> None:
     model.classes_ = labels
 
 
-def _begin(
-    model: Any, X: Any, weights: Any, network: Network | None
-) -> tuple[Increment, tuple[Side, ...] | None]:
+def _begin(model: Any, X: Any, weights: Any, network: Network | None) -> tuple[Increment, tuple[Side, ...] | None]:
     """A fresh start, or one from a fitted network (its top layer goes on, the layers below are frozen)."""
     plan = model._plan(np.empty(0, np.int64), None)
     scaling = standard_scaling(X, weights) if model.standardize else identity_scaling(X.shape[1])
     if network is None:
         return Increment(scaling, (), plan), None
     scaled = unfold(scaling, network)
-    return Increment(
-        scaling, tuple(Layer(layer.sides) for layer in scaled.layers[:-1]), plan
-    ), scaled.top.sides
+    return Increment(scaling, tuple(Layer(layer.sides) for layer in scaled.layers[:-1]), plan), scaled.top.sides
