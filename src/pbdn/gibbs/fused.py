@@ -23,6 +23,12 @@ def ordered_sum(parts):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def exponentials(values):
+    """e^x of an array by the compiler's exp, whose last bit is not NumPy's."""
+    return np.exp(values)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def event_sweep(first_only, rows, state, active, priors, key, index, n_blocks, group_blocks, buffer):
     """One sweep of `first_events` or `event_times`.
 
@@ -44,8 +50,8 @@ def event_sweep(first_only, rows, state, active, priors, key, index, n_blocks, g
     n_pairs = n_inputs * (n_inputs + 1) // 2
     gram, moment = np.zeros((n_groups, n_experts, n_pairs)), np.zeros((n_groups, n_experts, n_inputs))
     sum_statistics(
-        rows, watched, state.hyperplanes, np.exp(log_weights), tables, key, index, 0, n_blocks, group_blocks, buffer,
-        gram, moment,
+        rows, watched, state.hyperplanes, exponentials(log_weights), tables, key, index, 0, n_blocks, group_blocks,
+        buffer, gram, moment,
     )  # fmt: skip
     planes, precision, coef_rate, rescues = draw_experts(
         ordered_sum(gram.reshape(n_groups, n_experts * n_pairs)).reshape(n_experts, n_pairs),

@@ -129,7 +129,7 @@ def sweep(
     mass, log_weights, inv_scale = updates.draw_expert_weights(
         open_stream(buffer, key, index, 0, WEIGHTS), n_tables, exposure, state.mass, state.inv_scale, priors
     )
-    weights = np.exp(log_weights)
+    weights = fused.exponentials(log_weights)
     planes, precision, coef_rate, rescues = _phase_b(
         sampler, rows, state, events, latent, weights, priors, key, index, workers
     )
