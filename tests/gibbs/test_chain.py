@@ -20,6 +20,7 @@ from pbdn.variates.stream import stream_key
 
 SAMPLERS = ["first_events", "event_times", "counts"]
 INFORMATIVE = Hyperpriors(3.0, 2.0, 4.0, 3.0, 3.0, 4.0, 3.0)
+PAPER = Hyperpriors(0.01, 0.01, 1.0, 1.0, 1e-6, 1.0, 1.0)
 
 
 def problem(rng, n=1500, d=3):
@@ -49,6 +50,15 @@ def test_threads_give_the_same_bits(rng, seed, sampler):
     rows = make_rows(inputs, target, merge=False)
     assert rows.group_blocks > 1
     settings = quick(sampler, n_sweeps=5, n_burn_in=2)
+    assert_same(run_chain(rows, settings, seed), run_chain(rows, settings, seed, n_threads=2))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("max_experts", [1, 5, 20])
+def test_one_call_and_single_kernels_give_the_same_bits(rng, seed, sampler, max_experts):
+    """One thread runs the whole sweep compiled in one piece, two threads call its kernels one by one."""
+    rows = make_rows(*problem(rng, 700), merge=False)
+    settings = quick(sampler, n_sweeps=40, max_experts=max_experts)
     assert_same(run_chain(rows, settings, seed), run_chain(rows, settings, seed, n_threads=2))
 
 
@@ -112,7 +122,7 @@ def test_window_pruning_stops_at_burn_in(rng, seed):
     """Empty experts go in burn-in only; afterwards their number is fixed."""
     rows = make_rows(*problem(rng, 300))
     widths = []
-    settings = quick(max_experts=20, n_sweeps=900, n_burn_in=600, prune_every=50)
+    settings = quick(max_experts=20, n_sweeps=900, n_burn_in=600, prune_every=50, priors=PAPER)
     run_chain(rows, settings, seed, on_sweep=lambda chain: widths.append(chain.state.n_experts))
     changes = np.flatnonzero(np.diff(widths)) + 2  # sweeps after which the number fell
     assert widths[-1] < 20
@@ -291,7 +301,7 @@ def test_separable_data_and_paper_priors(seed, sampler):
     x = np.concatenate([np.linspace(-3, -1, 40), np.linspace(1, 3, 40)])
     inputs = np.column_stack([x, 1e6 * x, np.full(80, 5.0), 1e-6 * x])
     rows = make_rows(inputs, x > 0)
-    result = run_chain(rows, quick(sampler, n_sweeps=300, n_burn_in=100, max_experts=10), seed)
+    result = run_chain(rows, quick(sampler, n_sweeps=300, n_burn_in=100, max_experts=10, priors=PAPER), seed)
     assert np.isfinite(result.trace["log_likelihood"]).all()
     assert np.isfinite(result.side.hyperplanes).all()
     assert result.log_likelihood > -5.0  # -55 without inputs
@@ -306,7 +316,7 @@ def test_steep_experts_and_tiny_weights(rng, seed, sampler):
         300.0 * rng.standard_normal((4, 4)), np.array([0.0, -800.0, -1500.0, 2.0]), 1e-12, 1e-12,
         np.full((4, 4), 1e-5), np.full(4, 1e-5),
     )  # fmt: skip
-    result = run_chain(rows, quick(sampler, max_experts=4, pruning="none"), seed, start=start)
+    result = run_chain(rows, quick(sampler, max_experts=4, pruning="none", priors=PAPER), seed, start=start)
     assert np.isfinite(result.trace["log_likelihood"]).all()
     assert np.isfinite(result.final.state.hyperplanes).all()
     assert np.isfinite(result.final.state.log_weights).all()

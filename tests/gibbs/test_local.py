@@ -34,7 +34,7 @@ def test_softplus_block():
 
 @pytest.mark.parametrize(("n", "d"), [(5, 3), (256, 2), (100, 40)])
 def test_sums_over_rows(rng, n, d):
-    """Packed Gram matrices and moments: dense, CSR and einsum agree to rounding."""
+    """Packed Gram matrices and moments: dense with and without kept products, CSR, einsum."""
     inputs = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
     target = rng.random(n) < 0.5
     omega, linear = np.zeros((BLOCK_ROWS, 3)), np.zeros((BLOCK_ROWS, 3))
@@ -46,8 +46,8 @@ def test_sums_over_rows(rng, n, d):
     chunked = dense._replace(products=np.zeros((0, 0)))
     for rows in (dense, chunked, make_rows(sp.csr_array(inputs), target, merge=False).arrays):
         gram, moment = np.zeros((3, len(upper[0]))), np.zeros((3, d + 1))
-        work = np.empty(BLOCK_ROWS * local.PAIR_CHUNK)
-        local.add_gram(rows, 0, n, omega, linear, work, gram, moment)
+        products = np.empty(BLOCK_ROWS * local.PAIR_CHUNK)
+        local.add_gram(rows, 0, n, omega, linear, products, gram, moment)
         assert np.abs(gram - expected).max() < 1e-11
         assert np.abs(moment - linear[:n].T @ x).max() < 1e-11
 

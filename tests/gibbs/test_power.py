@@ -206,9 +206,12 @@ class DivergedError(Exception):
     """The chain left every region that the prior could reach."""
 
 
+TWO = sweep.Workers(2)  # the path of several threads, whose kernels are called one by one and can be wrapped
+
+
 def guarded_sweep(*arguments):
     """The library's sweep; a chain that runs away (as E1 and E3 make it) is stopped."""
-    state, latent, info = sweep.sweep(*arguments)
+    state, latent, info = sweep.sweep(*arguments[:-1], TWO)
     total = np.exp(state.log_weights).sum()
     largest = 0.0 if latent is None else latent.max()
     if not (total < 1e4 and np.abs(state.hyperplanes).max() < 1e6 and largest < 1e12):
