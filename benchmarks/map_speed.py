@@ -58,9 +58,7 @@ def torch_training(inputs: np.ndarray, codes: np.ndarray, config: MapConfig) -> 
 
     def train() -> None:
         generator = torch.Generator().manual_seed(SEED)
-        planes = (
-            0.1 * torch.randn(inputs.shape[1], 2 * width, generator=generator, dtype=x.dtype)
-        ).requires_grad_()
+        planes = (0.1 * torch.randn(inputs.shape[1], 2 * width, generator=generator, dtype=x.dtype)).requires_grad_()
         bias = (0.1 * torch.randn(2 * width, generator=generator, dtype=x.dtype)).requires_grad_()
         log_weight = torch.full((2 * width,), -float(np.log(width)), dtype=x.dtype, requires_grad=True)
         optimiser = torch.optim.Adam([planes, bias, log_weight], lr=config.rate_at(1))
@@ -127,12 +125,8 @@ def measure(name: str, n_minibatches: int, repeats: int) -> dict[str, float | in
     row: dict[str, float | int | str] = {"data": name, "rows": len(codes), "features": inputs.shape[1]}
     row["density"] = round(float(np.count_nonzero(inputs) / inputs.size), 3)
     row["kernel_s"] = best_time(lambda: fit_map(shipped, 2, depth=1, config=same_work, seed=SEED), repeats)
-    row["kernel_dense_s"] = best_time(
-        lambda: fit_map(dense, 2, depth=1, config=same_work, seed=SEED), repeats
-    )
-    row["kernel_pruning_s"] = best_time(
-        lambda: fit_map(shipped, 2, depth=1, config=config, seed=SEED), repeats
-    )
+    row["kernel_dense_s"] = best_time(lambda: fit_map(dense, 2, depth=1, config=same_work, seed=SEED), repeats)
+    row["kernel_pruning_s"] = best_time(lambda: fit_map(shipped, 2, depth=1, config=config, seed=SEED), repeats)
     row["torch_s"] = best_time(torch_training(inputs, codes, same_work), repeats)
     row["mlp_s"] = best_time(mlp_training(inputs, codes, n_minibatches), repeats)
     row["torch_over_kernel"] = row["torch_s"] / row["kernel_s"]

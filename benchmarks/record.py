@@ -27,9 +27,7 @@ def save_result(path: str | Path, payload: Mapping[str, Any]) -> Path:
     """
     missing = {"seed", "config"} - set(payload)
     if missing:
-        raise ValueError(
-            f"payload lacks {', '.join(sorted(missing))}; every result states its seed and config."
-        )
+        raise ValueError(f"payload lacks {', '.join(sorted(missing))}; every result states its seed and config.")
     path = Path(path)
     record = {**payload, "versions": package_versions(), "machine": machine()}
     text = json.dumps(record, indent=1, sort_keys=True, default=_plain, allow_nan=False) + "\n"

@@ -32,9 +32,7 @@ def assert_cdf(draws, points, cdf, what=""):
     """The empirical distribution function at ``points`` is within the DKW band of ``cdf``."""
     empirical = np.searchsorted(np.sort(draws), points, side="right") / np.size(draws)
     distance = np.max(np.abs(empirical - cdf))
-    assert distance < dkw_band(np.size(draws)), (
-        f"{what}: KS distance {distance:.4g} > {dkw_band(np.size(draws)):.4g}"
-    )
+    assert distance < dkw_band(np.size(draws)), f"{what}: KS distance {distance:.4g} > {dkw_band(np.size(draws)):.4g}"
 
 
 def assert_counts(observed, probabilities, what=""):

@@ -114,9 +114,7 @@ def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=swe
     with single_blas_thread():
         for index in range(n_sweeps):
             rows = response.rows(rows, counts[0])
-            state, latent, _ = sweep_function(
-                sampler, rows, state, latent, active, priors, key, index, workers
-            )
+            state, latent, _ = sweep_function(sampler, rows, state, latent, active, priors, key, index, workers)
             if latent is not None:
                 latent = response.renew_latent(rng, latent, state, inputs, offset, exposure)
                 counts = (latent.sum(1) > 0)[None, :]
@@ -216,9 +214,7 @@ class Exact(Binary):
         if not hasattr(self, "offset"):
             self.offset = base.offset
         kind = np.where(y, EXACT, NOTHING).astype(np.int64)
-        arrays = base._replace(
-            kind=kind, copies=y.astype(float), offset=np.where(y, self.time, self.offset + 1.0)
-        )
+        arrays = base._replace(kind=kind, copies=y.astype(float), offset=np.where(y, self.time, self.offset + 1.0))
         return type(rows)(arrays, rows.n_inputs)
 
 

@@ -24,8 +24,7 @@ class Logistic(Rival):
     def fit(self, X: Any, y: np.ndarray, seed: int) -> Self:
         parts = folds(y, self.n_folds, seed)
         errors = [
-            cv_error(lambda a, b, c, C=C: self._model(C, seed, a, b).predict(c), X, y, parts)
-            for C in self.c_grid
+            cv_error(lambda a, b, c, C=C: self._model(C, seed, a, b).predict(c), X, y, parts) for C in self.c_grid
         ]
         self.chosen = {"C": self.c_grid[int(np.argmin(errors))], "cv_error": min(errors)}
         self.model_ = self._model(self.chosen["C"], seed, X, y)

@@ -26,9 +26,7 @@ class Wrapped(Rival):
 
     def fit(self, X: Any, y: np.ndarray, seed: int) -> Self:
         with warnings.catch_warnings(), threadpool_limits(1):  # fits run side by side
-            warnings.simplefilter(
-                "ignore", ConvergenceWarning
-            )  # a stated iteration limit is part of the rival
+            warnings.simplefilter("ignore", ConvergenceWarning)  # a stated iteration limit is part of the rival
             self.model_ = self.make(seed % 2**31).fit(dense(X), y)
         return self
 
@@ -54,9 +52,7 @@ def mlp_early_stopping() -> Wrapped:
     """Standardised features, 128-64 ReLU units, Adam, a tenth of the rows held out to stop."""
 
     def make(seed: int) -> Any:
-        network = MLPClassifier(
-            (128, 64), early_stopping=True, n_iter_no_change=20, max_iter=500, random_state=seed
-        )
+        network = MLPClassifier((128, 64), early_stopping=True, n_iter_no_change=20, max_iter=500, random_state=seed)
         return make_pipeline(StandardScaler(), network)
 
     return Wrapped(make)
@@ -74,9 +70,7 @@ def catboost() -> Wrapped:
     from catboost import CatBoostClassifier
 
     return Wrapped(
-        lambda seed: CatBoostClassifier(
-            random_seed=seed, verbose=False, allow_writing_files=False, thread_count=1
-        )
+        lambda seed: CatBoostClassifier(random_seed=seed, verbose=False, allow_writing_files=False, thread_count=1)
     )
 
 

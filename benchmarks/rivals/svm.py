@@ -38,9 +38,7 @@ class RbfSvm(Rival):
             for i, j in cells:
                 if (i, j) not in errors and 0 <= i < len(GRID) and 0 <= j < len(GRID):
                     model = self._model(GRID[i], GRID[j])
-                    errors[i, j] = cv_error(
-                        lambda a, b, c, m=model: m.fit(a, b).predict(c), X_cv, y_cv, parts
-                    )
+                    errors[i, j] = cv_error(lambda a, b, c, m=model: m.fit(a, b).predict(c), X_cv, y_cv, parts)
             return min(errors, key=lambda cell: (errors[cell], cell))
 
         axis = range(0, len(GRID), self.step)

@@ -52,9 +52,7 @@ class FitTasks:
         make = self.attributes
         known = None if make is None else (lambda: make(fits))
         return bool(
-            self._layer.call_on_fit_task_end(
-                estimator=self.estimator, reconstruction_attributes=known, **self.data
-            )
+            self._layer.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=known, **self.data)
         )
 
     def end(self) -> None:

@@ -77,9 +77,7 @@ class ExplanationMixin(TransformerMixin):  # type: ignore[misc]
 
     def _names(self) -> list[str]:
         known = getattr(self, "feature_names_in_", None)
-        return (
-            [f"x{j}" for j in range(self.n_features_in_)] if known is None else [str(name) for name in known]
-        )
+        return [f"x{j}" for j in range(self.n_features_in_)] if known is None else [str(name) for name in known]
 
     def _network(self) -> Network:
         if self.network_ is None:

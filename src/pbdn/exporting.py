@@ -60,9 +60,7 @@ class ExportMixin:
 
         return to_datatree(self, X, y)
 
-    def report(
-        self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any
-    ) -> str:
+    def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
         """One offline HTML page about the model on these rows, written to ``path`` if given.
 
         Parameters

@@ -84,9 +84,7 @@ def fit_network(
     paths: tuple[Network, ...] = ()
     try:
         with stop.on_interrupt():
-            growth = grow(
-                make_engine(scaled, plan, stop, checkpoint, bar), plan.criterion, plan.max_depth, observer
-            )
+            growth = grow(make_engine(scaled, plan, stop, checkpoint, bar), plan.criterion, plan.max_depth, observer)
             if plan.n_paths and growth.reason != "interrupted":
                 paths = _grow_paths(scaled, plan, stop, bar, len(growth.fits))
     finally:
@@ -166,17 +164,13 @@ def _map_start(plan: FitPlan) -> Callable[[Inputs, int], tuple[Side, ...]]:
     """Start chains from a MAP fit on the same inputs."""
 
     def start(inputs: Inputs, depth: int) -> tuple[Side, ...]:
-        source = ArraySource(
-            inputs, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights
-        )
+        source = ArraySource(inputs, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights)
         return fit_map(source, plan.n_sides, depth=depth, config=plan.map_config, seed=plan.seed).sides
 
     return start
 
 
-def _grow_paths(
-    scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar, depth: int
-) -> tuple[Network, ...]:
+def _grow_paths(scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar, depth: int) -> tuple[Network, ...]:
     """Independent runs from bottom to top at the chosen depth, each passing one posterior draw upward."""
     networks = []
     for path in range(1, plan.n_paths + 1):
@@ -194,19 +188,13 @@ def _grow_paths(
 def _say_how_it_ended(growth: Growth, plan: FitPlan, stop: StopSignal, n_paths: int) -> None:
     """Warn when growth did not end by itself."""
     kept = len(growth.fits)
-    what = (
-        f"keeps {kept} layer(s)"
-        if growth.fits[-1].complete
-        else "is one unfinished layer and may predict badly"
-    )
+    what = f"keeps {kept} layer(s)" if growth.fits[-1].complete else "is one unfinished layer and may predict badly"
     if n_paths < plan.n_paths:
         what += f" and {n_paths} of {plan.n_paths} paths"
     if growth.reason == "interrupted" or n_paths < plan.n_paths:
         if stop() and not stop.flag.is_set():
             advice = "Raise time_limit, or lower n_sweeps, to let it grow by its criterion."
-            warnings.warn(
-                f"time_limit={plan.time_limit} s reached: the network {what}. {advice}", stacklevel=6
-            )
+            warnings.warn(f"time_limit={plan.time_limit} s reached: the network {what}. {advice}", stacklevel=6)
         else:
             warnings.warn(f"Interrupted: the network {what}.", stacklevel=6)
     elif growth.reason == "max_depth" and plan.max_depth > 1:

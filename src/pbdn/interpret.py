@@ -29,9 +29,7 @@ def polytope_limits(side: Side, p0: float) -> FloatArray:
     """Limits ln[(1 - p₀)^{-1/r_k} - 1] of Theorem 1: P(y=1|x) ≤ p₀ implies x'β_k ≤ limit_k for all k."""
     a = -np.log1p(-p0) / np.maximum(side.expert_weights, 1e-300)
     with np.errstate(over="ignore"):
-        return np.asarray(
-            np.where(a > 30.0, a + np.log1p(-np.exp(-a)), np.log(np.expm1(np.minimum(a, 31.0))))
-        )
+        return np.asarray(np.where(a > 30.0, a + np.log1p(-np.exp(-a)), np.log(np.expm1(np.minimum(a, 31.0)))))
 
 
 def violations(side: Side, inputs: Inputs, p0: float) -> NDArray[np.int64]:
@@ -72,9 +70,7 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     """One line per row, side and expert of the top layer: vote p_ik, signed distance, whether it is the strongest."""
     inputs = network.top_inputs(features)
     n = inputs.shape[0]
-    columns: dict[str, list[Any]] = {
-        key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")
-    }
+    columns: dict[str, list[Any]] = {key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")}
     n_sides = len(network.top.sides)
     for s, side in enumerate(network.top.sides):
         p, distance = votes(side, inputs), plane_distance(side, inputs)

@@ -34,9 +34,7 @@ def read_extra(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
     header, _ = read_container(path, kind="model")
     extra = header.get("extra") or {}
     if not isinstance(extra, dict):
-        raise FileFormatError(
-            f"{os.fspath(path)!r} is not a complete pbdn model: its extra values are no object."
-        )
+        raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: its extra values are no object.")
     return str(header.get("estimator")), extra
 
 

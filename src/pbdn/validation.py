@@ -80,9 +80,7 @@ def check_labels_present(y: Any) -> None:
     if labels.dtype.kind == "f":
         missing = np.flatnonzero(np.isnan(labels)).tolist()
     else:
-        missing = (
-            [i for i, label in enumerate(labels) if _is_missing(label)] if labels.dtype == object else []
-        )
+        missing = [i for i, label in enumerate(labels) if _is_missing(label)] if labels.dtype == object else []
     if missing:
         raise InvalidInputError(
             f"y has {len(missing)} missing label(s) (None, NaN or NA), the first at position {missing[0]}; "

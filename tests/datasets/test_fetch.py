@@ -34,9 +34,7 @@ class BreaksOff(QuietHandler):
 
 @contextmanager
 def serve(folder, handler=QuietHandler):
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(handler, directory=str(folder))
-    )
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:

@@ -128,7 +128,7 @@ def test_scikit_learn_progress_bar(rng, capsys):
 
     X, y = blobs(rng)
     fitted(small().set_callbacks(ProgressBar()), X, y)
-    assert "layer" in capsys.readouterr().out
+    assert "PBDNClassifier - fit" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------------------------------- tables

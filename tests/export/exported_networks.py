@@ -38,9 +38,7 @@ def network_of(shape, rng, n_features=4):
     for counts in experts:
         width = inputs.shape[1] + 1
         scale = 2.0 / np.sqrt(width)
-        layers.append(
-            Layer(tuple(Side(rng.normal(size=(k, width)) * scale, rng.gamma(0.7, size=k)) for k in counts))
-        )
+        layers.append(Layer(tuple(Side(rng.normal(size=(k, width)) * scale, rng.gamma(0.7, size=k)) for k in counts)))
         newest = np.empty((0, sum(counts)))
         inputs, previous = next_inputs(skip, inputs, previous, newest), newest
     return Network(tuple(layers), n_features, skip)

@@ -92,9 +92,7 @@ def test_the_header_is_also_cpp(rng, tmp_path):
             raise
         pytest.skip("no C++ compiler found")
     rows = rows_with_extremes(rng, 50)
-    np.testing.assert_allclose(
-        score(program, rows)[:, :-1], network.class_probability(rows), rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(score(program, rows)[:, :-1], network.class_probability(rows), rtol=0, atol=1e-12)
 
 
 def test_wrong_name(rng):

@@ -9,7 +9,8 @@ from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.export import to_onnx
 from pbdn.export.onnx import OPSET
 from pbdn.model.likelihood import probability
-from pbdn.model.network import Layer, Network, Side, fold_scaling
+from pbdn.model.network import Layer, Network, Side
+from pbdn.scaling import Scaling
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
@@ -19,9 +20,7 @@ TOLERANCE = {np.float64: 1e-6, np.float32: 1e-5}
 
 def run(data, rows):
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    return dict(
-        zip(("label", "probabilities", "activations"), session.run(None, {"features": rows}), strict=True)
-    )
+    return dict(zip(("label", "probabilities", "activations"), session.run(None, {"features": rows}), strict=True))
 
 
 def activations(network, rows):
@@ -63,7 +62,7 @@ def test_single_precision_input_with_an_offset(rng):
     """Features like years: folded scaling cancels, and double precision inside keeps the promise."""
     network = network_of("pair", rng)
     center, scale = np.full(4, 2000.0), np.full(4, 10.0)
-    folded = Network((fold_scaling(network.layers[0], center, scale),), 4)
+    folded = Scaling(center, scale).fold(network)
     rows = (center + scale * rng.normal(size=(1000, 4))).astype(np.float32)
     ours = folded.class_probability(rows.astype(float))
     assert np.abs(run(to_onnx(folded, [0, 1]), rows)["probabilities"] - ours).max() <= 1e-6

@@ -136,8 +136,7 @@ def test_a_missing_column_is_an_error_not_a_string(rng):
 
 def test_statement_grows_with_the_weights_only(rng):
     shallow, deep = (
-        to_sql(network_of(shape, rng), ["a", "b"]).count("*")
-        for shape in ("pair", "deep pair with all skips")
+        to_sql(network_of(shape, rng), ["a", "b"]).count("*") for shape in ("pair", "deep pair with all skips")
     )
     weights = network_of("deep pair with all skips", rng).n_weights
     assert shallow < deep < 3 * weights

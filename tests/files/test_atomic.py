@@ -58,9 +58,7 @@ def test_a_real_short_write(target):
         "try:\n    atomic_write(sys.argv[1], bytes(100_000))\n"
         "except OSError as error:\n    print(error.errno)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", script, str(target)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-B", "-c", script, str(target)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(errno.EFBIG)
     assert only_old(target)
 

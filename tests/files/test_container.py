@@ -24,9 +24,7 @@ def sealed(prefix_and_body):
 
 
 def assembled(header=b"{}", payload=b"\x02\0\0\0\0\0\0\0{}", version=1):
-    return sealed(
-        struct.pack("<8sIIQ", b"\x89PBDN\r\n\n", version, len(header), len(payload)) + header + payload
-    )
+    return sealed(struct.pack("<8sIIQ", b"\x89PBDN\r\n\n", version, len(header), len(payload)) + header + payload)
 
 
 def test_round_trip(tmp_path):
@@ -48,9 +46,7 @@ def test_round_trip(tmp_path):
 def test_equal_contents_give_equal_bytes():
     backwards = dict(reversed(ARRAYS.items()))
     assert container_bytes({"a": 1, "b": 2}, ARRAYS) == container_bytes({"b": 2, "a": 1}, backwards)
-    assert container_bytes({}, ARRAYS) == container_bytes(
-        {}, {k: v.copy(order="F") for k, v in ARRAYS.items()}
-    )
+    assert container_bytes({}, ARRAYS) == container_bytes({}, {k: v.copy(order="F") for k, v in ARRAYS.items()})
 
 
 def test_without_arrays(tmp_path):

@@ -52,9 +52,7 @@ def test_plain_values():
 
 
 def test_numpy_scalars_become_python_scalars():
-    loaded = from_json(
-        to_json([np.float32(0.1), np.int16(3), np.bool_(True), np.str_("a"), np.float64("nan")])
-    )
+    loaded = from_json(to_json([np.float32(0.1), np.int16(3), np.bool_(True), np.str_("a"), np.float64("nan")]))
     assert [type(x) for x in loaded] == [float, int, bool, str, float]
     assert loaded[0] == float(np.float32(0.1))
 

@@ -47,9 +47,7 @@ def mutant(rng, data):
                 digits = [i for i in range(min(len(changed), 2000)) if 48 <= changed[i] < 58]
                 if digits:
                     place = int(rng.choice(digits))
-                    changed[place : place + 1] = rng.choice(
-                        [b"0", b"9", b"-1", b"99999999999999999999", b"1e9"]
-                    )
+                    changed[place : place + 1] = rng.choice([b"0", b"9", b"-1", b"99999999999999999999", b"1e9"])
     return bytes(changed)
 
 
@@ -80,9 +78,7 @@ def check(rng, path, n_mutants):
         path.write_bytes(data)
         peak, outcome = peak_and_outcome(path)
         assert outcome != "accepted"
-        assert (
-            "damaged" in outcome or "not a pbdn file" in outcome or "empty" in outcome or "short" in outcome
-        )
+        assert "damaged" in outcome or "not a pbdn file" in outcome or "empty" in outcome or "short" in outcome
         assert peak <= 4 * len(data) + SLACK
 
 

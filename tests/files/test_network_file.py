@@ -40,17 +40,13 @@ def test_loaded_network_predicts_the_same_bits(rng, tmp_path, shape, skip):
     loaded = round_trip(network, tmp_path / "model.pbdn")
     rows = rng.normal(size=(50, network.n_features)) * 10.0 ** rng.integers(-3, 4, size=(50, 1))
     for n_rows in (1, 50):
-        np.testing.assert_array_equal(
-            loaded.class_probability(rows[:n_rows]), network.class_probability(rows[:n_rows])
-        )
+        np.testing.assert_array_equal(loaded.class_probability(rows[:n_rows]), network.class_probability(rows[:n_rows]))
         np.testing.assert_array_equal(
             loaded.class_probability_draws(rows[:n_rows]), network.class_probability_draws(rows[:n_rows])
         )
     assert loaded.skip == network.skip
     assert [layer.n_experts for layer in loaded.layers] == [layer.n_experts for layer in network.layers]
-    assert [[s.n_experts for s in d] for d in loaded.top.draws] == [
-        [s.n_experts for s in d] for d in network.top.draws
-    ]
+    assert [[s.n_experts for s in d] for d in loaded.top.draws] == [[s.n_experts for s in d] for d in network.top.draws]
 
 
 def test_hidden_draws_and_read_only_memory(rng, tmp_path):
@@ -112,9 +108,7 @@ INJURIES = [
     ("draws.hyperplanes has numbers that are not finite", put("network.1.draws.hyperplanes", 0, np.nan)),
     (
         "draws of layer 1 have other inputs",
-        lambda _, a: a.update(
-            {"network.1.draws.hyperplanes": np.zeros((len(a["network.1.draws.hyperplanes"]), 3))}
-        ),
+        lambda _, a: a.update({"network.1.draws.hyperplanes": np.zeros((len(a["network.1.draws.hyperplanes"]), 3))}),
     ),
 ]
 
@@ -151,7 +145,5 @@ def test_loading_only_opens_the_file(rng, tmp_path):
     path = tmp_path / "model.pbdn"
     part, arrays = network_to_arrays(random_network(rng, n_draws=3))
     write_container(path, {"kind": "model", "network": part, "classes": np.array(["no", "yes"])}, arrays)
-    done = subprocess.run(
-        [sys.executable, "-c", AUDIT, str(path)], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", AUDIT, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"open|{path}"]

@@ -17,9 +17,7 @@ from pbdn.model.likelihood import (
     softplus,
 )
 
-RATES = np.concatenate(
-    [np.geomspace(1e-300, 1e300, 121), [0.69, 0.6931471805599453, 0.694, 1.0, 36.0, 40.0, 745.0]]
-)
+RATES = np.concatenate([np.geomspace(1e-300, 1e300, 121), [0.69, 0.6931471805599453, 0.694, 1.0, 36.0, 40.0, 745.0]])
 
 
 def test_probability_and_its_logarithm():
@@ -52,10 +50,7 @@ def test_softplus(psi):
 def test_rates_are_sums_of_expert_rates(rng):
     planes, weights, x = rng.standard_normal((3, 5)), rng.gamma(1.0, size=3), rng.standard_normal((7, 4))
     direct = np.array(
-        [
-            sum(r * np.log1p(np.exp(b[0] + row @ b[1:])) for r, b in zip(weights, planes, strict=True))
-            for row in x
-        ]
+        [sum(r * np.log1p(np.exp(b[0] + row @ b[1:])) for r, b in zip(weights, planes, strict=True)) for row in x]
     )
     assert np.allclose(rate(planes, weights, x), direct, rtol=1e-13)
     assert np.allclose(expert_rates(planes, weights, x).sum(1), direct, rtol=1e-13)
@@ -77,9 +72,7 @@ def test_theorem_1(planes, log_weights, point, slack):
     bound_rate = lam * (1 + slack)  # -ln(1 - p₀) for some p₀ ≥ P(y=1|x)
     psi = signed_distances(planes, x)[0]
     with np.errstate(over="ignore"):
-        bounds = np.where(
-            bound_rate / weights > 30, bound_rate / weights, np.log(np.expm1(bound_rate / weights))
-        )
+        bounds = np.where(bound_rate / weights > 30, bound_rate / weights, np.log(np.expm1(bound_rate / weights)))
     assert (psi <= bounds + 1e-7 * (1 + np.abs(bounds))).all()
 
 

@@ -16,9 +16,7 @@ def test_normalised_means_follow_from_the_cells(method):
 
 
 @pytest.mark.parametrize("name", paper.DATASETS)
-@pytest.mark.parametrize(
-    ("method", "units"), [("dnn_8_4", (8, 4)), ("dnn_32_16", (32, 16)), ("dnn_128_64", (128, 64))]
-)
+@pytest.mark.parametrize(("method", "units"), [("dnn_8_4", (8, 4)), ("dnn_32_16", (32, 16)), ("dnn_128_64", (128, 64))])
 def test_dnn_complexity_is_the_stated_formula(name, method, units):
     width = paper.DATA_SIZES[name][2] + 1
     first, second = units

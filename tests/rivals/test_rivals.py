@@ -139,9 +139,7 @@ def test_amm_prunes_the_lightest_together():
 def test_dnn_gradients_are_those_of_the_loss():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((30, 3)), rng.integers(2, size=30).astype(float)
-    layers = [
-        (rng.standard_normal(shape), rng.standard_normal(shape[1])) for shape in ((3, 5), (5, 4), (4, 1))
-    ]
+    layers = [(rng.standard_normal(shape), rng.standard_normal(shape[1])) for shape in ((3, 5), (5, 4), (4, 1))]
 
     def loss():
         f = _forward(layers, X)[-1][:, 0]
@@ -198,9 +196,7 @@ def test_every_rival_keeps_the_interface(triangle, name):
     X, y, X_test, y_test = (part[:200] for part in triangle)
     rival = RIVALS[name](**SMALL.get(name, {})).fit(X, y, 3)
     again = RIVALS[name](**SMALL.get(name, {})).fit(csr_array(X), y, 3)
-    np.testing.assert_allclose(
-        rival.decision_function(X_test), again.decision_function(X_test), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(rival.decision_function(X_test), again.decision_function(X_test), rtol=1e-4, atol=1e-4)
     assert set(rival.predict(X_test)) <= {0, 1}
     assert rival.complexity is None or rival.complexity >= 1
     if rival.has_probabilities:

@@ -39,9 +39,7 @@ def sampled(rows, first_only, seed, n_sweeps):
             exposure, log_lik,
         )  # fmt: skip
         gram, moment = np.zeros((1, 1, 3)), np.zeros((1, 1, 2))
-        local.sum_statistics(
-            rows.arrays, watched, planes, weights, events, key, index, 0, 1, 1, buffer, gram, moment
-        )
+        local.sum_statistics(rows.arrays, watched, planes, weights, events, key, index, 0, 1, 1, buffer, gram, moment)
         stream = open_stream(buffer, key, index, 0, HYPERPLANES)
         planes, rescues = updates.draw_gaussian(stream, gram[0, 0], moment[0, 0], PRECISION)
         planes = planes[None]

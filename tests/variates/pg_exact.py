@@ -21,13 +21,7 @@ def exact_cumulants(b, c, order=4):
             for p in range(1, order + 1):
                 total[p] += value * turn ** (-p)
         return [
-            float(
-                mp.mpf(b)
-                * (-1) ** (p + 1)
-                * mp.factorial(p)
-                * (total[p].real / n / radius**p)
-                / mp.mpf(2) ** p
-            )
+            float(mp.mpf(b) * (-1) ** (p + 1) * mp.factorial(p) * (total[p].real / n / radius**p) / mp.mpf(2) ** p)
             for p in range(1, order + 1)
         ]
 

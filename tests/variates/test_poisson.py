@@ -125,9 +125,7 @@ def test_multinomial_moments_of_large_totals(seed, total):
     for k in (0, 2, 3):
         variance = total * p[k] * (1 - p[k])
         assert_mean((x[:, k] - total * p[k]) / np.sqrt(variance), 0.0, 1.0)
-        assert_variance(
-            (x[:, k] - total * p[k]) / np.sqrt(variance), 1.0, (1 - 6 * p[k] * (1 - p[k])) / variance
-        )
+        assert_variance((x[:, k] - total * p[k]) / np.sqrt(variance), 1.0, (1 - 6 * p[k] * (1 - p[k])) / variance)
 
 
 @njit

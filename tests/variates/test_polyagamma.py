@@ -101,11 +101,7 @@ def test_inversion_is_right_for_polya_gamma():
     assert np.abs(invert_cdf(polya_gamma_transform(1.0, 0.0), points) - (1 - survival)).max() < 1e-6
 
 
-CELLS = [
-    (b, c)
-    for b in (1e-3, 0.05, 0.3, 1.0, 1.5, 2.5, 5.0, 20.0, 300.0)
-    for c in (0.0, 1.0, 3.0, 12.0, 40.0, 1e3)
-]
+CELLS = [(b, c) for b in (1e-3, 0.05, 0.3, 1.0, 1.5, 2.5, 5.0, 20.0, 300.0) for c in (0.0, 1.0, 3.0, 12.0, 40.0, 1e3)]
 
 
 def check_law(seed, b, c, n):
@@ -195,9 +191,7 @@ def test_envelope_claim(b):
     assert exact_ratio(b, 9 + 2 * b) < 1e-10
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "c"), [(0.3, 0.4, 0.5), (1.0, 1.5, 1.0), (4.0, 0.01, 0.0), (2.0, 3.0, 8.0)]
-)
+@pytest.mark.parametrize(("one", "two", "c"), [(0.3, 0.4, 0.5), (1.0, 1.5, 1.0), (4.0, 0.01, 0.0), (2.0, 3.0, 8.0)])
 def test_additivity(seed, one, two, c):
     """PG(b₁, c) + PG(b₂, c) = PG(b₁ + b₂, c) in law."""
     n = 300_000

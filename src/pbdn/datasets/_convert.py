@@ -118,9 +118,7 @@ class _RowNumbers:
 
     def take(self, X: FloatArray, y: FloatArray) -> NDArray[Any]:
         try:
-            return np.array(
-                [self._rows[self._key(row, label)].pop() for row, label in zip(X, y.ravel(), strict=True)]
-            )
+            return np.array([self._rows[self._key(row, label)].pop() for row, label in zip(X, y.ravel(), strict=True)])
         except IndexError:
             raise FileFormatError("a split holds a row that the table of all rows does not hold.") from None
 

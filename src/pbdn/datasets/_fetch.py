@@ -110,9 +110,7 @@ def _download(name: str, url: str, gzipped: bool, target: Path, opener: Opener) 
     except (OSError, HTTPException) as error:
         raise unavailable(name, target, f"fetching {url} failed ({type(error).__name__}: {error})") from error
     if len(content) > MAX_BYTES:
-        raise FileFormatError(
-            f"dataset {name!r}: {url} is larger than {MAX_BYTES} bytes; nothing was stored."
-        )
+        raise FileFormatError(f"dataset {name!r}: {url} is larger than {MAX_BYTES} bytes; nothing was stored.")
     if expected is not None and len(content) < expected:
         raise unavailable(name, target, f"{url} broke off after {len(content)} of {expected} bytes")
     return _unpack(name, url, content) if gzipped else content
@@ -129,11 +127,7 @@ def _unpack(name: str, url: str, content: bytes) -> bytes:
         with gzip.GzipFile(fileobj=io.BytesIO(content)) as file:
             unpacked = file.read(MAX_BYTES + 1)
     except (OSError, EOFError) as error:
-        raise FileFormatError(
-            f"dataset {name!r}: {url} is not a whole gzip file; nothing was stored."
-        ) from error
+        raise FileFormatError(f"dataset {name!r}: {url} is not a whole gzip file; nothing was stored.") from error
     if len(unpacked) > MAX_BYTES:
-        raise FileFormatError(
-            f"dataset {name!r}: {url} unpacks to over {MAX_BYTES} bytes; nothing was stored."
-        )
+        raise FileFormatError(f"dataset {name!r}: {url} unpacks to over {MAX_BYTES} bytes; nothing was stored.")
     return unpacked

@@ -52,9 +52,7 @@ def data_folder() -> Path | None:
         return None
     folder = Path(value).expanduser()
     if not folder.is_dir():
-        raise InvalidInputError(
-            f"PBDN_DATA={value!r} is not a folder; name one with the .npz files, or unset it."
-        )
+        raise InvalidInputError(f"PBDN_DATA={value!r} is not a folder; name one with the .npz files, or unset it.")
     return folder
 
 
@@ -63,9 +61,7 @@ def file_of(name: str) -> str:
     try:
         return FILES[name]
     except KeyError:
-        raise InvalidInputError(
-            f"name={name!r} is not a known dataset; known: {', '.join(sorted(FILES))}."
-        ) from None
+        raise InvalidInputError(f"name={name!r} is not a known dataset; known: {', '.join(sorted(FILES))}.") from None
 
 
 def find_local(name: str) -> Path | None:

@@ -7,9 +7,7 @@ from pbdn.datasets import _convert
 from pbdn.datasets._fetch import Source
 
 ROWS = "Devn913/AGMR_entropy_sparse/7d5f7cfd8ca4c0f7130bfda3201084db5c093174/twin_datasets"
-SPLITS = (
-    "fernando2393/Relevance-Vector-Machine/4692830b9a8cf938e6b319be4a42e2a3ddde5457/Classification/datasets"
-)
+SPLITS = "fernando2393/Relevance-Vector-Machine/4692830b9a8cf938e6b319be4a42e2a3ddde5457/Classification/datasets"
 TWONORM = "yzhang00/Python-ML-Project-2/3052697b406ebddce0f9c3032f7e1943e017b36e/Data"
 IJCNN1 = "X-DataInitiative/tick-datasets/9d959b6e53e17145e93e9849ff1f9f6d2de8ae51/binary/ijcnn1"
 A9A = "mingyuanzhou/PBDN/a6713e0938d51c7a105840fbe7ecc71b9a525ffc/data"
@@ -83,9 +81,7 @@ SOURCES: dict[str, Source] = {
     ),
     "mnist": Source(
         tuple(
-            f"{MNIST}/{part}-{kind}-ubyte.gz"
-            for part in ("train", "t10k")
-            for kind in ("images-idx3", "labels-idx1")
+            f"{MNIST}/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
         ),
         "b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a",
         _convert.mnist,

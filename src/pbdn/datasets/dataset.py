@@ -47,9 +47,7 @@ class Dataset:
         """Number of predefined splits."""
         return len(self.train)
 
-    def split(
-        self, k: int
-    ) -> tuple[Table, NDArray[np.int64] | FloatArray, Table, NDArray[np.int64] | FloatArray]:
+    def split(self, k: int) -> tuple[Table, NDArray[np.int64] | FloatArray, Table, NDArray[np.int64] | FloatArray]:
         """Return ``X_train, y_train, X_test, y_test`` of split ``k`` (0-based)."""
         if not 0 <= k < self.n_splits:
             have = f"0 to {self.n_splits - 1}" if self.n_splits else "none; split the rows yourself"

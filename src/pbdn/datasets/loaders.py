@@ -132,9 +132,7 @@ def read_arrays(name: str, required: tuple[str, ...], opener: Opener = open_url)
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
     except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise FileFormatError(
-            f"{path} is not a readable .npz file ({error}); delete or replace it."
-        ) from error
+        raise FileFormatError(f"{path} is not a readable .npz file ({error}); delete or replace it.") from error
     missing = [key for key in required if key not in arrays]
     if missing:
         raise FileFormatError(f"{path} lacks the arrays {', '.join(missing)}; delete or replace it.")

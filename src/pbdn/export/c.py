@@ -112,9 +112,7 @@ def to_c(
     planned = plan(network, classes, feature_names)
     check_name(name)
     tables = [_table(f"{name}_hyperplanes_{t}", layer) for t, layer in enumerate(planned.layers, 1)]
-    tables.append(
-        f"static const double {name}_weights[] = {_numbers(planned.layers[-1].expert_weights.tolist())};\n"
-    )
+    tables.append(f"static const double {name}_weights[] = {_numbers(planned.layers[-1].expert_weights.tolist())};\n")
     return _HEAD.format(
         name=name,
         upper=name.upper(),
@@ -136,9 +134,7 @@ def _layer(planned: Plan, t: int, name: str) -> str:
             vector = f"h{source}" if source else "x"
             terms += f" + {name}_dot(w + {at}, {vector}, {planned.widths[source]})"
             at += planned.widths[source]
-    return _LAYER.format(
-        t=t, size=max(1, layer.n_units), n_units=layer.n_units, width=at, name=name, terms=terms
-    )
+    return _LAYER.format(t=t, size=max(1, layer.n_units), n_units=layer.n_units, width=at, name=name, terms=terms)
 
 
 def _pooling(planned: Plan, name: str) -> str:
@@ -152,9 +148,7 @@ def _pooling(planned: Plan, name: str) -> str:
     lines = "".join(f"    p[{s}] = {rate};\n" for s, rate in enumerate(rates))
     lines += f"    for (int s = 0; s < {len(rates)}; ++s) {{\n        rate += p[s];\n"
     lines += "        p[s] = -expm1(-p[s]);\n    }\n"
-    return _MANY.format(
-        s=len(rates), n_nodes=len(nodes), nodes=_numbers(nodes), weights=_numbers(weights), rates=lines
-    )
+    return _MANY.format(s=len(rates), n_nodes=len(nodes), nodes=_numbers(nodes), weights=_numbers(weights), rates=lines)
 
 
 def _table(name: str, layer: PlannedLayer) -> str:

@@ -53,9 +53,7 @@ def to_onnx(
     """
     onnx = _onnx()
     planned = plan(network, classes, feature_names)
-    outer, inner = (
-        _float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic))
-    )
+    outer, inner = (_float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic)))
     graph = _Graph(onnx, inner)
     activations = []
     sources = [graph.cast("features", inner)]
@@ -144,9 +142,7 @@ class _Graph:
     def _add(self, kind: str, inputs: list[str], to: str | None, attributes: dict[str, Any]) -> str:
         number = len(self.nodes)
         output = to or f"{kind.lower()}_{number}"
-        self.nodes.append(
-            self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes)
-        )
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes))
         return output
 
 

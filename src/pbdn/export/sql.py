@@ -54,8 +54,7 @@ def to_sql(
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
     first += [
-        f"CAST(src.{identifier(name)} AS {_REAL[dialect]}) AS x{j}"
-        for j, name in enumerate(planned.feature_names)
+        f"CAST(src.{identifier(name)} AS {_REAL[dialect]}) AS x{j}" for j, name in enumerate(planned.feature_names)
     ]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
@@ -106,8 +105,7 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
     yield [*chances, f"-{_sum(rates)} AS l_no", *(f"{text} AS l{q}" for q, text in enumerate(logs))]
     yield [*chances, f"{_exp('l_no')} AS e_no", *(f"{_exp(f'l{q}')} AS e{q}" for q, _ in rule)]
     shares = [
-        _sum([f"{number(weight)} * e{q} / (1e0 - {number(node)} * {p})" for q, (node, weight) in rule])
-        for p in chances
+        _sum([f"{number(weight)} * e{q} / (1e0 - {number(node)} * {p})" for q, (node, weight) in rule]) for p in chances
     ]
     yield [f"p{s} * {share} + e_no / {number(len(sides))} AS u{s}" for s, share in enumerate(shares)]
     total = _sum([f"u{s}" for s in sides])

@@ -31,9 +31,7 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
             target.write_bytes(data)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise OSError(
-            error.errno, f"Cannot write {os.fspath(path)!r}: {reason}. Nothing was changed."
-        ) from error
+        raise OSError(error.errno, f"Cannot write {os.fspath(path)!r}: {reason}. Nothing was changed.") from error
 
 
 def _replace(target: Path, data: bytes) -> None:

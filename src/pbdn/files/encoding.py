@@ -39,9 +39,7 @@ def to_json(value: Any) -> bytes:
 def from_json(text: bytes) -> Any:
     """Inverse of `to_json`; anything that `to_json` does not write raises FileFormatError."""
     try:
-        parsed = json.loads(
-            text.decode("ascii"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant
-        )
+        parsed = json.loads(text.decode("ascii"), object_pairs_hook=_unique_keys, parse_constant=_refuse_constant)
         return _Decoder().decode(parsed)
     except FileFormatError:
         raise

@@ -59,9 +59,7 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     skip: Any = header.get("skip")
     specs: Any = header.get("layers")
     _require(_is_count(n_features, 0), "n_features is not a count")
-    _require(
-        isinstance(skip, str) and skip in get_args(Skip), "skip is not one of " + ", ".join(get_args(Skip))
-    )
+    _require(isinstance(skip, str) and skip in get_args(Skip), "skip is not one of " + ", ".join(get_args(Skip)))
     _require(isinstance(specs, list) and len(specs) > 0, "it has no layers")
     layers = tuple(_layer(spec, arrays, t) for t, spec in enumerate(specs))
     _require(len({len(layer.sides) for layer in layers}) == 1, "its layers differ in their number of sides")
@@ -106,9 +104,7 @@ def _sides(name: str, arrays: Mapping[str, NDArray[Any]], experts: list[int]) ->
     """Cut stacked experts into sides of the given sizes; every side owns its memory."""
     planes = _floats(f"{name}.hyperplanes", arrays, 2)
     weights = _floats(f"{name}.expert_weights", arrays, 1)
-    _require(
-        len(planes) == len(weights) == sum(experts), f"{name} has another number of experts than declared"
-    )
+    _require(len(planes) == len(weights) == sum(experts), f"{name} has another number of experts than declared")
     _require(planes.shape[1] > 0, f"{name} has no bias")
     _require(bool(np.all(weights >= 0)), f"{name} has a negative weight")
     cuts = pairwise(np.cumsum([0, *experts]).tolist())

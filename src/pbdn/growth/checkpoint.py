@@ -116,9 +116,7 @@ class Checkpoint:
             if not self._changed:
                 return
             began = time.monotonic()
-            flat = {
-                f"{task}/{field}": array for task, part in self.saved.items() for field, array in part.items()
-            }
+            flat = {f"{task}/{field}": array for task, part in self.saved.items() for field, array in part.items()}
             write_container(self.path, {"kind": "checkpoint", "marks": self.marks, "seed": self.seed}, flat)
             self._written, self._changed = time.monotonic(), False
             self._cost = self._written - began

@@ -112,7 +112,5 @@ def _to_arrays(result: MapResult) -> dict[str, NDArray[Any]]:
 def _from_arrays(arrays: dict[str, NDArray[Any]]) -> MapResult:
     n_sides = sum(name.startswith("hyperplanes.") for name in arrays)
     sides = tuple(Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"]) for s in range(n_sides))
-    trace = {
-        name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")
-    }
+    trace = {name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")}
     return MapResult(sides, trace, arrays["log_likelihood"])

@@ -169,4 +169,3 @@ class Network:
         """Cost of a prediction in units of one inner product x'β: Σ_t d_t K_{t+1} / (V+1)."""
         cost = sum(d * k for d, k in zip(self.n_inputs, self.n_units, strict=True))
         return cost / (self.n_features + 1)
-
