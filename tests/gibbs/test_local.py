@@ -43,11 +43,11 @@ def test_sums_over_rows(rng, n, d):
     upper = np.triu_indices(d + 1)
     expected = np.einsum("nk,nv,nw->kvw", omega[:n], x, x)[:, upper[0], upper[1]]
     dense = make_rows(inputs, target, merge=False).arrays
-    chunked = dense._replace(products=np.zeros((0, 0)))
-    for rows in (dense, chunked, make_rows(sp.csr_array(inputs), target, merge=False).arrays):
+    without = dense._replace(products=np.zeros((0, 0)))
+    for rows in (dense, without, make_rows(sp.csr_array(inputs), target, merge=False).arrays):
         gram, moment = np.zeros((3, len(upper[0]))), np.zeros((3, d + 1))
-        products = np.empty(BLOCK_ROWS * local.PAIR_CHUNK)
-        local.add_gram(rows, 0, n, omega, linear, products, gram, moment)
+        scratch = local.block_scratch(rows, 3, d + 1)
+        local.add_block(rows, 0, n, omega, linear, *scratch, True, gram, moment)
         assert np.abs(gram - expected).max() < 1e-11
         assert np.abs(moment - linear[:n].T @ x).max() < 1e-11
 

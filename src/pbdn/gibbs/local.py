@@ -27,7 +27,6 @@ from pbdn.variates.stream import PG_WEIGHTS, TABLES, exponential, open_stream, u
 from pbdn.variates.tables import log_expm1, table_distance
 
 LOG_TINY = np.log(np.finfo(float).tiny)  # log-likelihoods of single rows are not taken below this
-PAIR_CHUNK = 512  # products x_v x_w held at a time in the Gram step (with 256 rows: 1 MB, inside the L2 cache)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -297,54 +296,76 @@ def draw_pg_weights(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_gram(rows, low, high, pg_weights, linear, products, gram, moment):
-    """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) to gram (K × P) and Σ_i linear_ik x_i to moment (K × D)."""
+def add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment):
+    """Add Σ_i ω_ik x_i x_i' over the non-zeros to gram_t (pairs × K: experts lie together) and Σ_i linear_ik x_i to moment."""
     n_experts, n_inputs = moment.shape
-    n = high - low
-    if rows.is_sparse:
-        for i in range(low, high):
-            for a in range(rows.pointers[i], rows.pointers[i + 1]):
-                v, x = rows.columns[a], rows.values[a]
-                row_start = v * n_inputs - v * (v - 1) // 2 - v
+    for i in range(low, high):
+        omega = pg_weights[i - low]
+        for a in range(rows.pointers[i], rows.pointers[i + 1]):
+            v, x = rows.columns[a], rows.values[a]
+            row_start = v * n_inputs - v * (v - 1) // 2 - v
+            for k in range(n_experts):
+                moment[k, v] += x * linear[i - low, k]
+            for b in range(a, rows.pointers[i + 1]):
+                product = x * rows.values[b]
+                total = gram_t[row_start + rows.columns[b]]
                 for k in range(n_experts):
-                    moment[k, v] += x * linear[i - low, k]
-                for b in range(a, rows.pointers[i + 1]):
-                    product = x * rows.values[b]
-                    p = row_start + rows.columns[b]
-                    for k in range(n_experts):
-                        gram[k, p] += product * pg_weights[i - low, k]
-        return
-    add_weighted_sum(linear, n, rows.dense, low, moment, 0)
-    n_pairs = gram.shape[1]
-    if rows.products.shape[0] > 0:
-        add_weighted_sum(pg_weights, n, rows.products, low, gram, 0)
-        return
-    v, w = 0, 0
-    for start in range(0, n_pairs, PAIR_CHUNK):
-        width = min(PAIR_CHUNK, n_pairs - start)
-        chunk = products[: n * width].reshape(n, width)
-        at = 0
-        while at < width:
-            run = min(n_inputs - w, width - at)
-            for i in range(n):
-                x = rows.dense[low + i, v]
-                for j in range(run):
-                    chunk[i, at + j] = x * rows.dense[low + i, w + j]
-            at += run
-            w += run
-            if w == n_inputs:
-                v += 1
-                w = v
-        add_weighted_sum(pg_weights, n, chunk, 0, gram, start)
+                    total[k] += product * omega[k]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_weighted_sum(weights, n, matrix, low, total, start):
-    """total[k, start + j] += Σ_{i<n} weights[i, k] matrix[low + i, j]."""
+def add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment):
+    """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) of dense rows to gram (K × pairs) and Σ_i linear_ik x_i to moment (K × D).
+
+    With kept products this is one matrix product for all experts; otherwise one per expert, X'(ω_k X), with ``scaled`` as scratch.
+    """
+    n_experts, n_inputs = moment.shape
+    n = high - low
+    add_weighted_sum(linear, n, rows.dense, low, moment)
+    if rows.products.shape[0] > 0:
+        add_weighted_sum(pg_weights, n, rows.products, low, gram)
+        return
+    for k in range(n_experts):
+        for i in range(n):
+            for v in range(n_inputs):
+                scaled[i, v] = pg_weights[i, k] * rows.dense[low + i, v]
+        square = np.dot(rows.dense[low:high].T, scaled[:n])
+        at = 0
+        for v in range(n_inputs):
+            for w in range(v, n_inputs):
+                gram[k, at] += square[v, w]
+                at += 1
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_weighted_sum(weights, n, matrix, low, total):
+    """total[k, j] += Σ_{i<n} weights[i, k] matrix[low + i, j]."""
     product = np.dot(weights[:n].T, matrix[low : low + n])
     for k in range(product.shape[0]):
         for j in range(product.shape[1]):
-            total[k, start + j] += product[k, j]
+            total[k, j] += product[k, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_block(rows, low, high, pg_weights, linear, scaled, gram_t, last_of_group, gram, moment):
+    """Add one block to its group's sums; sparse pairs are gathered in gram_t and moved over at the end of the group."""
+    if not rows.is_sparse:
+        add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment)
+        return
+    add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment)
+    if last_of_group:
+        for p in range(gram_t.shape[0]):
+            for k in range(gram_t.shape[1]):
+                gram[k, p] += gram_t[p, k]
+                gram_t[p, k] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def block_scratch(rows, n_experts, n_inputs):
+    """Scratch of `add_block`: scaled inputs where products are not kept, sparse pairs where rows are sparse."""
+    dense = 0 if rows.is_sparse or rows.products.shape[0] > 0 else BLOCK_ROWS
+    n_pairs = n_inputs * (n_inputs + 1) // 2 if rows.is_sparse else 0
+    return np.empty((dense, n_inputs)), np.zeros((n_pairs, n_experts))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -355,13 +376,14 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
     distance = np.empty((BLOCK_ROWS, n_experts))
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
-    products = np.empty(BLOCK_ROWS * min(PAIR_CHUNK, gram.shape[2]))
+    scaled, gram_t = block_scratch(rows, n_experts, planes.shape[1])
     for block in range(first, last):
         low, high = draw_pg_weights(
             rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, pg_weights, linear
         )
         group = block // group_blocks
-        add_gram(rows, low, high, pg_weights, linear, products, gram[group], moment[group])
+        ends = block + 1 == last or (block + 1) % group_blocks == 0
+        add_block(rows, low, high, pg_weights, linear, scaled, gram_t, ends, gram[group], moment[group])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -7,7 +7,7 @@
 import numpy as np
 from numba import njit
 
-from pbdn.gibbs.local import PAIR_CHUNK, add_gram, block_distances, row_log_likelihood, transposed
+from pbdn.gibbs.local import add_block, block_distances, block_scratch, row_log_likelihood, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus
 from pbdn.variates.gamma import log_gamma_variate
@@ -91,13 +91,14 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
     distance = np.empty((BLOCK_ROWS, n_experts))
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
-    products = np.empty(BLOCK_ROWS * min(PAIR_CHUNK, gram.shape[2]))
+    scaled, gram_t = block_scratch(rows, n_experts, planes.shape[1])
     for block in range(first, last):
         low, high = draw_count_weights(
             rows, planes_t, weights, counts, block, key, sweep, buffer, distance, pg_weights, linear
         )
         group = block // group_blocks
-        add_gram(rows, low, high, pg_weights, linear, products, gram[group], moment[group])
+        ends = block + 1 == last or (block + 1) % group_blocks == 0
+        add_block(rows, low, high, pg_weights, linear, scaled, gram_t, ends, gram[group], moment[group])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -18,7 +18,7 @@ from pbdn.errors import InvalidInputError
 NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
 
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
-PRODUCT_NUMBERS = 4_000_000  # doubles (32 MB) up to which products of inputs are kept instead of made anew
+PRODUCT_NUMBERS = 8_000_000  # doubles (64 MB) up to which products of inputs are kept instead of made anew
 MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
 
 FloatArray = NDArray[np.float64]
