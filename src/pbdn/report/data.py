@@ -158,9 +158,9 @@ def _sentences(
     measured = validation or (quality.to_dict() if quality else None)
     if measured:
         error = measured["error"]
-        where = "held-out rows" if validation else "these rows"
+        where = f"{measured['n_rows']} held-out rows" if validation else f"these {measured['n_rows']} rows"
         out.append(
-            f"On {measured['n_rows']} {where} it errs on {error['value']:.1%} (95 % interval {error['low']:.1%} to "
+            f"On {where} it errs on {error['value']:.1%} (95 % interval {error['low']:.1%} to "
             f"{error['high']:.1%}); always saying the commonest class errs on {measured['baseline_error']:.1%}."
         )
     return out
