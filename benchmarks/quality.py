@@ -11,6 +11,7 @@ criteria and predictions: layers are added until every criterion has risen once.
 
 import argparse
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from pbdn.datasets import load_a9a, load_ida, load_ijcnn1
 from pbdn.fitting import FitPlan, make_engine
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.growth.gibbs_engine import StopSignal
-from pbdn.growth.grow import grow
+from pbdn.growth.grow import LayerFit, grow
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Layer, Network
@@ -60,10 +61,52 @@ def one_fit(folder: Path, name: str, split: int, config: dict[str, Any]) -> None
     path = folder / f"{name}-{split}.json"
     if path.exists():
         return
-    data = load(name)
-    X, y, X_test, y_test = data.split(split)
-    began = time.perf_counter()
+    X, y, X_test, y_test = load(name).split(split)
+    record, _ = fit_rows(X, y, X_test, y_test, config, config["seed"] + split)
+    save_result(path, {"data": name, "split": split, **record})
+
+
+def fit_rows(
+    X: Any, y: Any, X_test: Any, y_test: Any, config: dict[str, Any], seed: int
+) -> tuple[dict[str, Any], tuple[LayerFit, ...]]:
+    """Grow on the training rows: a record of every depth and of the depth each rule takes, and the layers.
+
+    Growth goes on until every rule has risen once, and at least to ``config["min_depth"]`` (1 if absent), so that each depth up
+    to there is a prefix of one run. ``config["standardize"]`` (True if absent) scales the features.
+    """
+    plan = make_plan(y, config, seed)
     scaling = standard_scaling(X)
+    scaled, scaled_test = (scaling.apply(X), scaling.apply(X_test)) if config.get("standardize", True) else (X, X_test)
+    began, began_cpu = time.perf_counter(), time.process_time()
+    growth = grow(make_engine(scaled, plan, StopSignal(), None, ProgressBar(False)), plan.criterion, plan.max_depth)
+    record: dict[str, Any] = {
+        "seed": seed,
+        "config": config,
+        "seconds": time.perf_counter() - began,
+        "cpu_seconds": time.process_time() - began_cpu,
+        "depths": [
+            depth_entry(growth.fits[:depth], scaled_test, y_test, X.shape[0])
+            for depth in range(1, len(growth.fits) + 1)
+        ],
+        "chosen": {},
+    }
+    for rule in RULES:
+        values = [entry["criteria"][rule] for entry in record["depths"]]
+        rises = [t for t in range(1, len(values)) if not values[t] < values[t - 1]]
+        record["chosen"][rule] = rises[0] if rises else len(values)
+    if plan.n_paths and plan.inference != "map":
+        record["paths"] = _paths(scaled, scaled_test, y_test, plan, record["chosen"]["aic"])
+    return record, growth.fits
+
+
+def make_plan(y: Any, config: dict[str, Any], seed: int) -> FitPlan:
+    """The library's plan for a configuration of this benchmark."""
+    min_depth = config.get("min_depth", 1)
+
+    def deep_enough(layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
+        """Falls until ``min_depth`` and rises there: growth does not stop earlier."""
+        return -float(len(layers)) if len(layers) < min_depth else 0.0
+
     chain = ChainSettings(
         sampler=config["sampler"],
         max_experts=config["max_experts"],
@@ -79,57 +122,40 @@ def one_fit(folder: Path, name: str, split: int, config: dict[str, Any]) -> None
             coef_shape=config["coef_shape"],
         ),
     )
-    plan = FitPlan(
+    return FitPlan(
         inference=config["inference"],
         codes=np.asarray(y, dtype=np.int64),
         n_sides=2,
         weights=None,
         chain=chain,
         map_config={"default": MapConfig(), "paper": PAPER, "published": PUBLISHED}[config["map_config"]],
-        criterion=[CRITERIA[rule] for rule in RULES],
+        criterion=[*(CRITERIA[rule] for rule in RULES), *([deep_enough] if min_depth > 1 else [])],
         max_depth=config["max_depth"],
         skip="last_two",
-        seed=config["seed"] + split,
+        seed=seed,
         n_paths=config["n_paths"],
     )
-    scaled, scaled_test = scaling.apply(X), scaling.apply(X_test)
-    growth = grow(make_engine(scaled, plan, StopSignal(), None, ProgressBar(False)), plan.criterion, plan.max_depth)
-    seconds = time.perf_counter() - began
-    record: dict[str, Any] = {
-        "data": name,
-        "split": split,
-        "seed": plan.seed,
-        "config": config,
-        "seconds": seconds,
-        "depths": [],
-        "chosen": {},
+
+
+def depth_entry(fits: Sequence[LayerFit], scaled_test: Any, y_test: Any, n_rows: int) -> dict[str, Any]:
+    """What is recorded of the network made of these layers."""
+    layers = tuple(Layer(fit.layer.sides) for fit in fits[:-1])
+    network = Network((*layers, fits[-1].layer), scaled_test.shape[1])
+    log_likelihood = sum(fits[-1].log_likelihood)
+    entry: dict[str, Any] = {
+        "n_experts": network.top.n_experts,
+        "expert_weights": [[float(f"{r:.4g}") for r in side.expert_weights] for side in network.top.sides],
+        "log_likelihood": log_likelihood,
+        "complexity": network.complexity,
+        "complexity_code": network.complexity * (network.n_features + 1) / network.n_inputs[-1],
+        "n_weights": network.n_weights,
+        "seconds": fits[-1].seconds,
+        "criteria": {rule: CRITERIA[rule]([fit.layer for fit in fits], log_likelihood, n_rows) for rule in RULES},
+        "point": metrics(y_test, network.class_probability(scaled_test)[:, 1]),
     }
-    for depth in range(1, len(growth.fits) + 1):
-        fits = growth.fits[:depth]
-        layers = tuple(fit.layer if t == depth - 1 else Layer(fit.layer.sides) for t, fit in enumerate(fits))
-        network = Network(layers, X.shape[1])
-        log_likelihood = sum(fits[-1].log_likelihood)
-        entry: dict[str, Any] = {
-            "n_experts": network.top.n_experts,
-            "log_likelihood": log_likelihood,
-            "complexity": network.complexity,
-            "n_weights": network.n_weights,
-            "seconds": fits[-1].seconds,
-            "criteria": {
-                rule: CRITERIA[rule]([fit.layer for fit in fits], log_likelihood, X.shape[0]) for rule in RULES
-            },
-            "point": metrics(y_test, network.class_probability(scaled_test)[:, 1]),
-        }
-        if network.top.draws:
-            entry["posterior"] = metrics(y_test, network.mean_class_probability(scaled_test)[:, 1])
-        record["depths"].append(entry)
-    for rule in RULES:
-        values = [entry["criteria"][rule] for entry in record["depths"]]
-        rises = [t for t in range(1, len(values)) if not values[t] < values[t - 1]]
-        record["chosen"][rule] = rises[0] if rises else len(values)
-    if plan.n_paths and plan.inference != "map":
-        record["paths"] = _paths(scaled, scaled_test, y_test, plan, record["chosen"]["aic"])
-    save_result(path, record)
+    if network.top.draws:
+        entry["posterior"] = metrics(y_test, network.mean_class_probability(scaled_test)[:, 1])
+    return entry
 
 
 def _paths(scaled: Any, scaled_test: Any, y_test: Any, plan: FitPlan, depth: int) -> dict[str, float]:

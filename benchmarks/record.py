@@ -44,14 +44,19 @@ def save_result(path: str | Path, payload: Mapping[str, Any]) -> Path:
     return path
 
 
+def load_result(path: str | Path) -> dict[str, Any]:
+    """One result."""
+    record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+    return record
+
+
 def load_results(folder: str | Path) -> list[dict[str, Any]]:
     """All results under a folder, in the order of their paths; each gains ``path`` relative to the folder."""
     folder = Path(folder)
     results = []
     for path in sorted(folder.rglob("*.json")):
         if not path.name.startswith("."):
-            record = json.loads(path.read_text(encoding="utf-8"))
-            results.append({**record, "path": path.relative_to(folder).as_posix()})
+            results.append({**load_result(path), "path": path.relative_to(folder).as_posix()})
     return results
 
 

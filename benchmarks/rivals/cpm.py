@@ -197,6 +197,13 @@ class StackedCpm(Rival):
         self.chosen = {f"layer{t + 1}": layer.chosen for t, layer in enumerate(self.layers_)}
         return self
 
+    def prefix(self, depth: int) -> "StackedCpm":
+        """The stack of the lowest layers, as fitting that depth alone with the same seed would give it."""
+        stack = StackedCpm(depth, **self.settings)
+        stack.layers_, stack.n_features_ = self.layers_[:depth], self.n_features_
+        stack.chosen = {f"layer{t + 1}": layer.chosen for t, layer in enumerate(stack.layers_)}
+        return stack
+
     def decision_function(self, X: Any) -> np.ndarray:
         units = [with_bias(X)[:, :-1]]
         for layer in self.layers_[:-1]:
