@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-statistical lint format bench clean
+.PHONY: setup demo test test-statistical lint format bench paper-quick clean
 
 setup: $(STAMP)
 
@@ -34,6 +34,9 @@ format: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.sweep
+
+paper-quick: setup
+	$(BIN)/python -m benchmarks.paper all --profile quick --jobs 2
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache

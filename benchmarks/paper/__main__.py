@@ -1,8 +1,8 @@
 """Regenerate the paper's tables and figures.
 
-    python -m benchmarks.paper all --profile quick --jobs 2   # everything, reduced, into out/paper-quick
-    python -m benchmarks.paper table2                         # the fits that are missing, then the table
-    python -m benchmarks.paper render                         # docs/reproduction.md from the records there are
+python -m benchmarks.paper all --profile quick --jobs 2   # everything, reduced, into out/paper-quick
+python -m benchmarks.paper table2                         # the fits that are missing, then the table
+python -m benchmarks.paper render                         # docs/reproduction.md from the records there are
 """
 
 import argparse

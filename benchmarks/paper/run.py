@@ -125,6 +125,12 @@ def fit_spirals(config: dict[str, Any]) -> dict[str, Any]:
         for side, chains in zip(layer_fit.layer.sides, layer_fit.details, strict=True):
             trace = chains[0].trace["log_likelihood"] / len(y)
             thin = trace[:: max(1, len(trace) // TRACE_POINTS)]
-            sides.append({"hyperplanes": pack(side.hyperplanes), "expert_weights": pack(side.expert_weights), "trace": pack(thin)})
+            sides.append(
+                {
+                    "hyperplanes": pack(side.hyperplanes),
+                    "expert_weights": pack(side.expert_weights),
+                    "trace": pack(thin),
+                }
+            )
         layers.append(sides)
     return record | {"layers": layers}

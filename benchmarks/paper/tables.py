@@ -1,0 +1,253 @@
+"""The paper's numbers beside ours, as Markdown: paper / ours / difference in the paper's standard deviations."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import paper_values as paper
+from benchmarks.paper.fits import DNN_OF, IDA, MODERN, PAIRS, STACKED, n_splits
+from benchmarks.record import load_results
+
+Records = dict[tuple[str, str], list[dict[str, Any]]]
+
+NAMES = {
+    "lr": "LR",
+    "svm": "SVM",
+    "rvm": "RVM",
+    "amm": "AMM",
+    "cpm": "CPM",
+    "dnn_8_4": "DNN (8-4)",
+    "dnn_32_16": "DNN (32-16)",
+    "dnn_128_64": "DNN (128-64)",
+    "pbdn1": "PBDN1",
+    "pbdn2": "PBDN2",
+    "pbdn4": "PBDN4",
+    "aic_gibbs": "AIC Gibbs",
+    "aic_eps_gibbs": "AIC-ε Gibbs",
+    "aic_sgd": "AIC SGD",
+    "aic_eps_sgd": "AIC-ε SGD",
+    "default_gibbs": "library default, Gibbs",
+    "default_sgd": "library default, MAP",
+    "hist_gradient_boosting": "HistGradientBoosting",
+    "lightgbm": "LightGBM",
+    "catboost": "CatBoost",
+    "tabpfn": "TabPFN",
+    "mlp_early_stopping": "MLP, early stopping",
+    "random_forest": "random forest",
+}
+GIBBS_METHODS = ("pbdn1", "pbdn2", "pbdn4", "aic_gibbs", "aic_eps_gibbs")
+SGD_METHODS = ("aic_sgd", "aic_eps_sgd")
+ALARM = 1.0
+"""Standard deviations beyond which a cell is printed bold."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One cell."""
+
+    method: str
+    data: str
+    paper: paper.Cell | None
+    ours: tuple[float, ...]
+    wanted: int
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.ours))
+
+    @property
+    def gap(self) -> float | None:
+        """Ours less the paper's in its standard deviations; None where that is not defined."""
+        if self.paper is None or not self.ours:
+            return None
+        difference = self.mean - self.paper[0]
+        if abs(difference) < 5e-3:
+            return 0.0
+        return difference / self.paper[1] if self.paper[1] > 0 else None
+
+    def text(self, digits: int = 2) -> str:
+        """Markdown."""
+        theirs = "" if self.paper is None else f"{self.paper[0]:.{digits}f} ± {self.paper[1]:.{digits}f}<br>"
+        if not self.ours:
+            return theirs + "not run"
+        ours = f"{self.mean:.{digits}f} ± {np.std(self.ours, ddof=min(1, len(self.ours) - 1)):.{digits}f}"
+        if len(self.ours) < self.wanted:
+            ours += f" ({len(self.ours)} of {self.wanted})"
+        if self.paper is None:
+            return theirs + ours
+        gap = "s.d. 0" if self.gap is None else f"{self.gap:+.1f}"
+        return theirs + ours + "<br>" + (f"**{gap}**" if self.gap is not None and abs(self.gap) > ALARM else gap)
+
+
+def read(folder: Path) -> Records:
+    """Records by column and data set, in the order of their splits."""
+    records: Records = {}
+    for record in load_results(folder):
+        records.setdefault((record["column"], record["data"]), []).append(record)
+    return {key: sorted(found, key=lambda record: record["split"]) for key, found in records.items()}
+
+
+def values(records: Records, method: str, data: str, what: str, published: bool = False) -> tuple[float, ...]:
+    """One number per split: "error" (percent), "complexity", "complexity_code" or "depth".
+
+    ``published`` takes PBDNs run as the published code runs them instead of by the library's defaults.
+    """
+    if method in GIBBS_METHODS or method in SGD_METHODS or method.startswith("default_"):
+        engine = "map" if method.endswith("sgd") else "gibbs"
+        found = records.get((f"{engine}_published" if published else engine, data), [])
+        return tuple(_pbdn_value(record, method, what) for record in found)
+    found = records.get((method, data), [])
+    key = "complexity" if what == "complexity_code" else what
+    return tuple(record[key] for record in found if record.get(key) is not None)
+
+
+def _pbdn_value(record: dict[str, Any], method: str, what: str) -> float:
+    if method.startswith("pbdn"):
+        depth = int(method.removeprefix("pbdn"))
+    else:
+        rule = method.rpartition("_")[0]
+        depth = record["chosen"]["aic_inputs" if rule == "default" else rule]
+    if what == "depth":
+        return float(depth)
+    entry = record["depths"][depth - 1]
+    if what == "error":
+        averaged = method == "default_gibbs"
+        return float(entry["posterior" if averaged else "point"]["error"])
+    return float(entry[what])
+
+
+def comparisons(
+    records: Records, theirs: Callable[[str, str], paper.Cell | None], methods: Sequence[str], what: str,
+    data: Sequence[str] = paper.DATASETS, profile: str = "full", published: bool = False,
+) -> list[Comparison]:  # fmt: skip
+    """Cells row by row."""
+    return [
+        Comparison(
+            method, name, theirs(method, name), values(records, method, name, what, published), n_splits(name, profile)
+        )
+        for method in methods
+        for name in data
+    ]
+
+
+def grid(cells: Sequence[Comparison], data: Sequence[str], digits: int = 2, last: dict[str, str] | None = None) -> str:
+    """A Markdown table: methods down, data sets across; ``last`` is one more column."""
+    head = ["", *(name.replace("_", " ") for name in data), *(["mean, SVM = 1"] if last else [])]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for method in dict.fromkeys(cell.method for cell in cells):
+        row = [NAMES.get(method, method)]
+        row += [next(c for c in cells if c.method == method and c.data == name).text(digits) for name in data]
+        lines.append("| " + " | ".join([*row, *([last[method]] if last else [])]) + " |")
+    return "\n".join(lines)
+
+
+def normalised(cells: Sequence[Comparison], records: Records, theirs: dict[str, float], what: str) -> dict[str, str]:
+    """Mean over data sets of ours divided by our SVM, beside the paper's eight-set mean."""
+    texts = {}
+    for method in dict.fromkeys(cell.method for cell in cells):
+        ratios = normalised_ratios(cells, records, method, what)
+        ours = f"{np.mean(ratios):.3f}" if ratios else "not run"
+        if ratios and len(ratios) < len(paper.DATASETS):
+            ours += f" ({len(ratios)} sets)"
+        texts[method] = f"{theirs[method]:.3f}<br>{ours}" if method in theirs else ours
+    return texts
+
+
+def normalised_ratios(cells: Sequence[Comparison], records: Records, method: str, what: str) -> list[float]:
+    """Ours over our SVM, for every data set where both were run."""
+    ratios = []
+    for cell in cells:
+        svm = values(records, "svm", cell.data, what)
+        if cell.method == method and cell.ours and svm:
+            ratios.append(cell.mean / float(np.mean(svm)))
+    return ratios
+
+
+def error_cells(records: Records, methods: Sequence[str] = paper.METHODS, **options: Any) -> list[Comparison]:
+    """Table 2."""
+    return comparisons(records, lambda method, data: paper.ERROR[data].get(method), methods, "error", **options)
+
+
+def complexity_cells(records: Records, what: str = "complexity", **options: Any) -> list[Comparison]:
+    """Table 5; ``what`` = "complexity_code" divides by the last layer's width, as the published Gibbs code does."""
+    return comparisons(records, lambda method, data: paper.COMPLEXITY[data][method], paper.METHODS, what, **options)
+
+
+def depth_cells(records: Records, **options: Any) -> list[Comparison]:
+    """Table 3."""
+    return comparisons(records, lambda method, data: paper.DEPTH[method][data], tuple(paper.DEPTH), "depth", **options)
+
+
+def mnist_cells(records: Records, profile: str) -> list[Comparison]:
+    """Table 1: the PBDN chosen by AIC, and the DNN."""
+    cells = []
+    for pair in PAIRS:
+        found = records.get(("mnist", pair), [])
+        ours = tuple(_pbdn_value(record, "aic_sgd", "error") for record in found)
+        cells.append(
+            Comparison("PBDN (MAP, AIC)", pair, paper.MNIST_ERROR["pbdn"][pair], ours, n_splits(pair, profile))
+        )
+    for pair in PAIRS:
+        ours = values(records, "dnn_128_64", pair, "error")
+        cells.append(
+            Comparison("dnn_128_64", pair, paper.MNIST_ERROR["dnn_128_64"][pair], ours, n_splits(pair, profile))
+        )
+    return cells
+
+
+def mnist_sizes(records: Records) -> str:
+    """Depths and active units of the PBDNs of table 1."""
+    lines = ["| pair | depth, AIC | depth, AIC-ε | active units, per trial |", "|---|---|---|---|"]
+    for pair in PAIRS:
+        found = records.get(("mnist", pair), [])
+        if found:
+            depths = [np.mean([record["chosen"][rule] for record in found]) for rule in ("aic", "aic_eps")]
+            units = ", ".join(" + ".join(map(str, record["depths"][0]["n_experts"])) for record in found)
+            lines.append(f"| {pair} | {depths[0]:.1f} | {depths[1]:.1f} | {units} |")
+    return "\n".join(lines)
+
+
+def modern_table(records: Records, profile: str) -> str:
+    """What one would use today, beside the library's own defaults; no paper values."""
+    methods = [*(m for m in MODERN if any((m, data) in records for data in IDA)), "svm", "default_gibbs", "default_sgd"]
+    cells = comparisons(records, lambda *_: None, methods, "error", data=IDA, profile=profile)
+    means = normalised(cells, records, {}, "error")
+    return grid(cells, IDA, last={m: text.replace(f" ({len(IDA)} sets)", "") for m, text in means.items()})
+
+
+def stacked_table(records: Records, profile: str) -> str:
+    """CPMs stacked like iSHM pairs."""
+    lines = ["| | layers | paper | ours |", "|---|---|---|---|"]
+    for data in STACKED:
+        found = records.get(("cpm_stacked", data), [])
+        for depth in (2, 3, 4):
+            errors = [record["depths"][str(depth)]["error"] for record in found]
+            ours = f"{np.mean(errors):.1f} ± {np.std(errors):.1f} ({len(errors)} splits)" if errors else "not run"
+            lines.append(f"| {data} | {depth} | {paper.STACKED_CPM_ERROR[data][depth]:.1f} | {ours} |")
+    return "\n".join(lines)
+
+
+def architecture_table(records: Records, profile: str) -> str:
+    """DNNs with the widths that PBDNs inferred: SVM-normalised mean errors."""
+    lines = [
+        "| widths from | paper: DNN (8 sets) | ours: DNN | ours: the PBDN itself | data sets |",
+        "|---|---|---|---|---|",
+    ]
+    for column, rule in DNN_OF.items():
+        cells = comparisons(records, lambda *_: None, [column, rule], "error", profile=profile)
+        both = [c.data for c in cells if c.method == column and c.ours and values(records, rule, c.data, "error")]
+        cells = [cell for cell in cells if cell.data in both]
+        means = [normalised_ratios(cells, records, method, "error") for method in (column, rule)]
+        ours = [f"{np.mean(ratios):.3f}" if ratios else "not run" for ratios in means]
+        lines.append(
+            f"| {NAMES[rule]} | {paper.PBDN_ARCHITECTURE_DNN[rule]:.3f} | {ours[0]} | {ours[1]} | {len(both)} |"
+        )
+    return "\n".join(lines)
+
+
+def beyond(cells: Sequence[Comparison], worse_only: bool = True) -> list[Comparison]:
+    """Cells more than one of the paper's standard deviations away (above)."""
+    return [c for c in cells if c.gap is not None and (c.gap > ALARM or (not worse_only and c.gap < -ALARM))]
