@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: setup demo test test-statistical lint format bench paper-quick clean
+.PHONY: setup demo test test-statistical lint format bench paper-quick docs clean
 
 setup: $(STAMP)
 
@@ -38,5 +38,9 @@ bench: setup
 paper-quick: setup
 	$(BIN)/python -m benchmarks.paper all --profile quick --jobs 2
 
+docs: setup
+	$(BIN)/python -c 'import sphinx_gallery' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
 clean:
-	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache docs/_build docs/gallery docs/generated

@@ -173,8 +173,8 @@ random_state, verbose, class_weight, checkpoint, time_limit, sampler, priors, ma
 
     Attributes
     ----------
-    classes_, n_features_in_, network_, layers_, depth_, n_experts_, complexity_, trace_
-        As in `PBDNClassifier`, with one layer of one side.
+    layers_ : tuple of one Layer
+        It has one side. The other attributes are those of `PBDNClassifier`.
     """
 
     _single_side = True

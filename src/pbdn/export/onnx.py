@@ -27,12 +27,11 @@ def to_onnx(
 ) -> bytes:
     """Bytes of an ONNX model with the input ``features`` (n, n_features) and three outputs.
 
-    ``label`` (n,)
-        Most probable class: strings, integers, numbers or booleans like ``classes``.
-    ``probabilities`` (n, n_classes)
-    ``activations`` (n, units of all layers)
-        p_ik = 1 - exp(-r_k ln(1 + e^{ψ_ik})), the probability that expert k fires, from the bottom layer to
-        the top, side by side. The names of the columns are in the metadata ``activations``.
+    - ``label`` (n,): most probable class, as strings, integers, numbers or booleans like ``classes``;
+    - ``probabilities`` (n, n_classes);
+    - ``activations`` (n, units of all layers): p_ik = 1 - exp(-r_k ln(1 + e^{ψ_ik})), the probability that
+      expert k fires, from the bottom layer to the top, side by side. The names of the columns are in the metadata
+      ``activations``.
 
     Parameters
     ----------

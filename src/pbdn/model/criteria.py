@@ -35,7 +35,7 @@ def count_inputs(layers: Sequence[Layer]) -> int:
 
 
 def count_eps(layers: Sequence[Layer], epsilon: float = EPSILON) -> int:
-    """Coefficients with |β_vk| > ε max|β| of their side (bias included), plus K_{T+1}."""
+    """Coefficients whose size exceeds ε times the largest of their side (bias included), plus K_{T+1}."""
     total = 0
     for layer in layers:
         for side in layer.sides:

@@ -22,9 +22,21 @@ def axes(ax: Any = None, **options: Any) -> tuple[Any, Any]:
     return figure, new
 
 
-def shown(text: Any) -> str:
-    """Text that matplotlib does not take for a formula."""
-    return str(text).replace("$", r"\$")
+def shown(text: Any, length: int = 40) -> str:
+    """Text on one line, cut where it is long, that matplotlib does not take for a formula."""
+    line = " ".join(str(text).split())
+    line = line if len(line) <= length else line[: length - 1] + "…"
+    return line.replace("$", r"\$")
+
+
+def beside(ax: Any, size: str = "medium") -> None:
+    """A legend: inside the axes where it is short, to their right where it is long."""
+    handles, labels = ax.get_legend_handles_labels()
+    if len(labels) <= 5:
+        ax.legend(handles, labels, fontsize=size)
+    else:
+        columns = -(-len(labels) // 20)
+        ax.legend(handles, labels, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0), ncols=columns)
 
 
 def frame(columns: dict[str, Any]) -> Any:

@@ -58,10 +58,13 @@ class CalibrationDisplay:
     def plot(self, ax: Any = None) -> "CalibrationDisplay":
         """Points with intervals beside the diagonal."""
         self.figure_, self.ax_ = axes(ax)
-        self.ax_.plot([0, 1], [0, 1], color="gray", linewidth=0.8)
+        self.ax_.plot([0, 1], [0, 1], color="gray", linewidth=0.8, label="perfect calibration")
         error = np.maximum(np.stack([self.observed - self.low, self.high - self.observed]), 0.0)
-        self.ax_.errorbar(self.predicted, self.observed, error, fmt="o-", markersize=4, capsize=2)
-        self.ax_.set(xlabel=shown(f"predicted probability of {self.of}"), ylabel="observed frequency")
+        label = f"bins of about {np.mean(self.count):.0f} rows, 95 % intervals"
+        self.ax_.errorbar(self.predicted, self.observed, error, fmt="o", markersize=4, capsize=2, label=label)
+        self.ax_.set(xlabel=shown(f"predicted probability of {self.of}", 60), ylabel="observed frequency")
+        self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+        self.ax_.legend(loc="upper left")
         return self
 
     def table(self) -> Any:

@@ -1,14 +1,15 @@
 """The network as nodes and edges."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from pbdn.plots.base import axes, dense_rows, frame, shown, side_labels
 
-MAX_INPUTS = 20  # features drawn; the rest is summed up in one node
+MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 FAINT = 0.15  # edges below this share of the strongest one of their unit are not drawn
+RAISES, LOWERS = "#b2182b", "#2166ac"
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,10 @@ class NetworkDiagramDisplay:
     The strength of a connection is β times the spread of its input over the rows given (without rows: β).
     """
 
-    nodes: list[Node]
-    edges: list[Edge]
+    nodes: list[Node] = field(repr=False)
+    edges: list[Edge] = field(repr=False)
     depth: int
+    n_hidden: int = 0
 
     @classmethod
     def from_estimator(
@@ -53,8 +55,8 @@ class NetworkDiagramDisplay:
         first = np.abs(np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides]))
         spread = np.ones(len(names)) if inputs is None else np.asarray(inputs[0]).std(axis=0)
         order = np.argsort(-(first * spread).max(axis=0), kind="stable")
-        shown = sorted(int(j) for j in order[:MAX_INPUTS])
-        nodes = [Node(f"f{j}", 0, (i + 0.5) / len(shown), names[j]) for i, j in enumerate(shown)]
+        chosen = sorted(int(j) for j in order[:MAX_INPUTS])
+        nodes = [Node(f"f{j}", 0, (i + 0.5) / len(chosen), names[j]) for i, j in enumerate(chosen)]
         edges: list[Edge] = []
         wires = [f"f{j}" for j in range(len(names))]
         previous = wires
@@ -80,27 +82,36 @@ class NetworkDiagramDisplay:
                 edges.append(Edge(f"u{network.depth}.{s}.{k}", f"c{s}", weight / largest))
         drawn = {node.key for node in nodes}
         edges = [edge for edge in edges if edge.source in drawn]
-        display = cls(nodes, edges, network.depth)
+        display = cls(nodes, edges, network.depth, len(names) - len(chosen))
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> "NetworkDiagramDisplay":
         """Columns from the features to the classes; red edges raise a unit, blue ones lower it."""
-        self.figure_, self.ax_ = axes(ax)
+        tallest = max(sum(node.layer == t for node in self.nodes) for t in range(self.depth + 2))
+        self.figure_, self.ax_ = axes(ax, figsize=(2.0 + 1.7 * (self.depth + 1), max(3.6, 0.26 * tallest)))
         place = {node.key: (node.layer, 1.0 - node.place) for node in self.nodes}
         for edge in self.edges:
             (x0, y0), (x1, y1) = place[edge.source], place[edge.target]
-            colour = "C3" if edge.strength > 0 else "C0"
+            colour = RAISES if edge.strength > 0 else LOWERS
             size = abs(edge.strength)
             self.ax_.plot([x0, x1], [y0, y1], color=colour, linewidth=1.5 * size, alpha=0.2 + 0.6 * size, zorder=1)
+        paper = {"facecolor": "white", "alpha": 0.7, "edgecolor": "none", "pad": 0.8}
         for node in self.nodes:
             x, y = place[node.key]
-            face = "white" if node.side < 0 else f"C{node.side + 1}"
-            self.ax_.scatter([x], [y], s=60, color=face, edgecolor="black", zorder=2)
-            shift = -0.06 if node.layer == 0 else 0.06
-            self.ax_.text(
-                x + shift, y, shown(node.label), ha="right" if node.layer == 0 else "left", va="center", fontsize=7
-            )
-        self.ax_.set(xlim=(-0.8, self.depth + 1.6), ylim=(-0.02, 1.02))
+            face = "white" if node.side < 0 else f"C{(node.side + 1) % 10}"
+            self.ax_.scatter([x], [y], s=60, color=face, edgecolor="black", zorder=3)
+            self.ax_.annotate(
+                shown(node.label, 24), (x, y), xytext=(-7 if node.layer == 0 else 7, 0), textcoords="offset points",
+                ha="right" if node.layer == 0 else "left", va="center", fontsize=7, bbox=paper, zorder=2,
+            )  # fmt: skip
+        heads = ["features", *(f"layer {t}" for t in range(1, self.depth + 1)), "classes"]
+        for t, head in enumerate(heads):
+            self.ax_.text(t, 1.04, head, ha="center", va="bottom", fontsize=8, fontweight="bold")
+        left_out = f"; {self.n_hidden} weaker features left out" if self.n_hidden else ""
+        for colour, text in ((RAISES, "raises the unit"), (LOWERS, "lowers it" + left_out)):
+            self.ax_.plot([], [], color=colour, label=text)
+        self.ax_.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False, fontsize=8)
+        self.ax_.set(xlim=(-0.9, self.depth + 1.7), ylim=(-0.02, 1.1))
         self.ax_.set_axis_off()
         return self
 

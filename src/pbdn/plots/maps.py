@@ -7,9 +7,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn import interpret
+from pbdn.errors import InvalidInputError
 from pbdn.plots.base import FloatArray, axes, dense_rows, feature_number, frame, shown, side_labels
 
 MARGIN = 0.05
+
+
+def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
+    """The two features that move predictions most, in the order of the columns."""
+    from pbdn.report.insight import feature_effects
+
+    names = estimator._names()
+    if len(names) < 2:
+        raise InvalidInputError("A map needs two features; the model has one.")
+    first, second = sorted(names.index(one["feature"]) for one in feature_effects(estimator, rows)[:2])
+    return first, second
 
 
 @dataclass
@@ -18,15 +30,16 @@ class Plane:
 
     features: tuple[int, int]
     names: tuple[str, str]
-    x: FloatArray
-    y: FloatArray
-    base: FloatArray
+    x: FloatArray = field(repr=False)
+    y: FloatArray = field(repr=False)
+    base: FloatArray = field(repr=False)
     points: FloatArray = field(repr=False)
 
     @classmethod
-    def of(cls, estimator: Any, X: Any, features: tuple[Any, Any], grid: int) -> "Plane":
-        """Around the rows X."""
+    def of(cls, estimator: Any, X: Any, features: tuple[Any, Any] | None, grid: int) -> "Plane":
+        """Around the rows X, over the features given or the two that move predictions most."""
         rows = dense_rows(estimator, X)
+        features = leading_features(estimator, rows) if features is None else features
         first, second = (feature_number(estimator, feature) for feature in features)
         names = estimator._names()
         ticks = []
@@ -36,6 +49,11 @@ class Plane:
             ticks.append(np.linspace(low - edge, high + edge, grid))
         base = np.median(rows, axis=0)
         return cls((first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]])
+
+    @property
+    def remark(self) -> str:
+        """What became of the other features."""
+        return "" if self.base.size <= 2 else f"the other {self.base.size - 2} features at their medians"
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
@@ -113,13 +131,17 @@ class DecisionMapDisplay:
         X: Any,
         y: Any = None,
         *,
-        features: tuple[Any, Any] = (0, 1),
+        features: tuple[Any, Any] | None = None,
         label: Any = None,
         grid: int = 100,
         ax: Any = None,
         draw: bool = True,
     ) -> "DecisionMapDisplay":
-        """Compute the map around the rows X and, unless ``draw`` is False, draw it."""
+        """Compute the map around the rows X and, unless ``draw`` is False, draw it.
+
+        ``features`` are two names or numbers (default: the two that move predictions most), ``label`` the class
+        whose probability is shown (default: the last).
+        """
         from pbdn.report.insight import with_names
 
         plane = Plane.of(estimator, X, features, grid)
@@ -137,7 +159,7 @@ class DecisionMapDisplay:
 
     def plot(self, ax: Any = None) -> "DecisionMapDisplay":
         """Draw on ``ax`` or on new axes; they are kept as ``ax_`` and ``figure_``."""
-        self.figure_, self.ax_ = axes(ax)
+        self.figure_, self.ax_ = axes(ax, figsize=(6.4, 5.4))
         image = self.ax_.imshow(
             self.probability,
             origin="lower",
@@ -148,30 +170,44 @@ class DecisionMapDisplay:
             vmax=1,
         )
         self.figure_.colorbar(image, ax=self.ax_, label=shown(f"P({self.label})"))
+        self._draw_points()
         sides = list(dict.fromkeys(side for side, _, _ in self.segments))
-        for side, weight, ends in self.segments:
+        for j, (side, weight, ends) in enumerate(self.segments):
             style = ("-", "--", ":", "-.")[sides.index(side) % 4]
             width = 0.5 + 2.0 * weight / max(one[1] for one in self.segments)
-            self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width)
-        if self.labels is None:
-            self.ax_.plot(*self.plane.points.T, ".", color="gray", markersize=2)
-        else:
-            for value in np.unique(self.labels):
-                chosen = self.plane.points[self.labels == value]
-                self.ax_.plot(
-                    *chosen.T,
-                    ".",
-                    markersize=3,
-                    markeredgecolor="white",
-                    markeredgewidth=0.2,
-                    label=shown(value),
-                )
-            self.ax_.legend(loc="best")
+            first = [one[0] for one in self.segments].index(side) == j
+            text = shown(f"hyperplane for {side}", 30) if first else None
+            self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width, label=text)
         left, right, bottom, top = self.plane.extent
         self.ax_.set(
             xlabel=shown(self.plane.names[0]), ylabel=shown(self.plane.names[1]), xlim=(left, right), ylim=(bottom, top)
         )
+        self.ax_.set_title(self.plane.remark, fontsize="small")
+        handles, labels = self.ax_.get_legend_handles_labels()
+        if labels:
+            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "fontsize": "small"}
+            self.ax_.legend(handles, labels, ncols=min(3, len(labels)), columnspacing=1.2, handlelength=1.8, **below)
         return self
+
+    def _draw_points(self) -> None:
+        """The rows: the class of the map in light red, the others in other colours and shapes."""
+        if self.labels is None:
+            self.ax_.plot(*self.plane.points.T, ".", color="black", markersize=2, alpha=0.4)
+            return
+        classes = np.unique(self.labels).tolist()
+        others = [value for value in classes if value != self.label]
+        size = 5.0 if len(self.labels) <= 500 else 3.5
+        for value in classes:
+            chosen = self.plane.points[self.labels == value]
+            if value == self.label:
+                colour, mark = "#f4a582", "o"
+            elif len(others) == 1:
+                colour, mark = "#92c5de", "s"
+            else:
+                j = others.index(value)
+                colour, mark = f"C{(2, 4, 1, 8, 5, 9, 6, 0, 7)[j % 9]}", "s^vD<>pPX"[j % 9]
+            edge = {"markeredgecolor": "black", "markeredgewidth": 0.4}
+            self.ax_.plot(*chosen.T, mark, color=colour, markersize=size, label=shown(value), **edge)
 
     def table(self) -> Any:
         """One line per cell of the map."""
@@ -193,14 +229,18 @@ class PolytopeViolationDisplay:
         estimator: Any,
         X: Any,
         *,
-        features: tuple[Any, Any] = (0, 1),
+        features: tuple[Any, Any] | None = None,
         side: int = -1,
         p0: float = 0.5,
         grid: int = 100,
         ax: Any = None,
         draw: bool = True,
     ) -> "PolytopeViolationDisplay":
-        """Compute the map around the rows X and, unless ``draw`` is False, draw it."""
+        """Compute the map around the rows X and, unless ``draw`` is False, draw it.
+
+        ``side`` counts the sides (default: the last), ``p0`` is the probability of Theorem 1; ``features`` as in
+        `DecisionMapDisplay`.
+        """
         plane = Plane.of(estimator, X, features, grid)
         network = estimator._network()
         inputs = network.top_inputs(plane.rows())
@@ -209,13 +249,30 @@ class PolytopeViolationDisplay:
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> "PolytopeViolationDisplay":
-        """Draw on ``ax`` or on new axes."""
+        """Draw on ``ax`` or on new axes, a colour per count."""
         self.figure_, self.ax_ = axes(ax)
+        from matplotlib import colormaps
+        from matplotlib.colors import BoundaryNorm, ListedColormap
+
+        most = max(1, int(self.violations.max()))
+        colours = ListedColormap(colormaps["viridis"](np.linspace(0.0, 1.0, most + 1)))
         image = self.ax_.imshow(
-            self.violations, origin="lower", extent=self.plane.extent, aspect="auto", cmap="viridis", vmin=0
+            self.violations,
+            origin="lower",
+            extent=self.plane.extent,
+            aspect="auto",
+            cmap=colours,
+            norm=BoundaryNorm(np.arange(most + 2) - 0.5, most + 1),
         )
-        self.figure_.colorbar(image, ax=self.ax_, label=shown(f"violated inequalities (side {self.side})"))
-        self.ax_.set(xlabel=shown(self.plane.names[0]), ylabel=shown(self.plane.names[1]))
+        step = -(-most // 8)
+        text = shown(f"violated inequalities, side {self.side}, p₀ = {self.p0:g}", 60)
+        self.figure_.colorbar(image, ax=self.ax_, label=text, ticks=range(0, most + 1, step))
+        self.ax_.plot(*self.plane.points.T, ".", color="white", markersize=2, alpha=0.5)
+        left, right, bottom, top = self.plane.extent
+        self.ax_.set(
+            xlabel=shown(self.plane.names[0]), ylabel=shown(self.plane.names[1]), xlim=(left, right), ylim=(bottom, top)
+        )
+        self.ax_.set_title(self.plane.remark, fontsize="small")
         return self
 
     def table(self) -> Any:

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.plots.base import FloatArray, axes, frame
+from pbdn.plots.base import FloatArray, axes, beside, frame, shown, side_labels
 
 
 @dataclass
 class CriterionPathDisplay:
     """The criterion after each layer tried; the network keeps the layers before it rose."""
 
-    steps: list[dict[str, Any]]
+    steps: list[dict[str, Any]] = field(repr=False)
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "CriterionPathDisplay":
@@ -33,7 +33,7 @@ class CriterionPathDisplay:
             if chosen:
                 x, y = [depth[j] for j in chosen], [value[j] for j in chosen]
                 self.ax_.plot(x, y, "o", color="C0", markerfacecolor=face, label=label)
-        self.ax_.set(xlabel="layers", ylabel="criterion", xticks=depth)
+        self.ax_.set(xlabel="layers", ylabel="criterion (lower is better)", xticks=depth)
         if self.steps:
             self.ax_.legend()
         return self
@@ -52,6 +52,7 @@ class TraceDisplay:
     layer: int
     lines: list[tuple[str, FloatArray, FloatArray]] = field(repr=False)
     n_burn_in: int | None = None
+    n_chains: int = 1
 
     @classmethod
     def from_estimator(
@@ -79,10 +80,11 @@ class TraceDisplay:
             quantity, burn_in = quantity or "log_likelihood", int(estimator.n_burn_in)
             known = list(trace[0][0])
             if quantity in known:
-                for s, chains in enumerate(trace):
-                    for c, chain in enumerate(chains):
+                for side, chains in zip(side_labels(estimator), trace, strict=True):
+                    for c, chain in enumerate(chains, 1):
                         values = np.asarray(chain[quantity], dtype=float)
-                        lines.append((f"side {s}, chain {c}", np.arange(values.size, dtype=float), values))
+                        name = f"side {side}" + (f", chain {c}" if len(chains) > 1 else "")
+                        lines.append((name, np.arange(values.size, dtype=float), values))
         else:
             quantity, burn_in = quantity or "loss", None
             known = [name for name in trace if name != "step"]
@@ -92,19 +94,32 @@ class TraceDisplay:
                 lines.append((quantity, steps, values))
         if not lines:
             raise InvalidInputError(f"quantity={quantity!r} is not traced; use one of {', '.join(known)}.")
-        display = cls(quantity, number, lines, burn_in)
+        display = cls(quantity, number, lines, burn_in, len(trace[0]) if isinstance(trace, list) else 1)
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> "TraceDisplay":
-        """One line per side and chain, the burn-in shaded."""
+        """One line per side and chain (a colour per side), the burn-in shaded.
+
+        The axis leaves out the 2 % most extreme of the first values, which would hide the rest; the table has them.
+        """
         self.figure_, self.ax_ = axes(ax)
-        for label, steps, values in self.lines:
-            self.ax_.plot(steps, values, linewidth=0.7, label=label)
+        for j, (label, steps, values) in enumerate(self.lines):
+            side, chain = divmod(j, self.n_chains)
+            name = label.rsplit(", chain", 1)[0] + (f", {self.n_chains} chains" if self.n_chains > 1 else "")
+            shade = 1.0 - 0.6 * chain / self.n_chains
+            text = shown(name) if chain == 0 else None
+            self.ax_.plot(steps, values, linewidth=0.8, color=f"C{side % 10}", alpha=shade, label=text)
         if self.n_burn_in:
-            self.ax_.axvspan(0, self.n_burn_in, color="gray", alpha=0.15)
-        unit = "sweep" if self.n_burn_in is not None else "step"
+            self.ax_.axvspan(0, self.n_burn_in, color="gray", alpha=0.15, label="burn-in", linewidth=0)
+        every = np.concatenate([values[np.isfinite(values)] for _, _, values in self.lines])
+        if every.size and every.max() > every.min():
+            low, high = np.quantile(every, [0.02, 1.0]) if self.n_burn_in is not None else np.quantile(every, [0.0, 0.98])
+            edge = 0.05 * (high - low) or 0.5
+            self.ax_.set_ylim(low - edge, high + edge)
+        unit = "sweep" if self.n_burn_in is not None else "minibatch"
         self.ax_.set(xlabel=unit, ylabel=f"{self.quantity.replace('_', ' ')}, layer {self.layer}")
-        self.ax_.legend(fontsize="small")
+        if len(self.lines) > 1 or self.n_burn_in:
+            beside(self.ax_, "small")
         return self
 
     def table(self) -> Any:

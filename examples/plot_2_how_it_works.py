@@ -1,0 +1,62 @@
+"""
+How it works, in pictures
+=========================
+
+One side of one layer is an *infinite support hyperplane machine*,
+
+    P(y = 1 | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})),
+
+a committee whose members each vote "yes" on one side of a hyperplane: one vote suffices. Hence the rows without a vote, those
+of the other class, lie within a convex polytope.
+"""
+
+import matplotlib.pyplot as plt
+
+from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn.datasets import make_circles, make_two_spirals
+from pbdn.plots import DecisionMapDisplay, ExpertWeightsDisplay, PolytopeViolationDisplay, TraceDisplay
+
+data = make_circles(400, seed=0)
+side = ISHMClassifier(n_sweeps=1000, n_burn_in=500, random_state=0).fit(data.X, data.y)
+
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
+DecisionMapDisplay.from_estimator(side, data.X, data.y, ax=left)
+PolytopeViolationDisplay.from_estimator(side, data.X, ax=right)
+
+# %%
+# Left: the outer circle is "yes", and the hyperplanes cut it off from the inner one. Right: how many of the inequalities
+# x'β_k ≤ ln[(1 - p₀)^{-1/r_k} - 1] of the paper's Theorem 1 a point violates, for p₀ = 1/2. Points that violate none form the polytope;
+# a row with P(yes) ≤ p₀ always lies in it.
+#
+# How many experts?
+# -----------------
+# The weights r_k have a gamma-process prior. It starts with 20 experts and pays for each: those without rows get weight
+# next to nothing and are dropped during burn-in (the shaded part).
+
+TraceDisplay.from_estimator(side, quantity="n_active")
+
+# %%
+# Which class is "yes" matters: the same data with the labels flipped asks the machine to enclose the *outer* circle in a
+# polytope, which cannot be done.
+
+flipped = ISHMClassifier(n_sweeps=1000, n_burn_in=500, random_state=0).fit(data.X, 1 - data.y)
+print(f"outer circle is 'yes': accuracy {side.score(data.X, data.y):.3f}")
+print(f"inner circle is 'yes': accuracy {flipped.score(data.X, 1 - data.y):.3f}")
+
+# %%
+# Pairs of sides, and layers
+# --------------------------
+# A layer therefore has a side for every class. The units ln(1 + e^{x'β_k}) of all sides are the inputs of the next layer, together with
+# those of the layer before, and layers are added while the criterion falls.
+
+X_train, y_train, X_test, y_test = make_two_spirals(1200, seed=0).split(0)
+figure, panels = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
+for depth, panel in zip((1, 2, 3), panels, strict=True):
+    model = PBDNClassifier(max_depth=depth, n_sweeps=1000, n_burn_in=500, random_state=0).fit(X_train, y_train)
+    DecisionMapDisplay.from_estimator(model, X_test, ax=panel, grid=80)
+    panel.set_title(f"at most {depth} layer(s): test error {1 - model.score(X_test, y_test):.1%}")
+
+# %%
+# The weights of the experts of the last network, per layer and side: a handful of each matter.
+
+ExpertWeightsDisplay.from_estimator(model)
