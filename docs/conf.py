@@ -20,7 +20,7 @@ version = release = __version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
+    "numpydoc",
     "sphinx_gallery.gen_gallery",
     "myst_parser",
 ]
@@ -31,15 +31,14 @@ default_role = "py:obj"
 html_theme = "pydata_sphinx_theme"
 html_title = f"pbdn {version}"
 html_show_sourcelink = False
-html_sidebars = {"api": [], "notation": [], "decisions": []}  # long tables need the width
+html_sidebars = {page.stem: [] for page in Path(__file__).parent.glob("*.md")}  # tables need the width
 html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page-toc"], "navbar_align": "left"}
 
 myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the docstrings
 autodoc_member_order = "bysource"
-napoleon_google_docstring = False
-napoleon_use_ivar = True
+numpydoc_show_class_members = False  # autodoc lists them
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -71,7 +70,7 @@ def write_report(app: Any, exception: Exception | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = PBDNClassifier(n_sweeps=600, n_burn_in=300, n_chains=2, random_state=0).fit(X_train, y_train)
-    page = Path(app.outdir) / "report.html"
+    page = Path(app.outdir) / "example_report.html"
     model.report(X_test, y_test, page, source="wines of scikit-learn, rows held out", target="the cultivar")
 
 

@@ -13,7 +13,8 @@ from pbdn.plots import CriterionPathDisplay, DecisionMapDisplay, NetworkDiagramD
 X_train, y_train, X_test, y_test = make_two_spirals(1200, seed=0).split(0)
 model = PBDNClassifier(n_sweeps=1000, n_burn_in=500, random_state=0).fit(X_train, y_train)
 
-print(f"test error {1 - model.score(X_test, y_test):.1%}, depth {model.depth_}, experts per layer and side {model.n_experts_}")
+print(f"test error {1 - model.score(X_test, y_test):.1%}")
+print(f"depth {model.depth_}, experts per layer and side {model.n_experts_}")
 
 # %%
 # Width and depth were chosen by the model: every side of a layer starts with 20 experts, of which those that no row needs are

@@ -36,7 +36,7 @@ for (name, options), panel in zip(
     )
 
 # %%
-# On the diagonal a probability of 70 % is right in 70 of 100 cases. The optimum is surer of itself than it should be.
+# On the diagonal a probability of 70 % is right in 70 of 100 cases. The average over draws has the lower log-loss.
 #
 # Has the chain converged?
 # ------------------------

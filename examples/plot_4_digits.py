@@ -19,7 +19,7 @@ model = PBDNClassifier(inference="map", max_depth=1, random_state=0).fit(X_train
 print(f"test error {1 - model.score(X_test, y_test):.1%} with {sum(model.n_experts_[0])} experts")
 
 # %%
-# One line of images per digit; the strongest expert comes first, and the share is how much of the rows it votes for.
+# One line of images per digit; the strongest expert comes first, and below it stands the share of rows that it votes for.
 
 SubtypesDisplay.from_estimator(model, X_test, shape=(8, 8))
 

@@ -44,7 +44,7 @@ for criterion in ("aic_inputs", hannan_quinn, "bic"):
 
 rng = np.random.default_rng(0)
 x = rng.uniform(-2, 2, (500, 1))
-centre = 3.0 * np.abs(x[:, 0]) - 3.0  # those in the middle die first
+centre = 2.0 - 3.0 * np.abs(x[:, 0])  # those at both ends die first
 times = np.exp(centre + rng.logistic(size=500))
 censored = times > 5.0
 watched = np.minimum(times, 5.0)
@@ -61,16 +61,16 @@ def survival(draws, x, t):
     return np.mean([np.exp(-rate.sum(axis=1)) for rate in rates], axis=0)
 
 
-t = np.geomspace(0.05, 30, 100)
+t = np.geomspace(0.01, 50, 100)
 _, ax = plt.subplots(layout="constrained")
 for value, colour in ((0.0, "C0"), (1.5, "C1")):
     ax.plot(t, survival(chain.draws, value, t), color=colour, label=f"x = {value}")
-    truth = 1 / (1 + t / np.exp(3.0 * abs(value) - 3.0))
+    truth = 1 / (1 + t / np.exp(2.0 - 3.0 * abs(value)))
     ax.plot(t, truth, "--", color=colour, label=f"x = {value}, truth")
 ax.axvline(5.0, color="gray", linewidth=0.8, label="censored from here on")
 ax.set(xlabel="time t", ylabel="P(T > t)", xscale="log")
 ax.legend()
 
 # %%
-# A response worth keeping wants a joint-distribution test (``tests/joint.py``): draw parameters and data from the prior, then
+# One side encloses those that live long; a second side, on -ln t, would enclose the others, and layers stack as before. A response worth keeping wants a joint-distribution test (``tests/joint.py``): draw parameters and data from the prior, then
 # alternate a sweep with new data, and compare moments of both.

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fitted import lone_side, optimised, sampled, three_classes
+from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes
+from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
 from pbdn.plots import (
     CalibrationDisplay,
@@ -88,11 +89,33 @@ def test_subtypes_agree_with_the_estimator_and_become_images():
     expected = expected[expected["layer"] == 1]
     np.testing.assert_allclose(table[["x0", "x1"]], expected[["x0", "x1"]])
     display = SubtypesDisplay.from_estimator(model, X, shape=(1, 2))
-    assert display.ax_.images[0].get_array().shape[0] == 1
+    drawn = np.ma.filled(display.ax_.images[0].get_array(), np.nan)
+    np.testing.assert_allclose(np.sort(drawn[np.isfinite(drawn)]), np.sort(display.means.ravel()))
     with pytest.raises(InvalidInputError, match="pixels"):
         SubtypesDisplay.from_estimator(model, X, shape=(3, 3), draw=False)
     with pytest.raises(InvalidInputError, match="layer=9"):
         SubtypesDisplay.from_estimator(model, X, layer=9, draw=False)
+
+
+def test_weights_keep_the_numbers_of_the_experts():
+    model, X, _ = sampled()
+    table = ExpertWeightsDisplay.from_estimator(model, draw=False).table()
+    known = model.subtypes(X).set_index(["layer", "side", "expert"])["weight"]
+    for line in table.itertuples():
+        assert known[line.layer, line.side, line.expert - 1] == line.weight
+
+
+def test_maps_take_the_features_that_matter():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4))
+    model = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, random_state=0), X, X[:, 1] * X[:, 3] > 0)
+    assert DecisionMapDisplay.from_estimator(model, X, grid=4, draw=False).plane.features == (1, 3)
+
+
+def test_displays_are_short_in_a_console():
+    model, X, y = sampled()
+    for name, build in DISPLAYS.items():
+        assert len(repr(build(model, X, y, draw=False))) < 200, name
 
 
 def test_calibration_bins_hold_all_rows(rng):

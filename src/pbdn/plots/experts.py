@@ -143,7 +143,9 @@ class SubtypesDisplay:
             middle = (left + (width - 1) / 2, top + height - 0.3)
             self.ax_.text(*middle, f"{share:.0%}", ha="center", va="top", fontsize="x-small")
         self.ax_.imshow(canvas, cmap="gray")
-        self.ax_.set_yticks([tall * s + (height - 1) / 2 for s in range(len(sides))], [shown(side, 24) for side in sides])
+        self.ax_.set_yticks(
+            [tall * s + (height - 1) / 2 for s in range(len(sides))], [shown(side, 24) for side in sides]
+        )
         self.ax_.set_xticks([wide * k + (width - 1) / 2 for k in range(columns)], range(1, columns + 1))
         self.ax_.set(xlabel=f"expert of layer {self.layer} (below: share of votes)", ylabel="side")
         self.ax_.spines[:].set_visible(False)

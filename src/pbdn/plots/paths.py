@@ -113,7 +113,9 @@ class TraceDisplay:
             self.ax_.axvspan(0, self.n_burn_in, color="gray", alpha=0.15, label="burn-in", linewidth=0)
         every = np.concatenate([values[np.isfinite(values)] for _, _, values in self.lines])
         if every.size and every.max() > every.min():
-            low, high = np.quantile(every, [0.02, 1.0]) if self.n_burn_in is not None else np.quantile(every, [0.0, 0.98])
+            low, high = (
+                np.quantile(every, [0.02, 1.0]) if self.n_burn_in is not None else np.quantile(every, [0.0, 0.98])
+            )
             edge = 0.05 * (high - low) or 0.5
             self.ax_.set_ylim(low - edge, high + edge)
         unit = "sweep" if self.n_burn_in is not None else "minibatch"

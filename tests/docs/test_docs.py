@@ -1,0 +1,58 @@
+"""The pages keep up with the code: every public name, every command, every extra has its place."""
+
+import importlib
+import pathlib
+import re
+import tomllib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+API = (ROOT / "docs" / "api.md").read_text()
+HELPERS = {"FORMAT_VERSION", "MAX_HEADER", "SCHEMA_VERSION", "__version__", "container_bytes", "from_json", "to_json"}
+HELPERS |= {"network_from_arrays", "network_to_arrays", "pack_strings", "unpack_strings"}  # of the file format
+
+
+def listed():
+    """Dotted names that the reference lists."""
+    found = set()
+    for block in re.findall(r"```\{eval-rst\}(.*?)```", API, re.DOTALL):
+        module = re.search(r"currentmodule:: (\S+)", block).group(1)
+        found |= {f"{module}.{name}" for name in re.findall(r"^   ([\w.]+)$", block, re.MULTILINE)}
+    return found
+
+
+@pytest.mark.parametrize("module", ["pbdn", "plots", "report", "export", "datasets", "tables", "files"])
+def test_every_public_name_is_in_the_reference(module):
+    module = module if module == "pbdn" else f"pbdn.{module}"
+    public = {f"{module}.{name}" for name in importlib.import_module(module).__all__ if name not in HELPERS}
+    assert public <= listed()
+
+
+def test_every_listed_name_exists():
+    for name in listed():
+        module, attribute = name.rsplit(".", 1)
+        assert hasattr(importlib.import_module(module), attribute), name
+
+
+def test_commands_and_extras_are_described():
+    pytest.importorskip("click")
+    from pbdn.cli.app import app
+
+    page = (ROOT / "docs" / "getting_started.md").read_text()
+    for command in app.commands:
+        assert f"pbdn {command}" in page
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra in set(extras) - {"test", "lint", "dev"}:
+        assert f"| `{extra}` |" in page
+
+
+def test_pages_link_to_what_exists():
+    """Pictures come from the gallery's scripts and pages from the folder; nothing points nowhere."""
+    docs, examples = ROOT / "docs", {path.stem for path in (ROOT / "examples").glob("plot_*.py")}
+    for page in docs.glob("*.md"):
+        text = page.read_text()
+        for script in re.findall(r"sphx_glr_(plot_\w+?)_\d{3}\.png", text) + re.findall(r"gallery/(plot_\w+)`", text):
+            assert script in examples, page
+        for name in re.findall(r"\{doc\}`([a-z_]+)`", text):
+            assert (docs / f"{name}.md").exists(), page
