@@ -49,6 +49,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "notebook_extensions": set(),
     "capture_repr": (),
+    "write_computation_times": False,  # that page would load scripts from elsewhere
     "show_memory": False,
     "min_reported_time": 600,
     "matplotlib_animations": False,
