@@ -78,7 +78,7 @@ def fit_network(
 ) -> FitResult:
     """Grow a network on ``features`` (scaled inside, unscaled again in the result)."""
     is_stream = isinstance(features, StreamedSource)
-    scaled = features.mapped(scaling.apply) if is_stream else scaling.apply(features)
+    scaled = features.standardised(scaling.center, scaling.scale) if is_stream else scaling.apply(features)
     stop = StopSignal(None if plan.time_limit is None else time.monotonic() + plan.time_limit)
     bar = ProgressBar(plan.verbose > 0)
     paths: tuple[Network, ...] = ()

@@ -12,28 +12,28 @@ def link_terms(rate, log_probability, inverse):
 
 def test_softplus_and_logistic_to_the_last_digits(rng):
     psi = np.concatenate([np.linspace(-707, 707, 4001), 10.0 ** np.linspace(-300, 2, 500), rng.normal(size=500)])
-    psi = np.concatenate([psi, -psi])[None]
+    psi = np.concatenate([psi, -psi])
     softplus, logistic = np.empty_like(psi), np.empty_like(psi)
-    softplus_logistic(1, psi.shape[1], psi, softplus, logistic)
+    softplus_logistic(psi.size, psi, softplus, logistic)
     exact = psi.astype(np.longdouble)
     np.testing.assert_allclose(softplus, np.logaddexp(np.longdouble(0), exact).astype(float), rtol=2e-15)
     np.testing.assert_allclose(logistic, (1 / (1 + np.exp(-exact))).astype(float), rtol=2e-15)
 
 
 def test_softplus_beyond_the_exponential_range():
-    psi = np.array([[-1e308, -5e4, -709.0, 709.0, 5e4, 1e308]])
+    psi = np.array([-1e308, -5e4, -709.0, 709.0, 5e4, 1e308])
     softplus, logistic = np.empty_like(psi), np.empty_like(psi)
-    softplus_logistic(1, 6, psi, softplus, logistic)
-    np.testing.assert_array_equal(softplus[0, 3:], psi[0, 3:])
-    np.testing.assert_array_equal(logistic[0, 3:], 1.0)
-    assert (softplus[0, :3] < 1e-307).all()
-    assert (logistic[0, :3] < 1e-307).all()
+    softplus_logistic(6, psi, softplus, logistic)
+    np.testing.assert_array_equal(softplus[3:], psi[3:])
+    np.testing.assert_array_equal(logistic[3:], 1.0)
+    assert (softplus[:3] < 1e-307).all()
+    assert (logistic[:3] < 1e-307).all()
 
 
 def test_softplus_keeps_nan_visible():
-    psi = np.array([[np.nan]])
-    softplus, logistic = np.zeros((1, 1)), np.zeros((1, 1))
-    softplus_logistic(1, 1, psi, softplus, logistic)
+    psi = np.array([np.nan])
+    softplus, logistic = np.zeros(1), np.zeros(1)
+    softplus_logistic(1, psi, softplus, logistic)
     assert np.isnan(softplus).all()
     assert np.isnan(logistic).all()
 

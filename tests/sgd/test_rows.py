@@ -8,7 +8,7 @@ from pbdn.sgd.arrow_rows import ArrowSource
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.moments import column_moments
 from pbdn.sgd.rows import ArraySource, join
-from pbdn.sgd.streams import BatchSource, MemmapSource
+from pbdn.sgd.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.sgd.train import fit_map
 
 pa = pytest.importorskip("pyarrow", reason="Arrow sources need pyarrow")
@@ -163,11 +163,36 @@ def test_arrow_errors_name_the_column(tmp_path, table):
     np.testing.assert_array_equal(join(list(chosen.blocks())).inputs, table[0][:, [2, 0]])
 
 
-def test_float32_columns_stay_float32(tmp_path, rng):
-    columns = {"a": rng.normal(size=50).astype(np.float32), "y": np.arange(50) % 2}
+def test_columns_of_every_numeric_type_are_taken_exactly(tmp_path, rng):
+    columns = {
+        "single": rng.normal(size=50).astype(np.float32),
+        "whole": rng.integers(-(2**40), 2**40, 50),
+        "flag": rng.random(50) < 0.5,
+        "double": rng.normal(size=50),
+        "y": np.arange(50) % 2,
+    }
     pq.write_table(pa.table(columns), tmp_path / "f.parquet")
     block = next(iter(ArrowSource(tmp_path / "f.parquet", "y").blocks()))
-    assert block.inputs.dtype == np.float32
+    for d, name in enumerate(["single", "whole", "flag", "double"]):
+        np.testing.assert_array_equal(block.inputs[:, d], columns[name])
+
+
+def test_streams_are_standardised_as_they_are_read(source, table):
+    inputs, center, scale = table[0], np.array([1.0, -2.0, 0.0, 3.0]), np.array([2.0, 0.1, 1.0, 5.0])
+    if not isinstance(source, StreamedSource):
+        pytest.skip("in memory")
+    part = source.standardised(center, scale)
+    np.testing.assert_allclose(join(list(part.blocks())).inputs, (inputs - center) / scale, rtol=1e-12, atol=1e-15)
+    squared = part.mapped(np.square)
+    np.testing.assert_allclose(
+        join(list(squared.blocks())).inputs, ((inputs - center) / scale) ** 2, rtol=1e-12, atol=1e-15
+    )
+
+
+def test_wide_rows_make_small_buffers():
+    assert rows_within(65_536, 30) == 65_536
+    assert 8 * 10_000 * rows_within(65_536, 10_000) <= BUFFER_BYTES
+    assert rows_within(65_536, 10**9) == 1
 
 
 def test_memory_map_is_read_in_slabs_only(rng):

@@ -13,22 +13,24 @@ from numpy.random import Generator
 
 from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.elementary import TINY_RATE, bernoulli_poisson, softplus_logistic
-from pbdn.sgd.kernels import gather, kernel, log_rate, log_softplus, project, row_rate, side_log_likelihood
+from pbdn.sgd.elementary import TINY_RATE, bernoulli_poisson, softplus_only
+from pbdn.sgd.kernels import TILE, gather, log_rate, log_softplus, project, row_rate, side_log_likelihood, workspace
 from pbdn.sgd.objective import IntArray, as_rows, positive_codes, unpack
+from pbdn.sgd.products import kernel, padded_size
 from pbdn.sgd.rows import Block, RowSource
 
-_BATCH = 64
 _DRAW_ROWS = 4096
 
 
 @kernel
-def _needs_rows(log_inactive: Any, first: int, last: int, floor: float) -> bool:
-    """Whether any expert of a side could still turn out to be inactive."""
-    undecided = 0
+def _undecided(log_inactive: Any, first: int, last: int, floor: float, found: Any) -> int:
+    """How many experts of a side could still turn out to be inactive, and which (counted from ``first``)."""
+    n = 0
     for k in range(first, last):
-        undecided += log_inactive[k] > floor
-    return undecided > 0
+        if log_inactive[k] > floor:
+            found[n] = k - first
+            n += 1
+    return n
 
 
 @kernel
@@ -41,49 +43,65 @@ def add_log_inactivity(
     parameters: Any,
     starts: Any,
     floor: float,
+    work: Any,
     log_inactive: Any,
 ) -> None:
     """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block.
 
     Run j of ``order`` holds the positive rows of side ``run_sides[j]``.
 
-    Sides whose experts have all fallen below ``floor`` are skipped: every term is negative.
+    Experts that have fallen below ``floor`` are left where they are: every term is negative.
     """
-    width = 1
-    for s in range(starts.shape[0] - 1):
-        width = max(width, starts[s + 1] - starts[s])
-    buffer = np.empty((_BATCH, parameters.shape[0] - 2))
-    work = np.empty((3, _BATCH, width))
-    psi, softplus, logistic = work[0], work[1], work[2]
+    found = np.empty(parameters.shape[1], np.int64)
+    row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
     for run in range(run_sides.shape[0]):
         side = run_sides[run]
         k0, k1 = np.uint64(starts[side]), np.uint64(starts[side + 1])
+        width = padded_size(starts[side + 1] - starts[side])
         log_weight = parameters[0, starts[side] : starts[side + 1]].copy()
         weight = np.exp(log_weight)
-        for begin in range(run_starts[run], run_starts[run + 1], _BATCH):
-            if not _needs_rows(log_inactive, starts[side], starts[side + 1], floor):
+        for begin in range(run_starts[run], run_starts[run + 1], TILE):
+            n_open = _undecided(log_inactive, starts[side], starts[side + 1], floor, found)
+            if n_open == 0:
                 break
-            index = order[begin : min(begin + _BATCH, run_starts[run + 1])]
-            gather(rows, index, buffer)
-            project(rows, index, buffer, parameters, k0, k1, psi)
-            softplus_logistic(index.shape[0], k1 - k0, psi, softplus, logistic)
-            for i in range(index.shape[0]):
-                row_weight = weights[index[i]]
-                if row_weight == 0.0:
-                    continue
-                rate = row_rate(weight, softplus, i, np.uint64(0), k1 - k0)
-                if rate < TINY_RATE:
-                    log_total = log_rate(log_weight, psi, softplus, i, np.uint64(0), k1 - k0)
-                    for k in range(k1 - k0):
-                        log_share = log_weight[k] + log_softplus(psi[i, k], softplus[i, k]) - log_total
-                        share = min(math.exp(log_share), 1.0)
-                        log_inactive[k0 + k] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)
-                    continue
-                log_any = bernoulli_poisson(rate)[0]
-                for k in range(k1 - k0):
-                    own = weight[k] * softplus[i, k]
-                    others = rate - own if rate - own > TINY_RATE else TINY_RATE
-                    log_inactive[k0 + k] += row_weight * (bernoulli_poisson(others)[0] - own - log_any)
+            index = order[begin : min(begin + TILE, run_starts[run + 1])]
+            n = index.shape[0]
+            psi = work.psi[: padded_size(n) * width].reshape((-1, width))
+            softplus = work.softplus[: padded_size(n) * width].reshape((-1, width))
+            gather(rows, index, work)
+            project(rows, index, parameters, k0, k1, work, psi)
+            softplus_only(n * width, work.psi, work.softplus)
+            for i in range(n):
+                rate[i] = row_rate(weight, softplus, i, np.uint64(0), k1 - k0)
+                row_weight[i] = weights[index[i]]
+                if rate[i] < TINY_RATE:
+                    _add_in_log_space(row_weight[i], log_weight, psi[i], softplus[i], found[:n_open], k0, log_inactive)
+                    row_weight[i] = 0.0
+            for i in range(n):
+                rate[i] = rate[i] if rate[i] > TINY_RATE else TINY_RATE
+                log_any[i] = bernoulli_poisson(rate[i])[0]
+            for j in range(n_open):
+                k = found[j]
+                total = 0.0
+                for i in range(n):
+                    own[i] = weight[k] * softplus[i, k]
+                for i in range(n):
+                    others = rate[i] - own[i] if rate[i] - own[i] > TINY_RATE else TINY_RATE
+                    total += row_weight[i] * (bernoulli_poisson(others)[0] - own[i] - log_any[i])
+                log_inactive[starts[side] + k] += total
+
+
+@kernel
+def _add_in_log_space(
+    row_weight: float, log_weight: Any, psi: Any, softplus: Any, experts: Any, k0: Any, log_inactive: Any
+) -> None:
+    """The same for a row whose rate underflows: ln(1 - a/λ)."""
+    if row_weight == 0.0:
+        return
+    log_total = log_rate(log_weight, psi, softplus)
+    for k in experts:
+        share = min(math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total), 1.0)
+        log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)
 
 
 def _runs(codes: IntArray, n_sides: int) -> tuple[IntArray, IntArray, IntArray]:
@@ -106,8 +124,9 @@ def log_inactivity(
     """
     result = np.zeros(parameters.shape[1])
     for block in source.blocks():
-        runs = _runs(block.codes, len(starts) - 1)
-        add_log_inactivity(as_rows(block.inputs), *runs, block.weights, parameters, starts, floor, result)
+        rows, runs = as_rows(block.inputs), _runs(block.codes, len(starts) - 1)
+        work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
+        add_log_inactivity(rows, *runs, block.weights, parameters, starts, floor, work, result)
         if not (result > floor).any():
             break
     return result
@@ -118,7 +137,9 @@ def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray)
     total = np.zeros(len(starts) - 1)
     positive = positive_codes(len(total))
     for block in source.blocks():
-        side_log_likelihood(as_rows(block.inputs), block.codes, block.weights, parameters, starts, positive, total)
+        rows = as_rows(block.inputs)
+        work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
+        side_log_likelihood(rows, block.codes, block.weights, parameters, starts, positive, work, total)
     return total
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
-from pbdn.sgd.kernels import batch_gradient, kernel, widest_group
+from pbdn.sgd.kernels import batch_gradient, workspace
+from pbdn.sgd.products import kernel
 
 
 class Prior(NamedTuple):
@@ -52,10 +53,9 @@ def add_penalty_gradient(
     """Add ∂/∂ρ(-slope·ρ + c₀ e^ρ) and ∂/∂β(power · ln(1 + β²/2b)) = power · 2β/(2b + β²)."""
     for k in range(parameters.shape[1]):
         gradient[0, k] += inv_scale * math.exp(parameters[0, k]) - slope[k]
-    for v in range(1, parameters.shape[0]):
-        for k in range(parameters.shape[1]):
-            beta = parameters[v, k]
-            gradient[v, k] += power * 2.0 * beta / (2.0 * coef_rate + beta * beta)
+    coefs, by_coef = parameters[1:].reshape(-1), gradient[1:].reshape(-1)
+    for j in range(coefs.shape[0]):
+        by_coef[j] += power * 2.0 * coefs[j] / (2.0 * coef_rate + coefs[j] * coefs[j])
 
 
 @kernel
@@ -64,22 +64,20 @@ def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, factor: f
     correction = math.sqrt(1.0 - BETA2**step)
     size = correction * rate / (1.0 - BETA1**step)  # m / (√q / c + ε) = c m / (√q + c ε): one division less
     epsilon = correction * EPSILON
-    for v in range(parameters.shape[0]):
-        for k in range(parameters.shape[1]):
-            g = factor * gradient[v, k]
-            m = BETA1 * first[v, k] + (1.0 - BETA1) * g
-            q = BETA2 * second[v, k] + (1.0 - BETA2) * g * g
-            first[v, k] = m
-            second[v, k] = q
-            parameters[v, k] -= size * m / (math.sqrt(q) + epsilon)
+    p, m, q, g = parameters.reshape(-1), first.reshape(-1), second.reshape(-1), gradient.reshape(-1)
+    for j in range(p.shape[0]):
+        scaled = factor * g[j]
+        m[j] = BETA1 * m[j] + (1.0 - BETA1) * scaled
+        q[j] = BETA2 * q[j] + (1.0 - BETA2) * scaled * scaled
+        p[j] -= size * m[j] / (math.sqrt(q[j]) + epsilon)
 
 
 @kernel
 def _sum_of_squares(values: Any) -> float:
     total = 0.0
-    for v in range(values.shape[0]):
-        for k in range(values.shape[1]):
-            total += values[v, k] * values[v, k]
+    flat = values.reshape(-1)
+    for j in range(flat.shape[0]):
+        total += flat[j] * flat[j]
     return total
 
 
@@ -109,8 +107,7 @@ def run_minibatches(
     """
     parameters, first, second, average, counters, step_factor = state
     slope, inv_scale, power, coef_rate = prior
-    buffer = np.empty((batch_size, parameters.shape[0] - 2))
-    work = np.empty((5, max(batch_size, 3), widest_group(starts)))
+    work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
     gradient = np.empty_like(parameters)
     snapshot = parameters.copy()
     since_snapshot = 0
@@ -118,8 +115,7 @@ def run_minibatches(
     for b in range(n_batches):
         index = order[b * batch_size : min((b + 1) * batch_size, order.shape[0])]
         loss = batch_gradient(
-            rows, index, codes, weights, n_rows / index.shape[0], parameters, starts, positive, buffer, work,
-            gradient,
+            rows, index, codes, weights, n_rows / index.shape[0], parameters, starts, positive, work, gradient,
         )  # fmt: skip
         add_penalty_gradient(parameters, slope, inv_scale, power, coef_rate, gradient)
         if not (math.isfinite(loss) and math.isfinite(_sum_of_squares(gradient))):

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 Item = TypeVar("Item")
 
-ITEMS_AHEAD = 2  # bounds memory: so many slabs wait, one is being made, one is in use
+ITEMS_AHEAD = 2
 
 
 class _End:
@@ -19,6 +19,8 @@ class _End:
 
 def read_ahead(items: Iterator[Item], n_ahead: int = ITEMS_AHEAD) -> Iterator[Item]:
     """The same items in the same order, made by another thread at most ``n_ahead`` in front of the consumer.
+
+    That bounds memory: so many items wait, one is being made and one is in use.
 
     Errors are raised where the item would have come. The thread ends with the generator, also when the
     consumer leaves early.

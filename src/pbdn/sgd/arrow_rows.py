@@ -9,11 +9,11 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.sgd.columns import Columns
 from pbdn.sgd.rows import Block, encode, row_weights
-from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource
+from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource, rows_within
 
-READ_ROWS = 32_768  # rows decoded at a time
-FILL_ROWS = 4096  # rows turned from columns into rows at a time: they stay in cache
+READ_ROWS = 65_536  # rows decoded at a time, fewer if they are wide
 
 
 def _arrow() -> Any:
@@ -76,8 +76,6 @@ class ArrowSource(StreamedSource):
                 )
         self.target, self.weight = target, weight
         self.feature_names = tuple(chosen)
-        kinds = [self.dataset.schema.field(name).type for name in chosen]
-        self.dtype = np.float32 if all(kind == pa.float32() for kind in kinds) else np.float64
         self.declared = None if classes is None else np.asarray(classes)
         self._columns = chosen + [name for name in (target, weight) if name is not None]
         self._names = tuple(chosen)
@@ -133,7 +131,11 @@ class ArrowSource(StreamedSource):
         has left; one per row group keeps at most that row group in flight.
         """
         pa = _arrow()
-        options: dict[str, Any] = {"columns": self._columns, "batch_size": READ_ROWS, "batch_readahead": 2}
+        options: dict[str, Any] = {
+            "columns": self._columns,
+            "batch_size": rows_within(READ_ROWS, len(self._names)),
+            "batch_readahead": 2,
+        }
         parquet = {
             "fragment_readahead": 1,
             "fragment_scan_options": pa.dataset.ParquetFragmentScanOptions(pre_buffer=False),
@@ -147,15 +149,11 @@ class ArrowSource(StreamedSource):
                 yield from piece.to_batches(schema=self.dataset.schema, **options, **extra)
 
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
-        """Decoded record batches as row-major matrices."""
+        """Decoded record batches, by column."""
         for batch in self._scan(rng):
             if batch.num_rows == 0:
                 continue
-            columns = [_to_numpy(batch.column(name)) for name in self._names]
-            inputs = np.empty((batch.num_rows, len(columns)), self.dtype)
-            for begin in range(0, batch.num_rows, FILL_ROWS):
-                rows = slice(begin, begin + FILL_ROWS)
-                inputs[rows] = np.stack([column[rows] for column in columns]).T
+            inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
             weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
             codes = (
                 np.zeros(batch.num_rows, np.int64)

@@ -110,17 +110,27 @@ def _log(v: float) -> Any:
 
 
 @_loop
-def softplus_logistic(n: Any, width: Any, distance: Any, softplus: Any, logistic: Any) -> None:
-    """Fill s(ψ) and σ(ψ) for the first n rows and ``width`` columns of signed distances."""
+def softplus_logistic(n: int, distance: Any, softplus: Any, logistic: Any) -> None:
+    """Fill s(ψ) and σ(ψ) for the first n signed distances."""
     for i in range(n):
-        for j in range(width):
-            psi = distance[i, j]
-            power, rest = _exp_parts(EXP_FLOOR if abs(psi) > -EXP_FLOOR else -abs(psi))
-            e = power + power * rest
-            z = e / (2.0 + e)
-            softplus[i, j] = (psi if psi > 0.0 else 0.0) + z * _artanh_ratio(z * z)
-            q = 1.0 / (1.0 + e)
-            logistic[i, j] = q if psi >= 0.0 else e * q
+        psi = distance[i]
+        power, rest = _exp_parts(EXP_FLOOR if abs(psi) > -EXP_FLOOR else -abs(psi))
+        e = power + power * rest
+        z = e / (2.0 + e)
+        softplus[i] = (psi if psi > 0.0 else 0.0) + z * _artanh_ratio(z * z)
+        q = 1.0 / (1.0 + e)
+        logistic[i] = q if psi >= 0.0 else e * q
+
+
+@_loop
+def softplus_only(n: int, distance: Any, softplus: Any) -> None:
+    """Fill s(ψ) for the first n signed distances, to the same bits as ``softplus_logistic``."""
+    for i in range(n):
+        psi = distance[i]
+        power, rest = _exp_parts(EXP_FLOOR if abs(psi) > -EXP_FLOOR else -abs(psi))
+        e = power + power * rest
+        z = e / (2.0 + e)
+        softplus[i] = (psi if psi > 0.0 else 0.0) + z * _artanh_ratio(z * z)
 
 
 @_branch_free

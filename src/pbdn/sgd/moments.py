@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.kernels import kernel
+from pbdn.sgd.products import kernel
 from pbdn.sgd.rows import RowSource
 
 

@@ -21,7 +21,7 @@ from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.adam import Prior, add_penalty_gradient
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.kernels import batch_gradient, widest_group
+from pbdn.sgd.kernels import batch_gradient, workspace
 
 IntArray = NDArray[np.int64]
 
@@ -79,10 +79,10 @@ def loss_and_gradient(
     """f of all sides on these rows and its gradient; ``scale`` is N/M for a minibatch of M rows out of N."""
     n_rows = len(codes)
     gradient = np.empty_like(parameters)
+    rows = as_rows(inputs)
     loss = batch_gradient(
-        as_rows(inputs), np.arange(n_rows), codes, weights, float(scale), parameters, starts,
-        positive_codes(len(starts) - 1), np.empty((n_rows, parameters.shape[0] - 2)),
-        np.empty((5, max(n_rows, 3), widest_group(starts))), gradient,
+        rows, np.arange(n_rows), codes, weights, float(scale), parameters, starts,
+        positive_codes(len(starts) - 1), workspace(len(rows) == 1, parameters.shape[0] - 2, starts), gradient,
     )  # fmt: skip
     prior = prior_constants(config, starts)
     add_penalty_gradient(parameters, *prior, gradient)

@@ -1,15 +1,16 @@
 """Rows that do not fit in memory: memory-mapped arrays and batches of an iterable.
 
-They are read slab by slab in random order into a shuffle buffer of ``buffer_rows`` rows: memory is bounded by
-a few buffers whatever the number of rows. Reading and transforming run one step ahead in a thread where the
-rows are ours to read (files, memory maps), and in the caller's thread for iterables of the user.
+They are read slab by slab in random order into a shuffle buffer of ``buffer_rows`` rows, fewer where these would
+take more than BUFFER_BYTES: memory is bounded by a few buffers whatever the number of rows. Reading, mixing and
+transforming run ahead in a thread where the rows are ours to read (files, memory maps), and in the caller's
+thread for iterables of the user.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,9 +20,18 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.ahead import read_ahead
+from pbdn.sgd.columns import to_rows
 from pbdn.sgd.rows import BLOCK_ROWS, Block, Minibatches, Transform, contiguous, encode, join, row_weights
 
+Item = TypeVar("Item")
+
 BUFFER_ROWS = 65_536
+BUFFER_BYTES = 1 << 25  # of one buffer; about six exist at a time (decoded, turned, mixed, in use)
+
+
+def rows_within(n_rows: int, n_features: int) -> int:
+    """At most ``n_rows``, and no more than fill a buffer."""
+    return max(1, min(n_rows, BUFFER_BYTES // (8 * max(n_features, 1))))
 
 
 class StreamedSource(ABC):
@@ -33,6 +43,8 @@ class StreamedSource(ABC):
     def __init__(self, buffer_rows: int = BUFFER_ROWS) -> None:
         """Hold the size of the shuffle buffer."""
         self.buffer_rows = buffer_rows
+        self.center: FloatArray | None = None
+        self.scale: FloatArray | None = None
         self.transforms: tuple[Transform, ...] = ()
         self.class_factors: FloatArray | None = None
 
@@ -75,7 +87,7 @@ class StreamedSource(ABC):
 
     @abstractmethod
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
-        """One pass of raw rows, in order or, given a generator, in random order of slabs; values unchecked."""
+        """One pass of raw rows or columns, in order or, given a generator, in random order of slabs; unchecked."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -90,16 +102,13 @@ class StreamedSource(ABC):
         return int(next(iter(self.blocks())).inputs.shape[1])
 
     def _read(self, rng: Generator | None) -> Iterator[Block]:
-        """One pass of transformed rows; ``rng`` is used by the reading thread alone."""
-        blocks = self._transformed(rng)
-        return read_ahead(blocks) if self.threaded else blocks
-
-    def _transformed(self, rng: Generator | None) -> Iterator[Block]:
+        """One pass of checked, standardised and transformed rows."""
         for slab in self.slabs(rng):
+            slab = replace(slab, inputs=to_rows(slab.inputs, self.center, self.scale))
             if self.class_factors is not None:
                 slab = replace(slab, weights=slab.weights * self.class_factors[slab.codes])
             if not self.transforms:
-                yield replace(slab, inputs=contiguous(slab.inputs))
+                yield slab
                 continue
             for begin in range(0, len(slab), BLOCK_ROWS):
                 part = slab.take(slice(begin, begin + BLOCK_ROWS))
@@ -108,36 +117,55 @@ class StreamedSource(ABC):
                     inputs = transform(inputs)
                 yield replace(part, inputs=contiguous(inputs))
 
+    def _ahead(self, items: Iterator[Item]) -> Iterator[Item]:
+        return read_ahead(items) if self.threaded else items
+
     def blocks(self) -> Iterator[Block]:
         """All rows once, in order."""
-        return self._read(None)
+        return self._ahead(self._read(None))
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
     ) -> Iterator[Minibatches]:
-        """Passes in random slab order through the shuffle buffer; rows left over start the next buffer."""
+        """Passes in random slab order through the shuffle buffer; ``rng`` is used by the reading thread alone."""
+        return self._ahead(self._mixed(rng, batch_size, n_batches, replacement))
+
+    def _mixed(self, rng: Generator, batch_size: int, n_batches: int, replacement: bool) -> Iterator[Minibatches]:
+        """Shuffled buffers; rows that fill no minibatch wait for those of other buffers, at most to the next pass."""
         held: list[Block] = []
-        n_held = 0
-        full = max(min(self.buffer_rows, self.n_rows), batch_size)  # never several passes in one buffer
+        left: list[Block] = []
+        buffer_rows = min(rows_within(self.buffer_rows, self.n_features), self.n_rows)  # never several passes in one
+        full = max(buffer_rows, batch_size)
         while n_batches > 0:
             for block in self._read(rng.spawn(1)[0]):
                 held.append(block)
-                n_held += len(block)
-                if n_held < min(full, n_batches * batch_size):
+                if sum(map(len, held)) < min(full, n_batches * batch_size):
                     continue
-                buffer = join(held)
-                count = min(n_held // batch_size, n_batches)
-                if replacement:
-                    order = rng.integers(0, n_held, count * batch_size)
-                    held, n_held = [], 0
-                else:
-                    mixed = rng.permutation(n_held)
-                    order, rest = mixed[: count * batch_size], mixed[count * batch_size :]
-                    held, n_held = ([buffer.take(rest)] if len(rest) else []), len(rest)
-                yield Minibatches(buffer, order, batch_size)
-                n_batches -= count
+                for ready in (held, left):
+                    n_ready = sum(map(len, ready))
+                    count = min(n_ready // batch_size, n_batches)
+                    if count == 0:
+                        continue
+                    buffer = join(ready)
+                    ready.clear()
+                    if replacement:
+                        order = rng.integers(0, n_ready, count * batch_size)
+                    else:
+                        mixed = rng.permutation(n_ready)
+                        order, rest = mixed[: count * batch_size], mixed[count * batch_size :]
+                        if len(rest):
+                            left.append(buffer.take(rest))
+                    yield Minibatches(buffer, order, batch_size)
+                    n_batches -= count
                 if n_batches == 0:
                     return
+            held, left = held + left, []
+
+    def standardised(self, center: FloatArray, scale: FloatArray) -> "StreamedSource":
+        """The same stream with inputs (x - center) / scale, CSR inputs x / scale; before any transform."""
+        twin = self._twin()
+        twin.center, twin.scale = center, scale
+        return twin
 
     def mapped(self, transform: Transform) -> "StreamedSource":
         """The same stream with inputs transformed as they are read."""
@@ -152,7 +180,7 @@ class StreamedSource(ABC):
         twin.class_factors = class_factors
         return twin
 
-    def _twin(self, forget: str) -> "StreamedSource":
+    def _twin(self, forget: str = "") -> "StreamedSource":
         twin = object.__new__(type(self))
         twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != forget})
         return twin

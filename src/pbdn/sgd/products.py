@@ -1,0 +1,79 @@
+"""Small dense matrix products inside compiled loops.
+
+One 8 x 8 block of C = A B is held in registers while the depth is run through; LLVM turns vectors of eight
+doubles into whatever the processor has. Sums run along the depth in order, so results do not depend on threads,
+nor on a BLAS. Arrays are padded to multiples of eight; what is in the padding never reaches a result.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+LANES = 8  # doubles of a block's rows and columns
+
+kernel: Callable[[Function], Function] = njit(
+    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"}
+)
+_intrinsic: Callable[[Any], Any] = intrinsic
+
+
+def padded(size: int) -> int:
+    """The next multiple of LANES."""
+    return (size + LANES - 1) // LANES * LANES
+
+
+padded_size: Callable[[Any], Any] = njit(cache=True, nogil=True, inline="always")(padded)
+
+
+@_intrinsic
+def _block_product(
+    typing_context: Any, c: Any, c_row: Any, a: Any, a_row: Any, a_depth: Any, b: Any, b_depth: Any, depth: Any
+) -> Any:
+    """Store C[r, s] = Σ_t A[r, t] B[t, s] for r, s < 8; addresses in bytes, strides in elements."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        c, c_row, a, a_row, a_depth, b, b_depth, depth = arguments
+        number, vector = ir.DoubleType(), ir.VectorType(ir.DoubleType(), LANES)
+        lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        base_a, base_b, base_c = (builder.inttoptr(p, number.as_pointer()) for p in (a, b, c))
+        sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES)) for _ in range(LANES)]
+        with cgutils.for_range(builder, depth) as loop:
+            row = builder.gep(base_b, [builder.mul(loop.index, b_depth)])
+            columns = builder.load(builder.bitcast(row, vector.as_pointer()), align=8)
+            start = builder.gep(base_a, [builder.mul(loop.index, a_depth)])
+            for r, total in enumerate(sums):
+                place = builder.mul(a_row, ir.Constant(a_row.type, r))
+                value = builder.load(builder.gep(start, [place]), align=8)
+                single = builder.insert_element(
+                    ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0)
+                )
+                spread = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
+                product = builder.fmul(spread, columns, flags=("contract",))
+                builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+        for r, total in enumerate(sums):
+            row = builder.gep(base_c, [builder.mul(c_row, ir.Constant(c_row.type, r))])
+            builder.store(builder.load(total), builder.bitcast(row, vector.as_pointer()), align=8)
+        return context.get_dummy_value()
+
+    size = types.intp
+    return types.void(types.uintp, size, types.uintp, size, size, types.uintp, size, size), generate
+
+
+@kernel
+def product(
+    n_rows: int, n_columns: int, depth: int, a: Any, a_row: int, a_depth: int, b: Any, b_depth: int, c: Any, c_row: int
+) -> None:
+    """C = A B for flat arrays with given strides; rows and columns are padded, the depth is not."""
+    start_a, start_b, start_c = a.ctypes.data, b.ctypes.data, c.ctypes.data
+    for s in range(0, n_columns, LANES):
+        for r in range(0, n_rows, LANES):
+            _block_product(
+                start_c + 8 * (r * c_row + s), c_row, start_a + 8 * r * a_row, a_row, a_depth,
+                start_b + 8 * s, b_depth, depth,
+            )  # fmt: skip
