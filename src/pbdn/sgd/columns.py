@@ -15,7 +15,7 @@ from pbdn.sgd.products import kernel
 from pbdn.sgd.rows import contiguous
 
 _intrinsic: Callable[[Any], Any] = intrinsic
-_TURN = 64  # rows turned together: they stay in the first-level cache
+_TURN = 256  # rows turned together: they stay in cache
 
 
 class Columns:
