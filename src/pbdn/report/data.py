@@ -1,5 +1,6 @@
 """Everything a report says, as plain data: collected once, rendered as HTML or Markdown."""
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -7,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn._version import __version__
-from pbdn.diagnostics import MAX_R_HAT, MIN_ESS_PER_CHAIN
+from pbdn.diagnostics import Convergence
 from pbdn.errors import InvalidInputError
+from pbdn.plots.base import side_labels
 from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.maps import DecisionMapDisplay
@@ -145,7 +147,7 @@ def _sentences(
     tried = estimator.criterion_path_
     if len(tried) > depth:
         out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
-    elif tried:
+    elif tried and depth >= int(estimator.max_depth) > 1:
         out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
     used = [one for one in effects if one["moved"] >= 0.01]
     named = ", ".join(one["feature"] for one in used[:5])
@@ -167,14 +169,16 @@ def _sentences(
 
 
 def _judged(estimator: Any) -> list[dict[str, Any]]:
-    """Convergence per quantity, with a verdict."""
-    least = MIN_ESS_PER_CHAIN * int(estimator.n_chains)
-    out = []
-    for one in estimator.convergence_:
-        bad_r_hat = np.isfinite(one["r_hat"]) and one["r_hat"] > MAX_R_HAT
-        enough = min(one["ess_bulk"], one["ess_tail"]) >= least
-        out.append({**one, "ok": bool(enough and not bad_r_hat)})
-    return out
+    """Convergence per quantity, with a verdict and the names of classes instead of their numbers."""
+    sides = side_labels(estimator) if estimator.convergence_ else []
+
+    def named(quantity: str) -> str:
+        return re.sub(r"side (\d+)", lambda found: f"side {sides[int(found[1])]}", quantity).replace("_", " ")
+
+    return [
+        {**one, "quantity": named(one["quantity"]), "ok": not Convergence(**one).fails}
+        for one in estimator.convergence_
+    ]
 
 
 def _maps(
@@ -185,8 +189,8 @@ def _maps(
         return []
     if features is None:
         names = estimator._names()
-        best = sorted(names.index(one["feature"]) for one in effects[:2])
-        features = (best[0], best[1]) if len(best) == 2 and best[0] != best[1] else (0, 1)
+        first, second = sorted(names.index(one["feature"]) for one in effects[:2])
+        features = (first, second)
     chosen = some_rows(rows, MAP_POINTS)
     classes = estimator.classes_.tolist()
     labels = classes[1:] if len(classes) == 2 else classes[:MAX_MAPS]

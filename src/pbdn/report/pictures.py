@@ -6,7 +6,9 @@ from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.report.data import FloatArray
-from pbdn.report.svg import COLOURS, Chart, esc, heat_png, shorten
+from pbdn.report.svg import COLOURS, Chart, dot_mark, esc, heat_png, legend, line_mark, shorten
+
+MAX_NAMED = 20  # entries of a legend
 
 
 def criterion_picture(path: list[dict[str, object]]) -> str:
@@ -20,15 +22,16 @@ def criterion_picture(path: list[dict[str, object]]) -> str:
         (0.8, depth[-1] + 0.2),
         (min(value) - edge, max(value) + edge),
         "layers",
-        "criterion",
+        "criterion (lower is better)",
         title="criterion path",
+        whole=True,
     )
     chart.line(depth, value, COLOURS[0])
     for step, x, y in zip(path, depth, value, strict=True):
         kept = bool(step["kept"])
         title = f"layer {x:g}: {y:.1f}, {'kept' if kept else 'dropped'}"
         chart.dot(x, y, COLOURS[0], title, hollow=not kept)
-    return chart.svg()
+    return chart.svg() + legend([(dot_mark(COLOURS[0]), "kept"), (dot_mark("#ffffff", COLOURS[0]), "dropped")])
 
 
 def calibration_picture(display: CalibrationDisplay) -> str:
@@ -62,10 +65,17 @@ def trace_picture(traces: list[tuple[str, FloatArray, FloatArray]]) -> str:
         size=(720.0, 260.0),
         title="traces",
     )
-    for j, (label, x, y) in enumerate(traces):
+    sides = list(dict.fromkeys(_side_of(label) for label, _, _ in traces))
+    for label, x, y in traces:
         inside = np.clip(y, low - edge, high + edge)
-        chart.line(x.tolist(), inside.tolist(), COLOURS[j % len(COLOURS)], label, 1.0)
-    return chart.svg()
+        chart.line(x.tolist(), inside.tolist(), COLOURS[sides.index(_side_of(label)) % len(COLOURS)], label, 1.0)
+    marks = [(line_mark(COLOURS[j % len(COLOURS)]), side) for j, side in enumerate(sides[:MAX_NAMED])]
+    return chart.svg() + legend(marks if len(traces) > 1 else [])
+
+
+def _side_of(label: str) -> str:
+    """The side of a traced line, without what was traced and the number of the chain."""
+    return label.split(", ", 1)[-1].rsplit(", chain", 1)[0]
 
 
 def map_picture(display: DecisionMapDisplay, number: int) -> str:
@@ -75,10 +85,8 @@ def map_picture(display: DecisionMapDisplay, number: int) -> str:
     chart.image(heat_png(display.probability), display.plane.extent)
     largest = max((weight for _, weight, _ in display.segments), default=1.0) or 1.0
     sides = list(dict.fromkeys(side for side, _, _ in display.segments))
-    seen: dict[object, int] = {}
     for side, weight, ends in display.segments:
-        seen[side] = seen.get(side, 0) + 1
-        dash = ("", "6 4", "2 3", "8 3 2 3")[sides.index(side) % 4]
+        dash = _dash(sides.index(side))
         (x0, y0), (x1, y1) = (chart.at(*end) for end in ends)
         chart.raw(
             f'<line class="plane" x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" stroke-dasharray="{dash}" '
@@ -86,19 +94,38 @@ def map_picture(display: DecisionMapDisplay, number: int) -> str:
             f"{weight:.3g}</title></line>"
         )
     classes = [] if display.labels is None else np.unique(display.labels).tolist()
+    colours = dict(zip(classes, _dot_colours(classes, display.label), strict=True))
     for i, (x, y) in enumerate(display.plane.points.tolist()):
         label = None if display.labels is None else display.labels[i]
-        colour = "#334155" if label is None else COLOURS[classes.index(label) % len(COLOURS)]
-        chart.dot(x, y, colour, "" if label is None else str(label), radius=2.6, stroke="#ffffff")
-    return chart.svg(f'class="map" data-map="{number}"')
+        colour = "#334155" if label is None else colours[label]
+        chart.dot(x, y, colour, "" if label is None else str(label), radius=2.8, stroke="#111827")
+    marks = [(dot_mark(colours[label], "#111827"), str(label)) for label in classes[:MAX_NAMED]]
+    marks += [(line_mark("#111827", _dash(j)), f"hyperplane for {side}") for j, side in enumerate(sides[:MAX_NAMED])]
+    return chart.svg(f'class="map" data-map="{number}"') + legend(marks)
+
+
+def _dash(j: int) -> str:
+    return ("", "6 4", "2 3", "8 3 2 3")[j % 4]
+
+
+def _dot_colours(classes: list[object], label: object) -> list[str]:
+    """Light red for the class of the map and, of two, light blue for the other; colours of the page for more."""
+    if len(classes) <= 2:
+        return ["#f4a582" if one == label else "#92c5de" for one in classes]
+    return ["#f4a582" if one == label else COLOURS[j % len(COLOURS)] for j, one in enumerate(classes)]
 
 
 def diagram_picture(display: NetworkDiagramDisplay) -> str:
     """The network; nodes and edges carry keys so that the script can light up a unit."""
     tallest = max(sum(node.layer == t for node in display.nodes) for t in range(display.depth + 2))
-    width, height = 150.0 * (display.depth + 1) + 260.0, max(220.0, 22.0 * tallest)
-    place = {node.key: (140.0 + 150.0 * node.layer, 10.0 + (height - 20.0) * node.place) for node in display.nodes}
-    parts = []
+    gap = 190.0
+    width, height = gap * (display.depth + 1) + 290.0, max(220.0, 22.0 * tallest) + 24.0
+    place = {node.key: (160.0 + gap * node.layer, 34.0 + (height - 44.0) * node.place) for node in display.nodes}
+    heads = ["features", *(f"layer {t}" for t in range(1, display.depth + 1)), "classes"]
+    parts = [
+        f'<text class="head" x="{160.0 + gap * t:.1f}" y="14" text-anchor="middle">{head}</text>'
+        for t, head in enumerate(heads)
+    ]
     for edge in display.edges:
         (x0, y0), (x1, y1) = place[edge.source], place[edge.target]
         sign = "raises" if edge.strength > 0 else "lowers"
@@ -115,8 +142,9 @@ def diagram_picture(display: NetworkDiagramDisplay) -> str:
         parts.append(
             f'<g class="node" data-key="{node.key}"><circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colour}">'
             f"<title>{esc(node.label)}{weight}</title></circle>"
-            f'<text x="{x + shift:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{esc(shorten(node.label, 20))}</text></g>'
+            f'<text x="{x + shift:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{esc(shorten(node.label, 24))}</text></g>'
         )
     return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="network" id="diagram">{"".join(parts)}</svg>'
+        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" aria-label="network" id="diagram">'
+        f"{''.join(parts)}</svg>"
     )

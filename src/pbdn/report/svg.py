@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-COLOURS = ("#2563a8", "#c2410c", "#0f766e", "#7e22ce", "#a16207", "#be185d", "#4d7c0f", "#475569")
+COLOURS = (
+    "#2563a8", "#c2410c", "#0f766e", "#7e22ce", "#a16207", "#be185d", "#4d7c0f", "#475569", "#0ea5e9", "#f59e0b",
+)  # fmt: skip
 LEFT, BOTTOM, TOP, RIGHT = 62.0, 42.0, 12.0, 14.0
 
 
@@ -49,9 +51,11 @@ class Chart:
         *,
         size: tuple[float, float] = (460.0, 300.0),
         title: str = "",
+        whole: bool = False,
     ) -> None:
-        """Scales from data ranges; an empty range is widened."""
+        """Scales from data ranges; an empty range is widened. ``whole`` numbers only below the x axis."""
         self.width, self.height = size
+        self.whole = whole
         self.x, self.y = _wide(x), _wide(y)
         self.title = title
         self.parts: list[str] = []
@@ -67,7 +71,7 @@ class Chart:
         )
 
     def _axes(self, x_label: str, y_label: str) -> None:
-        for value in ticks(*self.x):
+        for value in [tick for tick in ticks(*self.x) if not self.whole or tick == round(tick)]:
             x, y = self.at(value, self.y[0])
             self.parts.append(f'<line class="grid" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{y:.1f}"/>')
             self.parts.append(f'<text x="{x:.1f}" y="{y + 14:.1f}" text-anchor="middle">{value:.5g}</text>')
@@ -128,9 +132,28 @@ class Chart:
     def svg(self, attributes: str = "") -> str:
         """The whole picture."""
         return (
-            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" role="img" aria-label="{esc(self.title)}" '
+            f'<svg viewBox="0 0 {self.width:g} {self.height:g}" width="{self.width:g}" role="img" aria-label="{esc(self.title)}" '
             f"{attributes}>{''.join(self.parts)}</svg>"
         )
+
+
+def legend(entries: Sequence[tuple[str, str]]) -> str:
+    """A line of (mark, label): the mark is SVG of 22 x 12, the label plain text."""
+    parts = [
+        f'<span><svg viewBox="0 0 22 12" width="22" height="12">{mark}</svg> {esc(shorten(label, 40))}</span>'
+        for mark, label in entries
+    ]
+    return f'<p class="legend">{"".join(parts)}</p>' if parts else ""
+
+
+def line_mark(colour: str, dash: str = "", width: float = 2.0) -> str:
+    """A stroke for a legend."""
+    return f'<line x1="1" y1="6" x2="21" y2="6" stroke="{colour}" stroke-width="{width}" stroke-dasharray="{dash}"/>'
+
+
+def dot_mark(colour: str, stroke: str = "none") -> str:
+    """A dot for a legend."""
+    return f'<circle cx="11" cy="6" r="4" fill="{colour}" stroke="{stroke}"/>'
 
 
 def _wide(ends: tuple[float, float]) -> tuple[float, float]:
