@@ -3,17 +3,17 @@
 python -m benchmarks.gpu_map [--rows 10000000] [--features 100] [--device cuda] [--out gpu_map.json]
 
 Needs torch, NumPy and this package's sources alone (PYTHONPATH=src). The rows are made on the device and stay
-there. Two sides of ``--experts`` experts take Adam steps on the library's objective: full shuffled passes of
-large batches, and batches of 100 as in the paper. Variants:
+there. Two sides of ``--experts`` experts take Adam steps on the library's objective, minibatches of every size of
+``--batches`` (100 as in the paper), rows gathered by a shuffled index. Variants:
 
-- eager: the steps as ``MapConfig(device=...)`` takes them, rows gathered by a shuffled index;
-- slices: the same on contiguous slices of rows shuffled once, so that nothing is gathered;
-- compiled: slices, with the objective fused by ``torch.compile``;
-- captured: 50 steps recorded as one CUDA graph, rows gathered by a shuffled index.
+- eager: step by step;
+- captured: windows of 20 steps replayed as a CUDA graph, which is what ``MapConfig(device="cuda")`` runs;
+- fused: the same with the objective fused by ``torch.compile``, for batches of 65 536 and more.
 
 "tf32" lets float32 products round their factors to 10 bits. The share of bandwidth counts every input once per
 row (a lower bound of what any method must read) against a copy of 2 GiB timed in the same run, read and write
-counted. Pruning and likelihoods over all rows, which the library leaves to the CPU, are not included.
+counted. Pruning and likelihoods over all rows, which the library leaves to the CPU, are not included. First of all one
+window is compared with the same steps on the CPU, in float64.
 """
 
 import argparse
@@ -26,17 +26,14 @@ import numpy as np
 import torch
 
 from benchmarks.record import save_result
-from pbdn.sgd.torch_steps import (
-    Layout,
-    adam_scales,
-    add_penalty_gradient,
-    likelihood_and_gradient,
-    scaled_adam_step,
-)
+from pbdn.sgd.constants import SNAPSHOT_EVERY
+from pbdn.sgd.torch_steps import Layout, adam_scales, likelihood_and_gradient
+from pbdn.sgd.torch_window import Moving, Rows, StepWindow
 
 SEED = 0
 RATE = 0.01
-CAPTURED_STEPS = 50
+VARIANTS = ("eager", "captured", "fused")
+FUSED_FROM = 65_536  # rows of a batch
 
 
 class Penalty(NamedTuple):
@@ -50,45 +47,36 @@ class Penalty(NamedTuple):
 class Training:
     """Rows on a device, parameters and Adam's moments."""
 
-    def __init__(self, options: argparse.Namespace, dtype: torch.dtype) -> None:
-        device = options.device
+    def __init__(self, options: argparse.Namespace, dtype: torch.dtype, device: str) -> None:
         torch.manual_seed(SEED)
         n, d, width = options.rows, options.features, options.experts
-        self.n_rows = n
-        self.inputs = torch.empty(n, d, dtype=dtype, device=device)
-        self.codes = torch.empty(n, dtype=torch.int64, device=device)
+        self.n_rows, self.device = n, device
+        inputs = torch.empty(n, d, dtype=dtype, device=device)
+        codes = torch.empty(n, dtype=torch.int64, device=device)
         planes = torch.randn(d, 3, dtype=dtype, device=device) / d**0.5
         for begin in range(0, n, 1 << 20):
-            rows = self.inputs[begin : begin + (1 << 20)].normal_()
-            self.codes[begin : begin + (1 << 20)] = ((rows @ planes) > 0.9).any(1)
-        self.weights = torch.ones(n, dtype=dtype, device=device)
-        self.parameters = 0.1 * torch.randn(d + 2, 2 * width, dtype=dtype, device=device)
-        self.parameters[0] -= float(np.log(width))
-        self.first, self.second = torch.zeros_like(self.parameters), torch.zeros_like(self.parameters)
+            rows = inputs[begin : begin + (1 << 20)].normal_()
+            codes[begin : begin + (1 << 20)] = ((rows @ planes) > 0.9).any(1)
+        self.rows = Rows(inputs, codes, torch.ones(n, dtype=dtype, device=device))
+        parameters = 0.1 * torch.randn(d + 2, 2 * width, dtype=dtype, device=device)
+        parameters[0] -= float(np.log(width))
+        self.moving = Moving.at(parameters, torch.zeros_like(parameters), torch.zeros_like(parameters))
         self.layout = Layout(np.array([0, width, 2 * width]), np.arange(2), device, dtype)
         self.slope = torch.full((2 * width,), 1.0 / width - 1.0, dtype=dtype, device=device)
-        self.objective: Callable[..., Any] = likelihood_and_gradient
         self.step = 0
 
-    def step_on(self, inputs: Any, codes: Any, weights: Any, size: Any, correction: Any) -> Any:
-        """One Adam step on a batch; returns its loss per row."""
-        loss, gradient = self.objective(inputs, codes, weights, self.parameters, self.layout)
-        gradient *= self.n_rows / inputs.shape[0]
-        add_penalty_gradient(self.parameters, Penalty(), self.slope, gradient)
-        gradient /= self.n_rows
-        scaled_adam_step(self.parameters, self.first, self.second, gradient, size, correction)
-        return loss / inputs.shape[0]
+    def window(self, batch: int, objective: Callable[..., Any] = likelihood_and_gradient) -> StepWindow:
+        window = StepWindow(
+            self.rows, self.moving, self.layout, Penalty(), self.slope, SNAPSHOT_EVERY, batch, objective
+        )
+        window.totals.fill_(float(self.n_rows))
+        return window
 
-    def scales(self) -> tuple[float, float]:
-        self.step += 1
-        return adam_scales(RATE, self.step)
-
-    def gathered(self, index: Any) -> Any:
-        return self.step_on(self.inputs[index], self.codes[index], self.weights[index], *self.scales())
-
-    def sliced(self, begin: int, end: int) -> Any:
-        rows = slice(begin, end)
-        return self.step_on(self.inputs[rows], self.codes[rows], self.weights[rows], *self.scales())
+    def scales(self, n_steps: int) -> Any:
+        """Adam's scales of the next steps."""
+        self.step += n_steps
+        values = [adam_scales(RATE, self.step - n_steps + 1 + k) for k in range(n_steps)]
+        return torch.tensor(values, dtype=self.slope.dtype, device=self.device)
 
 
 def wait(device: str) -> None:
@@ -123,96 +111,66 @@ def copy_bandwidth(device: str, n_bytes: int) -> float:
     return 2.0 * n_bytes * copies / seconds
 
 
-def passes(training: Training, device: str, batch: int, n_batches: int, is_sliced: bool) -> Callable[[], int]:
-    """So many batches of a shuffled pass."""
+def passes(training: Training, window: StepWindow, n_windows: int, is_captured: bool) -> Callable[[], int]:
+    """So many windows of a shuffled pass."""
+    n_steps, batch = window.index.shape
 
     def work() -> int:
-        if is_sliced:
-            for b in range(n_batches):
-                loss = training.sliced(b * batch, (b + 1) * batch)
-        else:
-            order = torch.randperm(training.n_rows, device=device)
-            for b in range(n_batches):
-                loss = training.gathered(order[b * batch : (b + 1) * batch])
-        if not bool(torch.isfinite(loss)):
-            raise FloatingPointError("the loss is not finite")
-        return n_batches * batch
+        order = torch.randperm(training.n_rows, device=training.device)[: n_windows * n_steps * batch]
+        for index in order.view(n_windows, n_steps, batch):
+            scales = training.scales(n_steps)
+            if is_captured:
+                window.run(index, scales)
+            else:
+                for k in range(n_steps):
+                    window.step(index[k], scales[k, 0], scales[k, 1])
+        if not bool(training.moving.healthy):
+            raise FloatingPointError("a loss is not finite")
+        return n_windows * n_steps * batch
 
     return work
 
 
-def captured(training: Training, device: str, batch: int, n_replays: int) -> Callable[[], int]:
-    """Steps recorded once and replayed; the index and Adam's scales are refilled before every replay."""
-    n, dtype = CAPTURED_STEPS, training.inputs.dtype
-    index = torch.randint(training.n_rows, (n, batch), device=device)
-    scales = torch.ones(n, 2, dtype=dtype, device=device)
-
-    def steps() -> None:
-        for k in range(n):
-            rows = index[k]
-            training.step_on(
-                training.inputs[rows],
-                training.codes[rows],
-                training.weights[rows],
-                scales[k, 0],
-                scales[k, 1],
-            )
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        steps()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        steps()
-
-    def work() -> int:
-        order = torch.randperm(training.n_rows, device=device)[: n_replays * n * batch].view(n_replays, n, batch)
-        for replay in range(n_replays):
-            index.copy_(order[replay])
-            scales.copy_(torch.tensor([training.scales() for _ in range(n)], dtype=dtype))
-            graph.replay()
-        if not bool(torch.isfinite(training.parameters).all()):
-            raise FloatingPointError("the parameters are not finite")
-        return n_replays * n * batch
-
-    return work
+def largest_difference(options: argparse.Namespace) -> float:
+    """Largest relative difference between parameters after captured steps and after the same steps on the CPU."""
+    few = argparse.Namespace(**{**vars(options), "rows": 5000})
+    device, host = Training(few, torch.float64, options.device), Training(few, torch.float64, "cpu")
+    for mine, theirs in zip((*device.rows, *device.moving), (*host.rows, *host.moving), strict=True):
+        theirs.copy_(mine)
+    windows = device.window(100), host.window(100)
+    for _ in range(5):
+        index, scales = torch.randint(5000, (SNAPSHOT_EVERY, 100)), host.scales(SNAPSHOT_EVERY)
+        for window in windows:
+            window.run(index.to(window.index.device), scales.to(window.index.device))
+    mine, theirs = device.moving.parameters.cpu(), host.moving.parameters
+    return float(((mine - theirs).abs() / theirs.abs().clamp_min(1e-3)).max())
 
 
 def measure(options: argparse.Namespace, name: str, bandwidth: float) -> list[dict[str, Any]]:
     dtype = torch.float64 if name == "float64" else torch.float32
     torch.backends.cuda.matmul.allow_tf32 = name == "tf32"
-    training = Training(options, dtype)
-    device, large = options.device, min(options.batch, options.rows)
-    few = min(1000, options.rows // 100)  # batches of 100
-    plans: list[tuple[str, int, Callable[[], Callable[[], int]]]] = [
-        ("eager", large, lambda: passes(training, device, large, options.rows // large, False)),
-        ("slices", large, lambda: passes(training, device, large, options.rows // large, True)),
-        ("eager", 100, lambda: passes(training, device, 100, few, False)),
-    ]
-    if torch.device(device).type == "cuda":
-        replays = max(1, few // CAPTURED_STEPS)
-        plans.append(("captured", 100, lambda: captured(training, device, 100, replays)))
-    if options.compile:
-        plans.append(("compiled", large, lambda: passes(training, device, large, options.rows // large, True)))
+    training = Training(options, dtype, options.device)
     rows = []
-    for variant, batch, prepare in plans:
-        training.objective = likelihood_and_gradient
-        if variant == "compiled":
-            training.objective = torch.compile(likelihood_and_gradient, dynamic=False)
+    for batch, variant in ((batch, variant) for batch in options.batches for variant in VARIANTS):
+        n_windows = min(options.rows // (SNAPSHOT_EVERY * batch), 50)
+        if n_windows == 0 or (variant == "fused" and (batch < FUSED_FROM or not options.compile)):
+            continue
+        objective = (
+            torch.compile(likelihood_and_gradient, dynamic=False) if variant == "fused" else likelihood_and_gradient
+        )
         result: dict[str, Any] = {"precision": name, "variant": variant, "batch": batch}
         try:
-            seconds, n_rows = timed(device, prepare(), options.seconds)
+            work = passes(training, training.window(batch, objective), n_windows, variant != "eager")
+            seconds, n_rows = timed(options.device, work, options.seconds)
         except Exception as error:  # a variant that this machine cannot run is reported, not fatal
             result["error"] = f"{type(error).__name__}: {error}"[:300]
         else:
-            row_bytes = options.features * training.inputs.element_size()
+            row_bytes = options.features * training.rows.inputs.element_size()
             result |= {"seconds": seconds, "rows": n_rows, "rows_per_s": n_rows / seconds}
             result["bandwidth_share"] = n_rows / seconds * row_bytes / bandwidth
         print(
-            f"{name:<9}{variant:<10}{batch:>7}"
-            + (f"{result['rows_per_s']:>14.3g}{result['bandwidth_share']:>9.3f}" if "rows" in result
+            f"{name:<9}{variant:<10}{batch:>8}"
+            + (f"{result['rows_per_s']:>14.3g}{result['bandwidth_share']:>9.4f}" if "rows" in result
                else f"  {result['error'][:80]}"),
             flush=True,
         )  # fmt: skip
@@ -225,9 +183,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--experts", type=int, default=20, help="per side")
-    parser.add_argument("--batch", type=int, default=65_536, help="rows of a large batch")
+    parser.add_argument("--batches", type=int, nargs="+", default=[100, 8192, 65_536, 500_000])
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--seconds", type=float, default=3.0, help="least time per measurement")
+    parser.add_argument("--seconds", type=float, default=1.0, help="least time per measurement")
     parser.add_argument("--precisions", nargs="+", default=["float32", "tf32", "float64"])
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--out", type=Path, default=Path("gpu_map.json"))
@@ -236,7 +194,9 @@ def main() -> None:
     name = torch.cuda.get_device_name() if on_cuda else "cpu"
     bandwidth = copy_bandwidth(options.device, 1 << 31 if on_cuda else 1 << 26)
     print(f"{name}, torch {torch.__version__}: copy at {bandwidth / 1e9:.0f} GB/s")
-    print(f"{'':<19}{'batch':>7}{'rows/s':>14}{'of copy':>9}")
+    difference = largest_difference(options)
+    print(f"captured steps and the CPU's differ by {difference:.1e} (relative, float64)")
+    print(f"{'':<19}{'batch':>8}{'rows/s':>14}{'of copy':>9}")
     results = [row for precision in options.precisions for row in measure(options, precision, bandwidth)]
     config = {key: value for key, value in vars(options).items() if key not in ("out", "device")}
     payload = {
@@ -244,6 +204,7 @@ def main() -> None:
         "config": config,
         "device": name,
         "copy_bytes_per_s": bandwidth,
+        "largest_difference": difference,
         "results": results,
     }
     save_result(options.out, payload)

@@ -16,6 +16,7 @@ Shrinkage = Literal["student_t", "published"]
 Pruning = Literal["exact", "draw", "published_draw", "none"]
 Schedule = Literal["constant", "cosine"]
 Initial = Literal["balanced", "published"]
+Precision = Literal["double", "single"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class MapConfig:
         and raise NumericalError the second time.
     device : str or None
         None runs the compiled CPU kernels; anything else ("cpu", "cuda", "cuda:1", "mps") is a torch device.
+    precision : {"double", "single"}
+        Floating point of a torch device ("mps" has single only); the CPU kernels are always double.
     """
 
     n_minibatches: int = 4000
@@ -93,6 +96,7 @@ class MapConfig:
     replacement: bool = False
     when_empty: Literal["keep_strongest", "reinitialise"] = "keep_strongest"
     device: str | None = None
+    precision: Precision = "double"
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
@@ -102,6 +106,7 @@ class MapConfig:
             ("pruning", Pruning),
             ("prior_on", PriorOn),
             ("shrinkage", Shrinkage),
+            ("precision", Precision),
         ):
             if getattr(self, name) not in get_args(allowed):
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; use one of {get_args(allowed)}.")

@@ -1,7 +1,8 @@
 """The same objective and the same Adam step in PyTorch, for ``device="cuda"`` or any other torch device.
 
 Float64 throughout (float32 on "mps", which has nothing else), so a step equals the compiled CPU kernel's to
-rounding given the same batch. Pruning and likelihoods over all rows stay with the CPU kernels. Imported
+rounding given the same batch; ``MapConfig(precision="single")`` trades that for speed. On CUDA, windows of steps
+are recorded as graphs (``pbdn.sgd.torch_window``). Pruning and likelihoods over all rows stay with the CPU kernels. Imported
 only when asked for.
 """
 
@@ -15,13 +16,14 @@ from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.objective import prior_constants
-from pbdn.sgd.rows import Minibatches, RowSource
+from pbdn.sgd.rows import Block, Minibatches, RowSource
 from pbdn.sgd.train import Trainer
 
 try:
     import torch
 
-    from pbdn.sgd.torch_steps import Layout, adam_step, add_penalty_gradient, likelihood_and_gradient
+    from pbdn.sgd.torch_steps import Layout, adam_scales
+    from pbdn.sgd.torch_window import Moving, Rows, StepWindow
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch: pip install 'pbdn[torch]'.") from error
 
@@ -37,70 +39,106 @@ class TorchTrainer(Trainer):
             torch.zeros(1, device=self.device)
         except (RuntimeError, AssertionError) as error:
             raise InvalidInputError(f"device={config.device!r} cannot be used by torch: {error}") from error
-        self.dtype = torch.float32 if self.device.type == "mps" else torch.float64
-        self._held: tuple[Any, tuple[Any, Any, Any]] | None = None
+        is_single = config.precision == "single" or self.device.type == "mps"
+        self.dtype = torch.float32 if is_single else torch.float64
+        self._block: Block | None = None
+        self._rows: Any = None
+        self._window: StepWindow | None = None
+        self._window_starts: Any = None
 
     def _tensor(self, array: Any) -> Any:
         return torch.as_tensor(np.ascontiguousarray(array)).to(self.device, self.dtype)
 
-    def _upload(self, chunk: Minibatches) -> tuple[Any, Any, Any]:
-        """The chunk's rows on the device; the same block is not sent twice."""
-        if self._held is None or self._held[0] is not chunk.block:
-            block = chunk.block
-            inputs = block.inputs if sp.issparse(block.inputs) else self._tensor(block.inputs)
-            codes = torch.as_tensor(block.codes).to(self.device)
-            self._held = (block, (inputs, codes, self._tensor(block.weights)))
-        return self._held[1]
+    def _upload(self, block: Block) -> None:
+        """The block's rows on the device; the same block is not sent twice, the next one takes its place."""
+        if self._block is block:
+            return
+        self._block = block
+        inputs = block.inputs if sp.issparse(block.inputs) else self._tensor(block.inputs)
+        new = Rows(inputs, torch.as_tensor(block.codes).to(self.device), self._tensor(block.weights))
+        old = self._rows
+        if old is None or sp.issparse(inputs) or inputs.shape[1] != old.inputs.shape[1] or len(block) > len(old.codes):
+            self._rows, self._window = new, None
+            return
+        for place, values in zip(old, new, strict=True):
+            place[: len(block)].copy_(values)
 
     def release(self) -> None:
         """Let go of rows held on the device."""
-        self._held = None
+        self._block = self._rows = self._window = None
+
+    def _open_window(self, batch_size: int) -> StepWindow:
+        """The window of the present experts, with the host's parameters and moments."""
+        window = self._window
+        if window is None or window.index.shape[1] != batch_size or self._window_starts is not self.starts:
+            moving = Moving.at(*(self._tensor(array) for array in self.state[:3]))
+            prior = prior_constants(self.config, self.starts)
+            layout = Layout(self.starts, self.positive, self.device, self.dtype)
+            slope = self._tensor(prior.log_weight_slope)
+            window = StepWindow(self._rows, moving, layout, prior, slope, SNAPSHOT_EVERY, batch_size)
+            self._window, self._window_starts = window, self.starts
+        else:
+            for tensor, array in zip(window.moving, self.state[:3], strict=False):
+                tensor.copy_(self._tensor(array))
+        window.moving.healthy.fill_(True)
+        window.totals.copy_(self._tensor([self.n_rows, self.total_weight]))
+        return window
+
+    def _scales(self, rates: FloatArray) -> list[tuple[float, float]]:
+        """Step sizes of the next steps, which are counted."""
+        factor, done = float(self.state.step_factor[0]), int(self.state.counters[0])
+        self.state.counters[0] += len(rates)
+        return [adam_scales(rate * factor, done + 1 + k) for k, rate in enumerate(rates)]
 
     def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
         """Minibatch steps on the device; parameters and moments return to the host afterwards."""
-        state, config = self.state, self.config
-        inputs, codes, weights = self._upload(chunk)
-        layout = Layout(self.starts, self.positive, self.device, self.dtype)
-        prior = prior_constants(config, self.starts)
-        slope = self._tensor(prior.log_weight_slope)
-        parameters, first, second = (self._tensor(a) for a in state[:3])
+        state, size = self.state, chunk.batch_size
+        self._upload(chunk.block)
+        window = self._open_window(size)
+        parameters, first, second, healthy = window.moving
         average = self._tensor(state.average)
         order = torch.as_tensor(chunk.order).to(self.device)
         losses = torch.full((len(rates),), float("nan"), dtype=self.dtype, device=self.device)
-        healthy = torch.ones((), dtype=torch.bool, device=self.device)
-        snapshot, snapshot_at = parameters.clone(), 0
-        for b, rate in enumerate(rates):
-            index = order[b * chunk.batch_size : (b + 1) * chunk.batch_size]
-            batch = self._tensor(inputs[index.cpu().numpy()].toarray()) if sp.issparse(inputs) else inputs[index]
-            scaled = weights[index] * (self.n_rows / len(index))
-            loss, gradient = likelihood_and_gradient(batch, codes[index], scaled, parameters, layout)
-            add_penalty_gradient(parameters, prior, slope, gradient)
-            healthy &= torch.isfinite(loss) & torch.isfinite((gradient * gradient).sum())
-            losses[b] = loss / self.total_weight
-            state.counters[0] += 1
-            factor = float(state.step_factor[0])
-            adam_step(parameters, first, second, gradient / self.total_weight, rate * factor, int(state.counters[0]))
-            if averaging:
-                state.counters[2] += 1
-                average += (parameters - average) / int(state.counters[2])
-            if (b + 1) % SNAPSHOT_EVERY == 0 or b + 1 == len(rates):  # one wait for the device per window
-                if bool(healthy):
-                    snapshot, snapshot_at = parameters.clone(), b + 1
-                    continue
-                losses[snapshot_at : b + 1] = float("nan")
-                state.counters[0] = 0
-                state.counters[1] += 1
-                state.step_factor[0] *= 0.5
-                if state.counters[1] > MAX_HALVINGS:
-                    raise NumericalError(
-                        f"The MAP objective of layer {self.depth} is not finite even after "
-                        f"{int(state.counters[1])} halvings of the step; standardise the inputs, or lower "
-                        "learning_rate."
-                    )
-                parameters.copy_(snapshot)
-                first.zero_()
-                second.zero_()
-                healthy.fill_(True)
+        snapshot = parameters.clone()
+        for begin in range(0, len(rates), SNAPSHOT_EVERY):
+            end = min(begin + SNAPSHOT_EVERY, len(rates))
+            index, scales = order[begin * size : end * size], self._scales(rates[begin:end])
+            is_full = index.shape[0] == SNAPSHOT_EVERY * size and not averaging and not sp.issparse(window.rows.inputs)
+            if is_full:
+                losses[begin:end] = window.run(index.view(SNAPSHOT_EVERY, size), self._tensor(scales))
+            else:
+                for k, scale in enumerate(scales):
+                    losses[begin + k] = self._single_step(window, index[k * size : (k + 1) * size], scale)
+                    if averaging:
+                        state.counters[2] += 1
+                        average += (parameters - average) / int(state.counters[2])
+            if bool(healthy):  # one wait for the device per window
+                snapshot.copy_(parameters)
+                continue
+            losses[begin:end] = float("nan")
+            state.counters[0] = 0
+            state.counters[1] += 1
+            state.step_factor[0] *= 0.5
+            if state.counters[1] > MAX_HALVINGS:
+                raise NumericalError(
+                    f"The MAP objective of layer {self.depth} is not finite even after "
+                    f"{int(state.counters[1])} halvings of the step; standardise the inputs, or lower "
+                    "learning_rate."
+                )
+            parameters.copy_(snapshot)
+            first.zero_()
+            second.zero_()
+            healthy.fill_(True)
         for target, value in zip(state[:4], (parameters, first, second, average), strict=True):
             target[:] = value.cpu().numpy()
         return np.asarray(losses.cpu().numpy(), np.float64)
+
+    def _single_step(self, window: StepWindow, index: Any, scale: tuple[float, float]) -> Any:
+        """A step outside a full window; CSR rows are sent to the device as they are needed."""
+        inputs, codes, weights = window.rows
+        if not sp.issparse(inputs):
+            return window.step(index, *scale)
+        window.rows = Rows(self._tensor(inputs[index.cpu().numpy()].toarray()), codes[index], weights[index])
+        loss = window.step(torch.arange(len(index), device=self.device), *scale)
+        window.rows = Rows(inputs, codes, weights)
+        return loss

@@ -79,8 +79,3 @@ def scaled_adam_step(parameters: Any, first: Any, second: Any, gradient: Any, si
     first.mul_(BETA1).add_(gradient, alpha=1.0 - BETA1)
     second.mul_(BETA2).addcmul_(gradient, gradient, value=1.0 - BETA2)
     parameters.sub_(size * first / (second.sqrt().div_(correction).add_(EPSILON)))
-
-
-def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, rate: float, step: int) -> None:
-    """One Adam step in place; ``step`` counts from 1."""
-    scaled_adam_step(parameters, first, second, gradient, *adam_scales(rate, step))
