@@ -29,7 +29,7 @@ def assert_joint(z, effective, least):
 
 @pytest.mark.parametrize(("sampler", "response"), SAMPLED)
 def test_joint_law(rng, seed, sampler, response):
-    z, effective = joint_z(rng, seed, sampler, response(), n_sweeps=12_000)
+    z, effective = joint_z(rng, seed, sampler, response(), n_sweeps=20_000)
     assert_joint(z, effective, 300)
 
 

@@ -1,5 +1,7 @@
 """The local step: softplus, sums over rows, laws of events, merged rows, log-likelihoods, extremes."""
 
+from functools import partial
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from scipy import stats
 from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
 from draws import vector_draws
 from pbdn.gibbs import local
+from pbdn.gibbs.first_events import draw_first_events
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 from pbdn.gibbs.softplus import softplus, softplus_block
 from pbdn.variates.stream import stream_buffer, stream_key
@@ -23,7 +26,7 @@ def test_softplus_block():
     )
     x = x[: len(x) // 4 * 4].reshape(-1, 4)
     out = np.empty_like(x)
-    softplus_block(x, len(x), np.empty((2, x.size)), out)
+    softplus_block(x, len(x), out)
     with mp.workdps(30):
         exact = np.array([float(mp.log1p(mp.exp(mp.mpf(v)))) for v in x.ravel()]).reshape(x.shape)
     inside = x > -700
@@ -52,14 +55,15 @@ def test_sums_over_rows(rng, n, d):
         assert np.abs(moment - linear[:n].T @ x).max() < 1e-11
 
 
-def events_of(rows, planes, weights, seed, first_only, sweep=0):
+def events_of(rows, planes, weights, seed, first_only, sweep=0, in_blocks=False):
     """Phase A of all rows: (row, expert, ω, ½ - ωδ), watched, tables, exposure sums, log-likelihood."""
+    draw = draw_first_events if in_blocks else partial(local.draw_events, first_only)
     watched = np.empty(rows.n_rows)
     tables, exposure = np.empty((rows.n_blocks, len(weights))), np.empty((rows.n_blocks, len(weights)))
     log_lik = np.empty(rows.n_blocks)
     active = np.ones(len(weights), bool)
-    found = local.draw_events(
-        first_only, rows.arrays, planes, np.log(weights), active, stream_key(seed), sweep, 0, rows.n_blocks,
+    found = draw(
+        rows.arrays, planes, np.log(weights), active, stream_key(seed), sweep, 0, rows.n_blocks,
         stream_buffer(), watched, tables, exposure, log_lik,
     )  # fmt: skip
     return found[:4], watched, tables.sum(0), exposure.sum(0), log_lik.sum()
@@ -82,17 +86,20 @@ def brute_force_first(rng, psi, low, weights, n):
     return k[first], delta[first]
 
 
-@pytest.mark.parametrize("interval", [False, True])
+@pytest.mark.parametrize("way", ["before", "interval", "in blocks"])
 @pytest.mark.parametrize("bias", [-4.0, 0.0, 4.0])
-def test_first_event(rng, seed, bias, interval):
+def test_first_event(rng, seed, bias, way):
     """Expert and log-time of the earliest point, against brute force; the base is watched up to it."""
     psi = np.array([0.5, -1.0, 2.0]) + bias
     planes = psi[:, None]
     n = 20_000
+    interval = way == "interval"
     kind = np.full(n, INTERVAL if interval else BEFORE)
     start = np.full(n, -1.0)
     rows = make_rows(np.empty((n, 0)), np.ones(n), kind=kind, start=start, merge=False)
-    (row, expert, omega, linear), watched, tables, exposure, _ = events_of(rows, planes, WEIGHTS, seed, True)
+    (row, expert, omega, linear), watched, tables, exposure, _ = events_of(
+        rows, planes, WEIGHTS, seed, True, in_blocks=way == "in blocks"
+    )
     assert np.array_equal(row, np.arange(n))
     assert np.array_equal(tables, np.bincount(expert, minlength=3))
     delta = (0.5 - linear) / omega
@@ -112,6 +119,39 @@ def test_first_event(rng, seed, bias, interval):
     base = 0.0 if low == -np.inf else total(low)
     cdf = np.array([-np.expm1(base - total(u)) for u in points]) / -np.expm1(base - total(0.0))
     assert_cdf(watched, points, cdf)
+
+
+def test_events_in_blocks_and_row_by_row_agree(rng, seed):
+    """Exposures, offsets, silent rows, an idle expert: same log-likelihood, same sums in law."""
+    n, k = 900, 4
+    inputs, target = rng.standard_normal((n, 2)), rng.random(n) < 0.5
+    rows = make_rows(inputs, target, exposure=rng.uniform(0.2, 3, n), offset=rng.standard_normal(n), merge=False)
+    assert rows.single_events
+    planes, weights = 1.5 * rng.standard_normal((k, 3)), np.array([0.4, 1.5, 0.05, 1e-12])
+    sums = {True: [], False: []}
+    for in_blocks, found in sums.items():
+        for sweep in range(400):
+            _, watched, tables, exposed, log_lik = events_of(rows, planes, weights, seed, True, sweep, in_blocks)
+            found.append([*tables, *exposed, watched.sum(), (watched**2).sum(), log_lik])
+            silent = ~target
+            assert np.array_equal(watched[silent], rows.arrays.offset[silent])
+            assert (watched <= rows.arrays.offset).all()
+    one, two = np.array(sums[True]), np.array(sums[False])
+    assert np.allclose(one[:, -1], two[:, -1], rtol=1e-12)
+    spread = np.sqrt((one.var(0) + two.var(0)) / 400)[:-1]
+    difference = np.abs(one.mean(0) - two.mean(0))[:-1]
+    assert (difference <= Z_MAX * spread + 1e-12).all()
+
+
+def test_faint_rows_in_blocks(seed):
+    """Rates that underflow: the expert is chosen by logarithms, in proportion to r e^ψ, and the event lies an Exp(1) before the offset."""
+    n, psi = 20_000, np.array([-701.0, -700.0, -702.0])
+    rows = make_rows(np.empty((n, 0)), np.ones(n, bool), merge=False)
+    (_, expert, _, _), watched, *_ = events_of(rows, psi[:, None], WEIGHTS, seed, True, in_blocks=True)
+    share = WEIGHTS * np.exp(psi + 700)
+    assert_counts(np.bincount(expert, minlength=3), share / share.sum())
+    points = np.quantile(watched, np.linspace(0.01, 0.99, 99))
+    assert_cdf(watched, points, np.exp(points))
 
 
 def test_event_tables(seed):

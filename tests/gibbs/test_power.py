@@ -4,6 +4,8 @@ Bugs are planted in the compiled path by wrapping the kernels that `pbdn.gibbs.s
 are changed in one place, everything else stays as it is.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from benchmarks import numpy_sweep
@@ -11,14 +13,20 @@ from benchmarks import numpy_sweep
 from checks import ALPHA, assert_mean
 from draws import draws
 from joint import Binary, joint_z, z_limit
-from pbdn.gibbs import local, local_counts, sweep, updates
+from pbdn.gibbs import first_events, local, local_counts, sweep, updates
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.stream import HYPERPLANES
 
 # published kernels, before anything is patched
-draw_events, sum_statistics = local.draw_events, local.sum_statistics
+draw_events, draw_first_events, sum_statistics = local.draw_events, first_events.draw_first_events, local.sum_statistics
 draw_expert_weights, draw_experts = updates.draw_expert_weights, updates.draw_experts
 MOMENT, GRAM = -1, -2  # last arguments of the kernels that sum statistics
+
+
+def patch_events(patch, wrong):
+    """Plant ``wrong(draw, rows, …)`` in both kernels of phase A; draw is the right one."""
+    patch(local, "draw_events", lambda first_only, *rest: wrong(partial(draw_events, first_only), *rest))
+    patch(first_events, "draw_first_events", partial(wrong, draw_first_events))
 
 
 def published_order(patch):
@@ -101,10 +109,10 @@ def reused_stream(patch):
 def unweighted_statistic(patch):
     """S_k without exposures."""
 
-    def wrong(first_only, rows, *rest):
-        return draw_events(first_only, rows._replace(exposure=np.ones_like(rows.exposure)), *rest)
+    def wrong(draw, rows, *rest):
+        return draw(rows._replace(exposure=np.ones_like(rows.exposure)), *rest)
 
-    patch(local, "draw_events", wrong)
+    patch_events(patch, wrong)
 
 
 def skipped_exposure(patch):
@@ -120,50 +128,50 @@ def weights_changed_after_omega(patch):
     """ω drawn at the old r, the linear term -e r / 2 at the new one."""
     old = []
 
-    def remember(first_only, rows, planes, log_weights, *rest):
+    def remember(draw, rows, planes, log_weights, *rest):
         old.append(np.exp(log_weights))
-        return draw_events(first_only, rows, planes, log_weights, *rest)
+        return draw(rows, planes, log_weights, *rest)
 
     def wrong(rows, watched, planes, weights, *rest):
         sum_statistics(rows, watched, planes, old[-1], *rest)
         shift = -0.5 * (weights - old[-1])
         rest[MOMENT][0] += shift[:, None] * (rows.exposure @ rows.dense)
 
-    patch(local, "draw_events", remember)
+    patch_events(patch, remember)
     patch(local, "sum_statistics", wrong)
 
 
 def log_time_not_held(patch):
     """δ = 0: the table moves with the hyperplane."""
 
-    def wrong(*arguments):
-        row, expert, weight, linear, ends = draw_events(*arguments)
+    def wrong(draw, *arguments):
+        row, expert, weight, linear, ends = draw(*arguments)
         return row, expert, weight, np.full_like(linear, 0.5), ends
 
-    patch(local, "draw_events", wrong)
+    patch_events(patch, wrong)
 
 
 def base_not_cut(patch):
     """First events with the base process watched to the offset instead of the event."""
 
-    def wrong(first_only, rows, *rest):
-        events = draw_events(first_only, rows, *rest)
+    def wrong(draw, rows, *rest):
+        events = draw(rows, *rest)
         rest[-4][:] = rows.offset
         return events
 
-    patch(local, "draw_events", wrong)
+    patch_events(patch, wrong)
 
 
 def exposure_sum_not_cut(patch):
     """First events with S_k taken up to the offset."""
 
-    def wrong(first_only, rows, planes, *rest):
-        events = draw_events(first_only, rows, planes, *rest)
+    def wrong(draw, rows, planes, *rest):
+        events = draw(rows, planes, *rest)
         psi = rows.dense @ planes.T + rows.offset[:, None]
         rest[-2][0] = rows.exposure @ np.logaddexp(0.0, psi)
         return events
 
-    patch(local, "draw_events", wrong)
+    patch_events(patch, wrong)
 
 
 def rates_for_weights(patch):
@@ -240,7 +248,7 @@ def test_seeded_bug_is_caught(seed, monkeypatch, sampler, plant):
 
 def test_wrapping_changes_nothing(seed, monkeypatch):
     """The wrappers themselves are neutral: a wrapped right sweep passes."""
-    monkeypatch.setattr(local, "draw_events", lambda *arguments: draw_events(*arguments))
+    patch_events(monkeypatch.setattr, lambda draw, *arguments: draw(*arguments))
     monkeypatch.setattr(local, "sum_statistics", lambda *arguments: sum_statistics(*arguments))
     monkeypatch.setattr(updates, "draw_experts", lambda *arguments: draw_experts(*arguments))
     found, limit = largest_z(seed, "first_events", 20_000)

@@ -23,6 +23,7 @@ from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING
 from pbdn.gibbs.softplus import softplus, softplus_block
 from pbdn.variates.poisson import choose, positive_poisson
 from pbdn.variates.polyagamma import polya_gamma
+from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import PG_WEIGHTS, TABLES, exponential, open_stream, uniform
 from pbdn.variates.tables import log_expm1, table_distance
 
@@ -154,7 +155,6 @@ def draw_events(
     planes_t = transposed(planes)
     weights = np.exp(log_weights)
     distance, soft_block = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
-    work = np.empty((2, BLOCK_ROWS * n_experts))
     mass, low_soft = np.empty(n_experts), np.zeros(n_experts)
     size, capacity = 0, 1024
     table_row, table_expert = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -166,12 +166,12 @@ def draw_events(
         high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
         stream = open_stream(buffer, key, sweep, block, TABLES)
         block_distances(rows, rows.offset, planes_t, low, high, distance)
-        softplus_block(distance, high - low, work, soft_block)
+        softplus_block(distance, high - low, soft_block)
         for k in range(n_experts):
             n_tables[block, k] = 0.0
             exposure_sum[block, k] = 0.0
         block_log_lik = 0.0
-        n_cut = 0
+        n_cut = np.int64(0)
         for i in range(low, high):
             psi, soft = distance[i - low], soft_block[i - low]
             kind, offset = rows.kind[i], rows.offset[i]
@@ -246,7 +246,7 @@ def draw_events(
                 for k in range(n_experts):
                     exposure_sum[block, k] += rows.exposure[i] * soft[k]
         if n_cut > 0:
-            softplus_block(distance, n_cut, work, soft_block)
+            softplus_block(distance, n_cut, soft_block)
             for at in range(n_cut):
                 for k in range(n_experts):
                     exposure_sum[block, k] += rows.exposure[cut_rows[at]] * soft_block[at, k]
@@ -265,21 +265,23 @@ def grow(array, capacity):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_base_weights(rows, watched, low, high, distance, weights, stream, pg_weights, linear):
+def draw_base_weights(rows, watched, low, high, distance, weights, stream, work, pg_weights, linear):
     """ω_ik ~ PG(e_i r_k, ψ_ik) and the linear terms -(e_i r_k / 2 + ω_ik o_i) of one block."""
     n_experts = weights.shape[0]
     for i in range(low, high):
-        exposure, offset = rows.exposure[i], watched[i]
         for k in range(n_experts):
-            shape = exposure * weights[k]
-            omega = polya_gamma(stream, shape, distance[i - low, k])
-            pg_weights[i - low, k] = omega
-            linear[i - low, k] = -0.5 * shape - omega * offset
+            linear[i - low, k] = rows.exposure[i] * weights[k]
+    size = (high - low) * n_experts
+    polya_gamma_block(stream, linear.reshape(-1), distance.reshape(-1), size, work, pg_weights.reshape(-1))
+    for i in range(low, high):
+        offset = watched[i]
+        for k in range(n_experts):
+            linear[i - low, k] = -0.5 * linear[i - low, k] - pg_weights[i - low, k] * offset
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def draw_pg_weights(
-    rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, pg_weights, linear
+    rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, work, pg_weights, linear
 ):
     """Phase B of one block up to the sums: base weights plus those of the block's tables. Returns its rows."""
     table_row, table_expert, table_weight, table_linear, ends = tables
@@ -287,7 +289,7 @@ def draw_pg_weights(
     high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
     stream = open_stream(buffer, key, sweep, block, PG_WEIGHTS)
     block_distances(rows, watched, planes_t, low, high, distance)
-    draw_base_weights(rows, watched, low, high, distance, weights, stream, pg_weights, linear)
+    draw_base_weights(rows, watched, low, high, distance, weights, stream, work, pg_weights, linear)
     begin = 0 if block == first else ends[block - first - 1]
     for j in range(begin, ends[block - first]):
         pg_weights[table_row[j] - low, table_expert[j]] += table_weight[j]
@@ -376,10 +378,24 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
     distance = np.empty((BLOCK_ROWS, n_experts))
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
+    work = block_work(BLOCK_ROWS * n_experts)
     scaled, gram_t = block_scratch(rows, n_experts, planes.shape[1])
     for block in range(first, last):
         low, high = draw_pg_weights(
-            rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, pg_weights, linear
+            rows,
+            watched,
+            planes_t,
+            weights,
+            tables,
+            first,
+            block,
+            key,
+            sweep,
+            buffer,
+            distance,
+            work,
+            pg_weights,
+            linear,
         )
         group = block // group_blocks
         ends = block + 1 == last or (block + 1) % group_blocks == 0
@@ -391,6 +407,7 @@ def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, p
     """Phase B where there are fewer rows than inputs: ω and the linear terms of every row, unsummed."""
     planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, planes.shape[0]))
+    work = block_work(BLOCK_ROWS * planes.shape[0])
     for block in range((rows.exposure.shape[0] + BLOCK_ROWS - 1) // BLOCK_ROWS):
         low = block * BLOCK_ROWS
         draw_pg_weights(
@@ -405,6 +422,7 @@ def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, p
             sweep,
             buffer,
             distance,
+            work,
             pg_weights[low:],
             linear[low:],
         )

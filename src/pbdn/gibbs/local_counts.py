@@ -12,7 +12,7 @@ from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import multinomial_split, positive_poisson
-from pbdn.variates.polyagamma import polya_gamma
+from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import PG_WEIGHTS, TABLES, open_stream
 from pbdn.variates.tables import crt
 
@@ -68,18 +68,22 @@ def draw_counts(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffer, distance, pg_weights, linear):
+def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights, linear):
     """ω_ik ~ PG(m_ik + e_i r_k, ψ_ik) and ½(m_ik - e_i r_k) - ω_ik o_i of one block. Returns its rows."""
     low = block * BLOCK_ROWS
     high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
     stream = open_stream(buffer, key, sweep, block, PG_WEIGHTS)
     block_distances(rows, rows.offset, planes_t, low, high, distance)
+    n_experts = weights.shape[0]
     for i in range(low, high):
-        for k in range(weights.shape[0]):
+        for k in range(n_experts):
+            linear[i - low, k] = counts[i, k] + rows.exposure[i] * weights[k]
+    size = (high - low) * n_experts
+    polya_gamma_block(stream, linear.reshape(-1), distance.reshape(-1), size, work, pg_weights.reshape(-1))
+    for i in range(low, high):
+        for k in range(n_experts):
             base = rows.exposure[i] * weights[k]
-            omega = polya_gamma(stream, counts[i, k] + base, distance[i - low, k])
-            pg_weights[i - low, k] = omega
-            linear[i - low, k] = 0.5 * (counts[i, k] - base) - omega * rows.offset[i]
+            linear[i - low, k] = 0.5 * (counts[i, k] - base) - pg_weights[i - low, k] * rows.offset[i]
     return low, high
 
 
@@ -88,13 +92,13 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
     """Phase B of `counts` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
     n_experts = planes.shape[0]
     planes_t = transposed(planes)
-    distance = np.empty((BLOCK_ROWS, n_experts))
+    distance, work = np.empty((BLOCK_ROWS, n_experts)), block_work(BLOCK_ROWS * n_experts)
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
     scaled, gram_t = block_scratch(rows, n_experts, planes.shape[1])
     for block in range(first, last):
         low, high = draw_count_weights(
-            rows, planes_t, weights, counts, block, key, sweep, buffer, distance, pg_weights, linear
+            rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights, linear
         )
         group = block // group_blocks
         ends = block + 1 == last or (block + 1) % group_blocks == 0
@@ -105,9 +109,9 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
 def row_count_statistics(rows, planes, weights, counts, key, sweep, buffer, pg_weights, linear):
     """Phase B where there are fewer rows than inputs."""
     planes_t = transposed(planes)
-    distance = np.empty((BLOCK_ROWS, planes.shape[0]))
+    distance, work = np.empty((BLOCK_ROWS, planes.shape[0])), block_work(BLOCK_ROWS * planes.shape[0])
     for block in range((rows.exposure.shape[0] + BLOCK_ROWS - 1) // BLOCK_ROWS):
         low = block * BLOCK_ROWS
         draw_count_weights(
-            rows, planes_t, weights, counts, block, key, sweep, buffer, distance, pg_weights[low:], linear[low:]
+            rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights[low:], linear[low:]
         )

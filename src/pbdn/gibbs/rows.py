@@ -6,6 +6,7 @@ serve ordinal, count, survival and real-valued responses with the same sweep.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,6 +73,14 @@ class Rows:
     def group_blocks(self) -> int:
         """Blocks per partial sum; depends on the number of rows alone."""
         return max(1, -(-self.n_blocks // MAX_GROUPS))
+
+    @cached_property
+    def single_events(self) -> bool:
+        """Whether every row is binary and those with an event stand for one copy each."""
+        arrays = self.arrays
+        event = arrays.kind != NOTHING
+        single = (arrays.kind == BEFORE) & (arrays.copies == 1.0) & (arrays.exposure == arrays.unit)
+        return bool(single[event].all())
 
 
 def make_rows(

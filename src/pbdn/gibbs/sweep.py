@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pbdn.errors import InvalidInputError, NumericalError
-from pbdn.gibbs import fused, local, local_counts, updates
+from pbdn.gibbs import first_events, local, local_counts, updates
 from pbdn.gibbs.rows import BEFORE, Rows
 from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
 from pbdn.variates.stream import WEIGHTS, open_stream, stream_buffer
@@ -104,24 +104,6 @@ def sweep(
 
     ``key`` and ``index`` name the random streams, ``active`` the experts that count in the reported log-likelihood.
     """
-    few_rows = rows.n_rows < state.hyperplanes.shape[1] and not rows.arrays.is_sparse
-    if sampler != "counts" and workers.n_threads == 1 and not few_rows:
-        *fields, log_likelihood, n_tables, rescues = fused.event_sweep(
-            sampler == "first_events",
-            rows.arrays,
-            state,
-            active,
-            priors,
-            key,
-            index,
-            rows.n_blocks,
-            rows.group_blocks,
-            stream_buffer(),
-        )
-        planes, log_weights, mass, inv_scale, precision, coef_rate = fields
-        _check_finite(planes, index, rows)
-        new = GlobalState(planes, log_weights, mass, inv_scale, precision, coef_rate)
-        return new, None, SweepInfo(log_likelihood, n_tables, rescues)
     events, latent, log_likelihood, n_tables, exposure = _phase_a(
         sampler, rows, state, latent, active, key, index, workers
     )
@@ -129,7 +111,7 @@ def sweep(
     mass, log_weights, inv_scale = updates.draw_expert_weights(
         open_stream(buffer, key, index, 0, WEIGHTS), n_tables, exposure, state.mass, state.inv_scale, priors
     )
-    weights = fused.exponentials(log_weights)
+    weights = updates.exponentials(log_weights)
     planes, precision, coef_rate, rescues = _phase_b(
         sampler, rows, state, events, latent, weights, priors, key, index, workers
     )
@@ -160,12 +142,14 @@ def _phase_a(
         common = (rows.arrays, state.hyperplanes, state.log_weights, active, key, index, first, last, stream_buffer())
         if sampler == "counts":
             return first, last, local_counts.draw_counts(*common, latent, n_tables, exposure, log_lik)
-        only_first = sampler == "first_events"
-        return first, last, local.draw_events(only_first, *common, watched, n_tables, exposure, log_lik)
+        out = (watched, n_tables, exposure, log_lik)
+        if sampler == "first_events" and rows.single_events:
+            return first, last, first_events.draw_first_events(*common, *out)
+        return first, last, local.draw_events(sampler == "first_events", *common, *out)
 
     events = (watched, workers.map(task, rows))
-    total_log_lik = float(fused.ordered_sum(log_lik[:, None])[0])
-    return events, latent, total_log_lik, fused.ordered_sum(n_tables), fused.ordered_sum(exposure)
+    tables, exposed, total_log_lik = updates.sum_blocks(n_tables, exposure, log_lik)
+    return events, latent, total_log_lik, tables, exposed
 
 
 def _phase_b(
@@ -218,8 +202,8 @@ def _phase_b(
 
     workers.map(task, rows)
     drawn = updates.draw_experts(
-        fused.ordered_sum(gram.reshape(n_groups, -1)).reshape(gram.shape[1:]),
-        fused.ordered_sum(moment.reshape(n_groups, -1)).reshape(moment.shape[1:]),
+        gram,
+        moment,
         state.coef_precision,
         state.coef_rate,
         priors,

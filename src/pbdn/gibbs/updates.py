@@ -233,9 +233,45 @@ def draw_shrinkage(stream, hyperplane, coef_rate, priors):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def sum_blocks(n_tables, exposure, log_lik):
+    """l_k, S_k and the log-likelihood from those of the blocks, in order: the same bits however the blocks were shared out."""
+    tables, exposed, total = n_tables[0].copy(), exposure[0].copy(), log_lik[0]
+    for block in range(1, n_tables.shape[0]):
+        total += log_lik[block]
+        for k in range(tables.shape[0]):
+            tables[k] += n_tables[block, k]
+            exposed[k] += exposure[block, k]
+    return tables, exposed, total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def add_groups(parts):
+    """Add parts[1:] to parts[0], in order."""
+    flat = parts.reshape(parts.shape[0], -1)
+    for group in range(1, parts.shape[0]):
+        for j in range(flat.shape[1]):
+            flat[0, j] += flat[group, j]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def exponentials(values):
+    """e^x of an array by the compiler's exp, whose last bit is not NumPy's."""
+    return np.exp(values)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def copy_into(target, source):
+    """target[:] = source; an assignment of arrays would compile a second's worth of error messages."""
+    for v in range(source.shape[0]):
+        target[v] = source[v]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer):
-    """β_k → α_k → b_k for every expert from its summed statistics; expert k has its own stream."""
-    n_experts, n_inputs = moment.shape
+    """β_k → α_k → b_k for every expert from its statistics per group; expert k has its own stream."""
+    n_groups, n_experts, n_inputs = moment.shape
+    add_groups(gram)
+    add_groups(moment)
     planes, new_precision = np.empty((n_experts, n_inputs)), np.empty((n_experts, n_inputs))
     new_rate, floored = np.empty(n_experts), np.empty(n_inputs)
     rescues = 0
@@ -243,8 +279,10 @@ def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer)
         stream = open_stream(buffer, key, sweep, k, HYPERPLANES)
         for v in range(n_inputs):
             floored[v] = max(precision[k, v], priors.precision_floor)
-        planes[k], extra = draw_gaussian(stream, gram[k], moment[k], floored)
-        new_precision[k], new_rate[k] = draw_shrinkage(stream, planes[k], coef_rate[k], priors)
+        plane, extra = draw_gaussian(stream, gram[0, k], moment[0, k], floored)
+        alpha, new_rate[k] = draw_shrinkage(stream, plane, coef_rate[k], priors)
+        copy_into(planes[k], plane)
+        copy_into(new_precision[k], alpha)
         rescues += extra
     return planes, new_precision, new_rate, rescues
 
@@ -261,7 +299,9 @@ def draw_experts_dual(inputs, pg_weights, linear, precision, coef_rate, priors, 
         for v in range(n_inputs):
             floored[v] = max(precision[k, v], priors.precision_floor)
         moment = np.dot(inputs.T, np.ascontiguousarray(linear[:, k]))
-        planes[k], extra = draw_gaussian_dual(stream, inputs, pg_weights[:, k], moment, floored)
-        new_precision[k], new_rate[k] = draw_shrinkage(stream, planes[k], coef_rate[k], priors)
+        plane, extra = draw_gaussian_dual(stream, inputs, pg_weights[:, k], moment, floored)
+        alpha, new_rate[k] = draw_shrinkage(stream, plane, coef_rate[k], priors)
+        copy_into(planes[k], plane)
+        copy_into(new_precision[k], alpha)
         rescues += extra
     return planes, new_precision, new_rate, rescues

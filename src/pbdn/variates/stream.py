@@ -21,7 +21,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 # purposes: one independent stream each within a sweep
-TABLES, PG_WEIGHTS, WEIGHTS, HYPERPLANES, INITIAL, MISSING_CUSTOMERS = range(6)
+# (NumPy integers, because a literal argument makes the compiler specialise for every value)
+TABLES, PG_WEIGHTS, WEIGHTS, HYPERPLANES, INITIAL, MISSING_CUSTOMERS = (np.int64(j) for j in range(6))
 
 _HEADER = 6  # key, block, sweep, purpose, position, cursor
 _KEY, _BLOCK, _SWEEP, _PURPOSE, _POSITION, _CURSOR = range(_HEADER)
@@ -130,6 +131,23 @@ def bits(stream):
         cursor = np.uint64(_HEADER)
     words[_CURSOR] = cursor + np.uint64(1)
     return words[cursor]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_bits(stream, out, n):
+    """The stream's next cipher calls as n or n + 1 words of 64 random bits in ``out``; words left in the buffer are dropped."""
+    words = _words(stream)
+    k0, k1 = words[_KEY] & _LOW, words[_KEY] >> _SHIFT
+    base = words[_POSITION]
+    c1, c2, c3 = words[_BLOCK], words[_SWEEP], words[_PURPOSE]
+    calls = (n + 1) // 2
+    low, high = out[:calls], out[calls : 2 * calls]
+    for call in range(calls):
+        x0, x1, x2, x3 = philox((base + np.uint64(call)) & _LOW, c1, c2, c3, k0, k1)
+        low[call] = (x1 << _SHIFT) | x0
+        high[call] = (x3 << _SHIFT) | x2
+    words[_POSITION] = base + np.uint64(calls)
+    words[_CURSOR] = np.uint64(_END)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
