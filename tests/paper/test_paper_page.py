@@ -29,9 +29,11 @@ def entry(error, units=(2, 3), complexity=5.0):
     }
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
     """Two splits of banana for LR, SVM, a Gibbs and a MAP run; a pair of digits; two spirals."""
+
+    home = tmp_path_factory.mktemp("records")
 
     def keep(column, data, split, **fields):
         record = {
@@ -43,7 +45,7 @@ def folder(tmp_path):
             "cpu_seconds": 1.0,
             **fields,
         }
-        save_result(tmp_path / column / f"{data}-{split}.json", record)
+        save_result(home / column / f"{data}-{split}.json", record)
 
     for split in (0, 1):
         keep("lr", "banana", split, error=46.0 + 2 * split, complexity=1.0)
@@ -55,8 +57,8 @@ def folder(tmp_path):
     chosen = {"aic": 1, "aic_eps": 1, "aic_inputs": 1, "bic": 1}
     keep("mnist", PAIRS[0], 0, depths=[entry(2.0)], chosen=chosen, subtypes=pictures)
     tiny = {"n_sweeps": 40, "n_draws": 10, "max_experts": 4, "min_depth": 2, "max_depth": 2}
-    run([Job("figure1", "two_spirals", 0, {**GIBBS, **tiny})], tmp_path, verbose=False)
-    return tmp_path
+    run([Job("figure1", "two_spirals", 0, {**GIBBS, **tiny})], home, verbose=False)
+    return home
 
 
 def test_a_cell_shows_paper_ours_and_the_difference_in_standard_deviations():
