@@ -8,6 +8,7 @@ distribution function within 7e-4, within 2e-4 for b > 1.1.
 import mpmath as mp
 import numpy as np
 import pytest
+from numba import njit
 from pg_exact import (
     exact_cumulants,
     exact_ratio,
@@ -16,7 +17,6 @@ from pg_exact import (
     polya_gamma_transform,
     sampler_transform,
 )
-from numba import njit
 from scipy import stats
 
 from checks import ALPHA, assert_cdf, assert_mean, assert_variance, dkw_band
@@ -29,7 +29,6 @@ from pbdn.variates.polyagamma import (
     polya_gamma_cumulants,
     tail_cumulants,
 )
-
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import open_stream, stream_buffer, stream_key
 

@@ -8,7 +8,7 @@ truncated to the whole length, later ones follow without memory; the earliest lo
 import numpy as np
 from numba import njit
 
-from pbdn.gibbs.local import LOG_TINY, block_distances, choose_in_logs, transposed
+from pbdn.gibbs.local import block_distances, choose_in_logs, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus_block
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
