@@ -6,11 +6,11 @@ truncated to the whole length, later ones follow without memory; the earliest lo
 """
 
 import numpy as np
-from numba import njit
 
 from pbdn.gibbs.local import block_distances, choose_in_logs, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus_block
+from pbdn.variates.compiled import kernel, vectorised
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import TABLES, exponential, fill_bits, open_stream
 from pbdn.variates.vectors import (
@@ -25,7 +25,7 @@ _TINY = np.finfo(float).tiny
 _FAINT = 1e-290  # rates under which experts are chosen by logarithms
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@vectorised
 def truncated_exponentials(words, reach, n, position, spare):
     """position_j ~ Exp(1) given that it is below reach_j, and spare_j ~ Exp(1), from 2n random words."""
     for j in range(n):
@@ -33,7 +33,7 @@ def truncated_exponentials(words, reach, n, position, spare):
         spare[j] = -log_positive(unit_interval(words[n + j]))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@vectorised
 def log_event_probability(reach, n):
     """Σ_j ln(1 - e^{-reach_j}), each term LOG_TINY at least."""
     total = 0.0
@@ -44,14 +44,14 @@ def log_event_probability(reach, n):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@vectorised
 def event_distances(soft, n):
     """soft_j ← η_j with s(η_j) = soft_j."""
     for j in range(n):
         soft[j] = log_exp_minus_one(max(soft[j], 1e-300))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_first_events(
     rows, planes, log_weights, active, key, sweep, first, last, buffer, watched, n_tables, exposure_sum, log_lik
 ):

@@ -17,10 +17,10 @@ reached in fewer sweeps, at one PG(1) draw per row instead of one per table.
 """
 
 import numpy as np
-from numba import njit
 
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING
 from pbdn.gibbs.softplus import softplus, softplus_block
+from pbdn.variates.compiled import internal, kernel
 from pbdn.variates.poisson import choose, positive_poisson
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
@@ -30,7 +30,7 @@ from pbdn.variates.tables import log_expm1, table_distance
 LOG_TINY = np.log(np.finfo(float).tiny)  # log-likelihoods of single rows are not taken below this
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def block_distances(rows, offset, planes_t, low, high, out):
     """ψ_ik = x_i'β_k + o_i for rows low ≤ i < high; ``planes_t`` is D × K."""
     n_experts = planes_t.shape[1]
@@ -50,7 +50,7 @@ def block_distances(rows, offset, planes_t, low, high, out):
                 out[i - low, k] += offset[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def transposed(matrix):
     """A contiguous transpose."""
     out = np.empty((matrix.shape[1], matrix.shape[0]))
@@ -60,7 +60,7 @@ def transposed(matrix):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def choose_in_logs(stream, log_weights, distance):
     """Expert with probability ∝ r_k s(ψ_k) where those underflow: ln s(ψ) = ψ there."""
     n_experts = distance.shape[0]
@@ -78,7 +78,7 @@ def choose_in_logs(stream, log_weights, distance):
     return choose(stream, level, whole)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
     """ln p of one (merged) row; rates at unit exposure, cumulative to the offset and to the interval's start."""
     value = -(exposure - copies * unit) * rate if kind != COUNT else 0.0
@@ -94,7 +94,7 @@ def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
     return value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def first_event(stream, mass, low_soft, weights, unit, psi, whole):
     """The first point of the row's process before its offset, given that there is one: (expert, η).
 
@@ -124,7 +124,7 @@ def first_event(stream, mass, low_soft, weights, unit, psi, whole):
     return best, min(best_eta, psi[best])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_events(
     first_only,
     rows,
@@ -255,7 +255,7 @@ def draw_events(
     return table_row[:size], table_expert[:size], table_weight[:size], table_linear[:size], ends
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def grow(array, capacity):
     """A longer array with the same beginning."""
     longer = np.empty(capacity, array.dtype)
@@ -264,7 +264,7 @@ def grow(array, capacity):
     return longer
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def draw_base_weights(rows, watched, low, high, distance, weights, stream, work, pg_weights, linear):
     """ω_ik ~ PG(e_i r_k, ψ_ik) and the linear terms -(e_i r_k / 2 + ω_ik o_i) of one block."""
     n_experts = weights.shape[0]
@@ -279,7 +279,7 @@ def draw_base_weights(rows, watched, low, high, distance, weights, stream, work,
             linear[i - low, k] = -0.5 * linear[i - low, k] - pg_weights[i - low, k] * offset
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def draw_pg_weights(
     rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, work, pg_weights, linear
 ):
@@ -297,7 +297,7 @@ def draw_pg_weights(
     return low, high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment):
     """Add Σ_i ω_ik x_i x_i' over the non-zeros to gram_t (pairs × K: experts lie together) and Σ_i linear_ik x_i to moment."""
     n_experts, n_inputs = moment.shape
@@ -315,7 +315,7 @@ def add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment):
                     total[k] += product * omega[k]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment):
     """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) of dense rows to gram (K × pairs) and Σ_i linear_ik x_i to moment (K × D).
 
@@ -339,7 +339,7 @@ def add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment):
                 at += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def add_weighted_sum(weights, n, matrix, low, total):
     """total[k, j] += Σ_{i<n} weights[i, k] matrix[low + i, j]."""
     product = np.dot(weights[:n].T, matrix[low : low + n])
@@ -348,7 +348,7 @@ def add_weighted_sum(weights, n, matrix, low, total):
             total[k, j] += product[k, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def add_block(rows, low, high, pg_weights, linear, scaled, gram_t, last_of_group, gram, moment):
     """Add one block to its group's sums; sparse pairs are gathered in gram_t and moved over at the end of the group."""
     if not rows.is_sparse:
@@ -362,7 +362,7 @@ def add_block(rows, low, high, pg_weights, linear, scaled, gram_t, last_of_group
                 gram_t[p, k] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def block_scratch(rows, n_experts, n_inputs):
     """Scratch of `add_block`: scaled inputs where products are not kept, sparse pairs where rows are sparse."""
     dense = 0 if rows.is_sparse or rows.products.shape[0] > 0 else BLOCK_ROWS
@@ -370,7 +370,7 @@ def block_scratch(rows, n_experts, n_inputs):
     return np.empty((dense, n_inputs)), np.zeros((n_pairs, n_experts))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, last, group_blocks, buffer, gram, moment):
     """Phase B of `event_times` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
     n_experts = planes.shape[0]
@@ -402,7 +402,7 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
         add_block(rows, low, high, pg_weights, linear, scaled, gram_t, ends, gram[group], moment[group])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, pg_weights, linear):
     """Phase B where there are fewer rows than inputs: ω and the linear terms of every row, unsummed."""
     planes_t = transposed(planes)
@@ -428,7 +428,7 @@ def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, p
         )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def total_log_likelihood(rows, planes, weights, log_lik):
     """Log-likelihood of the rows, per block: no randomness."""
     planes_t = transposed(planes)

@@ -5,11 +5,11 @@
 """
 
 import numpy as np
-from numba import njit
 
 from pbdn.gibbs.local import add_block, block_distances, block_scratch, row_log_likelihood, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus
+from pbdn.variates.compiled import internal, kernel
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import multinomial_split, positive_poisson
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
@@ -17,7 +17,7 @@ from pbdn.variates.stream import PG_WEIGHTS, TABLES, open_stream
 from pbdn.variates.tables import crt
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_counts(
     rows, planes, log_weights, active, key, sweep, first, last, buffer, counts, n_tables, exposure_sum, log_lik
 ):
@@ -67,7 +67,7 @@ def draw_counts(
         log_lik[block] = block_log_lik
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights, linear):
     """ω_ik ~ PG(m_ik + e_i r_k, ψ_ik) and ½(m_ik - e_i r_k) - ω_ik o_i of one block. Returns its rows."""
     low = block * BLOCK_ROWS
@@ -87,7 +87,7 @@ def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffe
     return low, high
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last, group_blocks, buffer, gram, moment):
     """Phase B of `counts` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
     n_experts = planes.shape[0]
@@ -105,7 +105,7 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
         add_block(rows, low, high, pg_weights, linear, scaled, gram_t, ends, gram[group], moment[group])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def row_count_statistics(rows, planes, weights, counts, key, sweep, buffer, pg_weights, linear):
     """Phase B where there are fewer rows than inputs."""
     planes_t = transposed(planes)

@@ -1,19 +1,19 @@
 """s(x) = ln(1 + e^x), of one number and of whole blocks."""
 
 import numpy as np
-from numba import njit
 
+from pbdn.variates.compiled import kernel, vectorised
 from pbdn.variates.vectors import atanh_ratio, exp_negative
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def softplus(x):
     """s(x) = ln(1 + e^x) of one number."""
     small = np.log1p(np.exp(-abs(x)))
     return x + small if x > 0.0 else small
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@vectorised
 def softplus_block(distance, n, out):
     """out[:n] = s(distance[:n]), within 4e-16 relative of `softplus` (1e-304 at least)."""
     size = n * distance.shape[1]

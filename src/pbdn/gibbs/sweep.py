@@ -108,8 +108,9 @@ def sweep(
         sampler, rows, state, latent, active, key, index, workers
     )
     buffer = stream_buffer()
+    stream = np.uint64(open_stream(buffer, key, index, 0, WEIGHTS))  # the type it has inside kernels
     mass, log_weights, inv_scale = updates.draw_expert_weights(
-        open_stream(buffer, key, index, 0, WEIGHTS), n_tables, exposure, state.mass, state.inv_scale, priors
+        stream, n_tables, exposure, state.mass, state.inv_scale, priors
     )
     weights = updates.exponentials(log_weights)
     planes, precision, coef_rate, rescues = _phase_b(

@@ -7,6 +7,7 @@ Expert weights are kept as ln r, because values of 1e-200 occur.
 import numpy as np
 from numba import njit
 
+from pbdn.variates.compiled import internal, kernel
 from pbdn.variates.gamma import gamma_variate, log_gamma_variate
 from pbdn.variates.stream import HYPERPLANES, normal, open_stream
 from pbdn.variates.tables import crt
@@ -20,7 +21,7 @@ SMALLEST_DUAL_PRECISION = 1e-14  # prior precisions below this would cancel in t
 SMALLEST_PRECISION, LARGEST_PRECISION = 1e-16, 1e30
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     """γ₀ | l, c₀ with r integrated out ~ Gamma(a₀ + Σ_k l̃_k, b₀ + (1/K) Σ_k ln(1 + S_k / c₀)) given l̃.
 
@@ -34,7 +35,7 @@ def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     return gamma_variate(stream, shape + total_tables) / (rate + total_log / n_experts)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_mass_tables(stream, tables, mass):
     """l̃_k ~ CRT(l_k, γ₀/K)."""
     n_experts = tables.shape[0]
@@ -44,7 +45,7 @@ def draw_mass_tables(stream, tables, mass):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     """ln r_k with r_k ~ Gamma(γ₀/K + l_k, c₀ + S_k)."""
     n_experts = tables.shape[0]
@@ -55,7 +56,7 @@ def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_inv_scale(stream, log_weights, mass, shape, rate):
     """c₀ ~ Gamma(e₀ + γ₀, f₀ + Σ_k r_k)."""
     total = 0.0
@@ -64,7 +65,7 @@ def draw_inv_scale(stream, log_weights, mass, shape, rate):
     return gamma_variate(stream, shape + mass) / (rate + total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_expert_weights(stream, tables, exposure, mass, inv_scale, priors):
     """γ₀, then ln r, then c₀ (the only right order): returns all three."""
     mass_tables = draw_mass_tables(stream, tables, mass)
@@ -83,7 +84,7 @@ def inner(a, b, n):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def cholesky_in_place(matrix):
     """Lower factor of a symmetric matrix with unit diagonal, in its lower triangle; False if a pivot is too small."""
     n = matrix.shape[0]
@@ -100,7 +101,7 @@ def cholesky_in_place(matrix):
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def factor_with_ridge(matrix):
     """Cholesky of a unit-diagonal matrix, adding a growing ridge until it succeeds. Returns factor and tries."""
     ridge = 0.0
@@ -120,7 +121,7 @@ def factor_with_ridge(matrix):
         ridge = 1e-12 if ridge == 0.0 else 10.0 * ridge
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_gaussian(stream, gram, linear, precision):
     """β ~ N(Q⁻¹h, Q⁻¹) with Q = diag(α) + A, A packed by rows v ≤ w.
 
@@ -159,7 +160,7 @@ def draw_gaussian(stream, gram, linear, precision):
     return beta, rescues
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     """The same law where rows are fewer than inputs, at cost O(n² D).
 
@@ -203,7 +204,7 @@ def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     return u - np.dot(spread.T, residual), rescues
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_precisions(stream, hyperplane, coef_rate, shape):
     """α_vk ~ Gamma(a_β + ½, b_k + ½ β_vk²)."""
     out = np.empty(hyperplane.shape[0])
@@ -214,7 +215,7 @@ def draw_precisions(stream, hyperplane, coef_rate, shape):
     return out
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_coef_rate(stream, precision, coef_shape, shape, rate):
     """b_k ~ Gamma(e₀ + a_β D, f₀ + Σ_v α_vk)."""
     total = rate
@@ -223,7 +224,7 @@ def draw_coef_rate(stream, precision, coef_shape, shape, rate):
     return max(gamma_variate(stream, shape + coef_shape * precision.shape[0]) / total, 1e-300)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def draw_shrinkage(stream, hyperplane, coef_rate, priors):
     """α_k, then b_k, of one expert."""
     precision = draw_precisions(stream, hyperplane, coef_rate, priors.coef_shape)
@@ -232,7 +233,7 @@ def draw_shrinkage(stream, hyperplane, coef_rate, priors):
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def sum_blocks(n_tables, exposure, log_lik):
     """l_k, S_k and the log-likelihood from those of the blocks, in order: the same bits however the blocks were shared out."""
     tables, exposed, total = n_tables[0].copy(), exposure[0].copy(), log_lik[0]
@@ -244,7 +245,7 @@ def sum_blocks(n_tables, exposure, log_lik):
     return tables, exposed, total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def add_groups(parts):
     """Add parts[1:] to parts[0], in order."""
     flat = parts.reshape(parts.shape[0], -1)
@@ -253,20 +254,20 @@ def add_groups(parts):
             flat[0, j] += flat[group, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def exponentials(values):
     """e^x of an array by the compiler's exp, whose last bit is not NumPy's."""
     return np.exp(values)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def copy_into(target, source):
     """target[:] = source; an assignment of arrays would compile a second's worth of error messages."""
     for v in range(source.shape[0]):
         target[v] = source[v]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer):
     """β_k → α_k → b_k for every expert from its statistics per group; expert k has its own stream."""
     n_groups, n_experts, n_inputs = moment.shape
@@ -287,7 +288,7 @@ def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer)
     return planes, new_precision, new_rate, rescues
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_experts_dual(inputs, pg_weights, linear, precision, coef_rate, priors, key, sweep, buffer):
     """`draw_experts` from unsummed row statistics (fewer rows than inputs)."""
     n_experts, n_inputs = precision.shape

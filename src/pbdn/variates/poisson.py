@@ -3,15 +3,15 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from pbdn.variates.compiled import internal, kernel
 from pbdn.variates.stream import normal, uniform
 
 SEARCH_BELOW = 10.0  # means under which the table is searched from the bottom
 NORMAL_ABOVE = 1e12  # lgamma loses the differences that count; the normal (or Poisson) law is within 1e-6
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def poisson_above_ten(stream, mean):
     """N ~ Poisson(mean) for mean ≥ 10: transformed rejection (Hörmann 1993, PTRS); exact up to NORMAL_ABOVE."""
     if mean > NORMAL_ABOVE:
@@ -33,7 +33,7 @@ def poisson_above_ten(stream, mean):
             return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def positive_poisson(stream, mean):
     """N ~ Poisson(mean) given N ≥ 1, mean > 0; as mean → 0 the draw tends to 1.
 
@@ -58,7 +58,7 @@ def positive_poisson(stream, mean):
     return count
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def binomial(stream, n, p):
     """N ~ Binomial(n, p), n a whole number held in a double; exact (normal law above NORMAL_ABOVE)."""
     if n <= 0.0 or p <= 0.0:
@@ -70,7 +70,7 @@ def binomial(stream, n, p):
     return binomial_lower(stream, n, p)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def binomial_lower(stream, n, p):
     """N ~ Binomial(n, p) for p ≤ ½: search for n p < 10, else transformed rejection (Hörmann 1993, BTRS)."""
     mean = n * p
@@ -113,7 +113,7 @@ def binomial_lower(stream, n, p):
             return k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def multinomial_split(stream, total, mass, counts):
     """Counts ~ Multinomial(total, mass / Σ mass), written into ``counts``.
 
@@ -138,7 +138,7 @@ def multinomial_split(stream, total, mass, counts):
     counts[n_parts - 1] += left
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def choose(stream, mass, whole):
     """K with P(K = k) = mass_k / whole, where whole = Σ mass > 0; never an index of zero mass."""
     left = uniform(stream) * whole

@@ -5,8 +5,8 @@ first term of the alternating series already decides; the few others are decided
 """
 
 import numpy as np
-from numba import njit
 
+from pbdn.variates.compiled import internal, vectorised
 from pbdn.variates.polyagamma import envelope_ratio, polya_gamma, polya_gamma_envelope
 from pbdn.variates.stream import fill_bits, uniform
 from pbdn.variates.vectors import ONE_BITS, as_float, exp_negative, log_positive, sine_quarter, unit_interval
@@ -15,13 +15,13 @@ ONE_BY_ONE = 8  # pending draws from which on rounds no longer pay
 _TICKS = np.uint64(4095)  # the low 12 bits of a word, which `unit_interval` leaves unused
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def block_work(size):
     """Scratch for blocks of up to ``size`` draws: places, random words, numbers."""
     return np.empty(size, np.int64), np.empty(2 * size + 4, np.uint64), np.empty((5, size + 1))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@vectorised
 def squared_normals(words, n, out):
     """z² of n standard normals (Box & Muller 1958) in ``out``, from the first n or n + 1 words."""
     half = (n + 1) // 2
@@ -34,7 +34,7 @@ def squared_normals(words, n, out):
         second[j] = radius * (cosine * cosine)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+@vectorised
 def propose(b, c, n, words, normal2, x, verdict):
     """x ~ IG(b/2c, b²/4) as in `polya_gamma_envelope`, and what the first terms of a(x) say of it: 1 accept, -1 refuse, 0 open.
 
@@ -57,7 +57,7 @@ def propose(b, c, n, words, normal2, x, verdict):
         verdict[j] = decided if value < 0.8 else 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def polya_gamma_block(stream, shape, distance, n, work, out):
     """out_j ~ PG(shape_j, distance_j) for j < n, independent; ``work`` from `block_work`."""
     place, words, numbers = work

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, njit, types
+from numba import carray, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from pbdn.variates.compiled import inlined, internal, kernel
 
 # purposes: one independent stream each within a sweep
 # (NumPy integers, because a literal argument makes the compiler specialise for every value)
@@ -56,13 +58,13 @@ def _pointer(typing_context: Any, address: Any) -> Any:
     return types.CPointer(types.uint64)(types.uintp), generate
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def _words(stream):
     """The memory behind a stream, as an array that is not reference-counted."""
     return carray(_pointer(stream), (_END,))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def philox_round(x0, x1, x2, x3, k0, k1):
     """One Philox4x32 round on four words and a two-word round key (each a uint32 held in a uint64)."""
     p0 = _M0 * x0
@@ -70,7 +72,7 @@ def philox_round(x0, x1, x2, x3, k0, k1):
     return (p1 >> _SHIFT) ^ x1 ^ k0, p1 & _LOW, (p0 >> _SHIFT) ^ x3 ^ k1, p0 & _LOW
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def philox(x0, x1, x2, x3, k0, k1):
     """Philox4x32-10 of one counter; written out so that the compiler vectorises a loop over counters."""
     x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
@@ -94,7 +96,7 @@ def philox(x0, x1, x2, x3, k0, k1):
     return philox_round(x0, x1, x2, x3, k0, k1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def refill(words):
     """Encrypt the next _BATCH counters: low halves of the results first, then the high halves."""
     k0, k1 = words[_KEY] & _LOW, words[_KEY] >> _SHIFT
@@ -109,7 +111,7 @@ def refill(words):
     words[_CURSOR] = np.uint64(_HEADER)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def open_stream(buffer, key, sweep, block, purpose):
     """The stream of (key; sweep, row block, purpose), at its start, in the memory of ``buffer``."""
     buffer[_KEY] = np.uint64(key)
@@ -121,7 +123,7 @@ def open_stream(buffer, key, sweep, block, purpose):
     return buffer.ctypes.data
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def bits(stream):
     """64 random bits."""
     words = _words(stream)
@@ -133,7 +135,7 @@ def bits(stream):
     return words[cursor]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def fill_bits(stream, out, n):
     """The stream's next cipher calls as n or n + 1 words of 64 random bits in ``out``; words left in the buffer are dropped."""
     words = _words(stream)
@@ -150,13 +152,13 @@ def fill_bits(stream, out, n):
     words[_CURSOR] = np.uint64(_END)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def uniform(stream):
     """U ~ Uniform(0, 1), never 0 or 1."""
     return (np.float64(bits(stream) >> np.uint64(11)) + 0.5) * _TO_UNIT
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def exponential(stream):
     """E ~ Exp(1)."""
     return -np.log(uniform(stream))
@@ -180,7 +182,7 @@ _EDGE, _DENSITY = _ziggurat()
 _TAIL = float(_EDGE[1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@internal
 def _normal_slow(stream, layer, x):
     """Wedge and tail of the ziggurat; returns (accepted, value ≥ 0)."""
     if layer == 0:
@@ -192,7 +194,7 @@ def _normal_slow(stream, layer, x):
     return height < np.exp(-0.5 * x * x), x
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def normal(stream):
     """Z ~ N(0, 1) by the 256-layer ziggurat."""
     while True:

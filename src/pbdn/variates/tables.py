@@ -3,14 +3,14 @@
 import math
 
 import numpy as np
-from numba import njit
 
+from pbdn.variates.compiled import kernel
 from pbdn.variates.stream import uniform
 
 ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tables are drawn whole
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_rising_ratio(t, a):
     """ln Γ(t + a) - ln Γ(t), accurate for large t too."""
     if t < 1e6:
@@ -18,7 +18,7 @@ def log_rising_ratio(t, a):
     return a * np.log(t) + np.log1p(0.5 * a * (a - 1.0) / t) if a < 1e3 else math.lgamma(t + a) - math.lgamma(t)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def crt(stream, customers, concentration):
     """L ~ CRT(n, a) = Σ_{j=1..n} Bernoulli(a / (a + j - 1)): tables taken by n customers at concentration a.
 
@@ -61,7 +61,7 @@ def crt(stream, customers, concentration):
     return tables
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def log_expm1(a):
     """ln(e^a - 1) for a > 0, without overflow or loss for small a."""
     if a > 30.0:
@@ -71,7 +71,7 @@ def log_expm1(a):
     return np.log(np.expm1(max(a, 1e-300)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def table_distance(stream, low, high):
     """η with density σ(η) / (high - low) where s(η) lies in (low, high): η = ln(e^{low + U (high - low)} - 1).
 

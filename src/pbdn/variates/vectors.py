@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from pbdn.variates.compiled import inlined
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -48,7 +50,7 @@ def as_float(typing_context: Any, n: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def exp_negative(x):
     """e^x for x ≤ 0 (e^-700 at least)."""
     t = max(x, _SMALLEST)
@@ -72,7 +74,7 @@ def exp_negative(x):
     return p * as_float((as_bits(shifted) + np.int64(1023)) << np.int64(52))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def atanh_ratio(q):
     """atanh(z) / z with q = z² ≤ 1/9."""
     p = _ATANH[16]
@@ -94,7 +96,7 @@ def atanh_ratio(q):
     return p * q + 1.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def log_positive(x):
     """ln x for a normal x > 0."""
     bits = as_bits(x)
@@ -117,7 +119,7 @@ def log_positive(x):
     return k * _LN2_HIGH + (k * _LN2_LOW + 2.0 * z * p)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def one_minus_exp(x):
     """1 - e^{-x} for x ≥ 0, to full relative accuracy: by series below ⅓."""
     t = min(x, 0.35)
@@ -136,7 +138,7 @@ def one_minus_exp(x):
     return t * p if x < 0.35 else 1.0 - exp_negative(-x)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def minus_log_one_minus(w):
     """-ln(1 - w) for 0 ≤ w < 1, to full relative accuracy: by series below ½."""
     t = min(w, 0.5)
@@ -144,13 +146,13 @@ def minus_log_one_minus(w):
     return 2.0 * z * atanh_ratio(z * z) if w < 0.5 else -log_positive(1.0 - w)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def log_exp_minus_one(a):
     """ln(e^a - 1) for a ≥ 1e-300."""
     return a + log_positive(one_minus_exp(a))
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def sine_quarter(v):
     """sin(πv/2) for 0 ≤ v ≤ 1, to full relative accuracy."""
     q = v * v
@@ -168,7 +170,7 @@ def sine_quarter(v):
     return v * (p * q + _SINE[0])
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
+@inlined
 def unit_interval(word):
     """U in (0, 1) from the upper 52 of 64 random bits (a uint64)."""
     return as_float(np.int64(word >> np.uint64(12)) | ONE_BITS) - (1.0 - 2.0**-53)

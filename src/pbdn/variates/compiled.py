@@ -1,0 +1,23 @@
+"""How the Gibbs core compiles its functions: cached on disk, without the interpreter's lock, division by zero as in NumPy."""
+
+from numba import njit
+
+kernel = njit(cache=True, nogil=True, error_model="numpy")
+"""A function that Python calls."""
+
+internal = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+"""A function that only kernels call: compiled without an entrance for Python, which takes as long to compile as the function.
+Calling one from Python ends the process; tests call them through a kernel of their own."""
+
+vectorised = njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"contract"},
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
+"""An internal function of straight-line loops, with multiplications and additions fused."""
+
+inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+"""A small function that becomes part of its callers before they are compiled."""
