@@ -170,7 +170,7 @@ def test_python_export_agrees_with_predict(folder, tmp_path):
     model = load_model(folder / "map.pbdn")
     features, _ = model.features(read_table(folder / "people.csv"))
     expected = model.estimator.predict_proba(features)
-    got = np.array([scope["predict_proba"](row) for row in np.asarray(features).tolist()])
+    got = np.array([scope["score"](row) for row in np.asarray(features).tolist()])
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 

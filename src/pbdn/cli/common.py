@@ -5,6 +5,7 @@ import functools
 import io
 import json
 import math
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -46,12 +47,30 @@ class Output:
 
     def write(self, path: str, data: bytes) -> None:
         """A whole file or nothing; ``-`` is standard output."""
-        if path == "-":
-            click.echo(data, nl=False)
-        else:
-            from pbdn.files import atomic_write
+        self.write_all({path: data})
 
-            atomic_write(path, data)
+    def write_all(self, files: dict[str, bytes]) -> None:
+        """All files or none of them, then what goes to standard output."""
+        from pbdn.files import atomic_write_all
+
+        atomic_write_all({path: data for path, data in files.items() if path != "-"})
+        if "-" in files:
+            click.echo(files["-"], nl=False)
+
+    def check_places(self, *paths: str | None) -> None:
+        """Refuse, before long work, what could not be written after it."""
+        from pbdn.errors import InvalidInputError
+
+        for path in paths:
+            folder = os.path.dirname(path or "") or "."
+            if path is None or path == "-":
+                continue
+            if not os.path.isdir(folder):
+                raise InvalidInputError(f"Cannot write {path!r}: there is no folder {folder!r}; make it first.")
+            if os.path.isdir(path):
+                raise InvalidInputError(f"Cannot write {path!r}: it is a folder; give a file name in it.")
+            if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+                raise InvalidInputError(f"Cannot write {path!r}: you may not; give another place.")
 
 
 def plain(value: Any) -> Any:

@@ -156,9 +156,10 @@ def report_command(output: Output, model: str, table: str, path: str, card: str 
     page = report_bytes(loaded, data, os.path.basename(table))
     for note in data.notes:
         output.note(note)
-    output.write(path, page)
+    files = {path: page}
     if card is not None:
-        output.write(card, card_bytes(loaded, data, os.path.basename(table)))
+        files[card] = card_bytes(loaded, data, os.path.basename(table))
+    output.write_all(files)
     if path != "-":
         output.say(f"Report: {path} ({len(page) / 1000:.0f} kB)")
     if card is not None:

@@ -32,32 +32,35 @@ def export_command(
 ) -> None:
     """Write MODEL for another engine: one self-contained file that scores rows by the recorded network.
 
-    The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives.
-    SQL takes the raw columns of a table; the inputs of the others are the prepared features, listed after export.
+    The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. SQL and Python
+    take the raw columns of a table; the inputs of C and ONNX are prepared features, and the file says how each is made.
     """
     from pbdn.cli.model import load_model
 
     loaded = load_model(model)
     estimator = loaded.estimator
+    raw = loaded.preparation.is_plain
+    remarks = [] if raw else [f"x[{j}]: {text}" for j, text in enumerate(loaded.preparation.recipes)]
     if kind == "onnx":
-        content = estimator.to_onnx()
+        content = estimator.to_onnx(remarks=remarks)
     elif kind == "sql":
         content = _sql(loaded, dialect, sql_table, keep)
     elif kind == "c":
-        content = estimator.to_c().encode()
+        content = estimator.to_c(remarks=remarks).encode()
     else:
-        content = estimator.to_python().encode()
+        content = _python(loaded).encode()
     path = path or os.path.splitext(model)[0] + ENDINGS[kind]
     output.data_on_stdout = path == "-"
     output.write(path, content)
     names = loaded.preparation.feature_names
-    if kind != "sql" and not loaded.preparation.is_plain:
-        output.note(
-            "The inputs are prepared features, not raw columns: " + ", ".join(names[:12]) + (" …" if names[12:] else "")
-        )
+    if kind in ("c", "onnx") and remarks:
+        where = "its first comment" if kind == "c" else "its metadata 'preparation'"
+        output.note(f"The inputs are prepared features, not raw columns; {where} tells how each is made.")
+    used = [plan.name for plan in loaded.preparation.columns if plan.kind != "dropped"]
+    inputs = names if kind in ("c", "onnx") else used
     if path != "-":
-        output.say(f"{kind} with {len(names)} inputs to {path} ({len(content) / 1000:.1f} kB).")
-    output.result({"output": path, "bytes": len(content), "inputs": names, "classes": estimator.classes_})
+        output.say(f"{kind} with {len(inputs)} inputs to {path} ({len(content) / 1000:.1f} kB).")
+    output.result({"output": path, "bytes": len(content), "inputs": inputs, "classes": estimator.classes_})
 
 
 def _sql(loaded: Any, dialect: Any, table: str | None, keep: tuple[str, ...]) -> bytes:
@@ -69,3 +72,12 @@ def _sql(loaded: Any, dialect: Any, table: str | None, keep: tuple[str, ...]) ->
     classes = estimator.classes_.tolist()
     text = to_sql_with_preparation(loaded.preparation, estimator._network(), classes, dialect, table, keep)
     return text.encode()
+
+
+def _python(loaded: Any) -> str:
+    estimator = loaded.estimator
+    if loaded.preparation.is_plain:
+        return str(estimator.to_python())
+    from pbdn.tables.python import to_python_with_preparation
+
+    return to_python_with_preparation(loaded.preparation, estimator._network(), estimator.classes_.tolist())

@@ -23,8 +23,9 @@ from pbdn.cli.common import Output, command, text_table
 @click.option(
     "--criterion",
     type=click.Choice(["aic", "aic_eps", "aic_inputs", "bic"]),
-    default="aic",
+    default="aic_inputs",
     show_default=True,
+    help="What decides the depth.",
 )
 @click.option("--max-depth", default=5, show_default=True, help="Most layers.")
 @click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
@@ -58,6 +59,7 @@ def fit_command(
 
     path = path or _model_path(table)
     output.data_on_stdout = path == "-"
+    output.check_places(path, report_path)
     data = read_table(table, separator)
     began = time.perf_counter()
     model = fit_table(
@@ -74,9 +76,10 @@ def fit_command(
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
         page = report_bytes(model, rows, source)
     content = model.to_bytes()
-    output.write(path, content)
+    files = {path: content}
     if report_path is not None and page is not None:
-        output.write(report_path, page)
+        files[report_path] = page
+    output.write_all(files)
     estimator = model.estimator
     for note in data.notes + model.notes:
         output.note(note)
@@ -127,7 +130,7 @@ def _labelled(data: Any, target: str) -> Any:
 
 @click.command("demo")
 @click.option("--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write.")
-@click.option("--rows", default=800, show_default=True, help="Points of the two spirals.")
+@click.option("--rows", default=1600, show_default=True, help="Points of the two spirals, half of them to test.")
 @click.option("--seed", default=0, show_default=True)
 @command
 def demo_command(output: Output, path: str, rows: int, seed: int) -> None:

@@ -24,6 +24,7 @@ def to_onnx(
     *,
     dtype: DTypeLike = np.float32,
     arithmetic: DTypeLike = np.float64,
+    remarks: Sequence[str] = (),
 ) -> bytes:
     """Bytes of an ONNX model with the input ``features`` (n, n_features) and three outputs.
 
@@ -44,6 +45,8 @@ def to_onnx(
     arithmetic : float64 or float32
         Of the computation. Hyperplanes on raw features cancel large numbers, so single precision is for
         devices without double precision; it is tested to 1e-4, and on standardised features only.
+    remarks : sequence of str
+        Stored in the metadata ``preparation``: how each feature is made.
 
     Raises
     ------
@@ -90,7 +93,8 @@ def to_onnx(
         producer_name="pbdn",
         producer_version=__version__,
     )
-    helper.set_model_props(model, {name: json.dumps(value) for name, value in _metadata(planned).items()})
+    metadata = _metadata(planned) | ({"preparation": list(remarks)} if remarks else {})
+    helper.set_model_props(model, {name: json.dumps(value) for name, value in metadata.items()})
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString(deterministic=True))
 

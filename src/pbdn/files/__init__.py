@@ -1,6 +1,6 @@
 """Files that hold data and nothing else: models, checkpoints, and how they are written."""
 
-from pbdn.files.atomic import atomic_write
+from pbdn.files.atomic import atomic_write, atomic_write_all
 from pbdn.files.container import (
     FORMAT_VERSION,
     MAX_HEADER,
@@ -16,6 +16,7 @@ __all__ = [
     "MAX_HEADER",
     "SCHEMA_VERSION",
     "atomic_write",
+    "atomic_write_all",
     "container_bytes",
     "from_json",
     "network_from_arrays",

@@ -4,6 +4,7 @@ import contextlib
 import os
 import secrets
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -20,21 +21,38 @@ def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
     OSError
         Of the kind of the failure (FileNotFoundError, PermissionError, IsADirectoryError, no space, …).
     """
-    target = Path(os.path.realpath(path))
+    atomic_write_all({path: data})
+
+
+def atomic_write_all(files: Mapping[str | os.PathLike[str], bytes]) -> None:
+    """`atomic_write` for several files: none is put in place before all are on the disk."""
+    staged: list[tuple[Path, Path]] = []
+    path: str | os.PathLike[str] = ""
     try:
-        kind = target.stat().st_mode if target.exists() else stat.S_IFREG
-        if stat.S_ISDIR(kind):
-            raise IsADirectoryError(21, "it is a folder; give a file name in it")
-        if stat.S_ISREG(kind):
-            _replace(target, data)
-        else:
-            target.write_bytes(data)
+        for path, data in files.items():
+            target = Path(os.path.realpath(path))
+            kind = target.stat().st_mode if target.exists() else stat.S_IFREG
+            if stat.S_ISDIR(kind):
+                raise IsADirectoryError(21, "it is a folder; give a file name in it")
+            if stat.S_ISREG(kind):
+                staged.append((_stage(target, data), target))
+            else:
+                target.write_bytes(data)
+        for temporary, target in staged:
+            os.replace(temporary, target)
     except OSError as error:
         reason = error.strerror or str(error)
         raise OSError(error.errno, f"Cannot write {os.fspath(path)!r}: {reason}. Nothing was changed.") from error
+    finally:
+        for temporary, _ in staged:
+            temporary.unlink(missing_ok=True)
+    for folder in {target.parent for _, target in staged}:
+        with contextlib.suppress(OSError):  # not every file system and no Windows folder can be flushed
+            _flush_folder(folder)
 
 
-def _replace(target: Path, data: bytes) -> None:
+def _stage(target: Path, data: bytes) -> Path:
+    """Write a temporary file beside the target and flush it to the disk."""
     temporary = target.parent / f".pbdn-{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
@@ -44,12 +62,10 @@ def _replace(target: Path, data: bytes) -> None:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, target)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    with contextlib.suppress(OSError):  # not every file system and no Windows folder can be flushed
-        _flush_folder(target.parent)
+    return temporary
 
 
 def _flush_folder(folder: Path) -> None:

@@ -14,7 +14,12 @@ FloatArray = NDArray[np.float64]
 
 MAX_LEVELS = 50
 DAY = 86400.0
-DATE_PARTS = ("days", "month", "weekday", "hour")
+DATE_PARTS = {
+    "days": "days since 1970",
+    "month": "month (1 to 12)",
+    "weekday": "weekday (Monday is 0)",
+    "hour": "hour (0 to 23)",
+}
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,22 @@ class ColumnPlan:
             rest = [f"{self.name} = (other)"] if self.others else []
             return [f"{self.name} = {level}" for level in shown] + rest + missing
         return []
+
+    def recipes(self) -> list[str]:
+        """How each feature of `feature_names` is made from the raw value, in words."""
+        missing = [f"1 if {self.name!r} is missing, else 0"] if self.indicator else []
+        if self.kind == "number":
+            return [f"the number {self.name!r}; {self.fill!r} where missing", *missing]
+        if self.kind == "date":
+            fills = [float(_date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts]
+            made = [f"{DATE_PARTS[part]} of the date {self.name!r}" for part in self.parts]
+            return [f"{text}; {fill!r} where missing" for text, fill in zip(made, fills, strict=True)] + missing
+        if self.kind != "category":
+            return []
+        if self.single:
+            return [f"0 if {self.name!r} is {self.levels[0]!r}, 1 if {self.levels[1]!r}, 0.5 otherwise", *missing]
+        rest = [f"1 if {self.name!r} is there and none of the categories before, else 0"] if self.others else []
+        return [f"1 if {self.name!r} is {level!r}, else 0" for level in self.levels] + rest + missing
 
     def features(self, values: NDArray[Any], notes: list[str]) -> list[FloatArray]:
         """The features of some rows, each an array; surprises are noted."""
@@ -135,6 +156,11 @@ class Preparation:
                     name, number = f"{base} ({number})", number + 1
                 names.append(name)
         return names
+
+    @property
+    def recipes(self) -> list[str]:
+        """How each feature is made, in the order of `feature_names`."""
+        return [text for plan in self.columns for text in plan.recipes()]
 
     @property
     def is_plain(self) -> bool:

@@ -78,7 +78,7 @@ def read_table(path: str | os.PathLike[str], separator: str | None = None) -> Ta
         with open(name, "rb") as stream:
             data = stream.read()
     except FileNotFoundError:
-        raise InvalidInputError(f"There is no file {name!r}{_near_files(name)}.") from None
+        raise InvalidInputError(f"There is no file {name!r}{_near_files(name)}") from None
     except PermissionError:
         raise InvalidInputError(f"{name!r} may not be read by you; change its permissions or copy it.") from None
     except OSError as error:
@@ -111,8 +111,8 @@ def _near_files(name: str) -> str:
     try:
         near = difflib.get_close_matches(base, os.listdir(folder or "."), n=1, cutoff=0.7)
     except OSError:
-        return ""
-    return f"; did you mean {os.path.join(folder, near[0])!r}?" if near else ""
+        near = []
+    return f"; did you mean {os.path.join(folder, near[0])!r}?" if near else "."
 
 
 def _from_arrow(data: bytes, name: str) -> Table:
