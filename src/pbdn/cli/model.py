@@ -16,6 +16,14 @@ from pbdn.report.quality import Quality, measure
 from pbdn.tables import Preparation, Table, column, fit_preparation, labels_of
 from pbdn.validation import NamedArray
 
+OPTIONS = {
+    "n_sweeps": "--sweeps",
+    "n_chains": "--chains",
+    "max_depth=": "--max-depth ",
+    "max_depth": "--max-depth",
+    "time_limit=": "--time-limit ",
+    "time_limit": "--time-limit",
+}
 ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier}
 
 
@@ -121,8 +129,15 @@ def _fit(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(NamedArray(features, preparation.feature_names), labels)
-    said = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    said = [_in_options(str(one.message)) for one in caught if issubclass(one.category, UserWarning)]
     return TableModel(estimator, preparation, target, None, [*notes, *dict.fromkeys(said)])
+
+
+def _in_options(text: str) -> str:
+    """A warning of the estimator with the names that its parameters have on the command line."""
+    for name, option in OPTIONS.items():
+        text = text.replace(name, option)
+    return text
 
 
 def load_model(path: str | os.PathLike[str]) -> TableModel:

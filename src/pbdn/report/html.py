@@ -52,7 +52,7 @@ def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, 
     for where, q in (
         ("held-out rows of the fit", data.validation),
         (
-            "rows of this report" + (", fitted ones among them" if data.validation else ""),
+            "rows of this report" + (", fitted ones may be among them" if data.validation else ""),
             data.quality.to_dict() if data.quality else None,
         ),
     ):

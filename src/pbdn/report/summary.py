@@ -17,6 +17,6 @@ def html_summary(estimator: Any) -> str:
     classes = ", ".join(esc(label) for label in estimator.classes_.tolist()[:10])
     return (
         f"<p>{estimator.depth_} layer(s), {estimator.n_weights_} weights, {estimator.n_features_in_} features; "
-        f"classes {classes}.</p><table><thead><tr><th>layer</th><th>experts</th><th>criterion</th><th></th></tr>"
+        f'classes {classes}.</p><table style="border-spacing: 12px 2px"><thead><tr><th>layer</th><th>experts</th><th>criterion</th><th></th></tr>'
         f"</thead><tbody>{lines}</tbody></table>"
     )
