@@ -35,9 +35,9 @@ def test_softplus_block():
     assert max(abs(softplus(v) / e - 1) for v, e in zip(x.ravel(), exact.ravel(), strict=True) if v > -700) < 1e-15
 
 
-@pytest.mark.parametrize(("n", "d"), [(5, 3), (256, 2), (100, 40)])
+@pytest.mark.parametrize(("n", "d"), [(5, 0), (5, 3), (256, 2), (100, 40), (256, 40), (150, 75)])
 def test_sums_over_rows(rng, n, d):
-    """Packed Gram matrices and moments: dense with and without kept products, CSR, einsum."""
+    """Packed Gram matrices and moments: dense with few and with many inputs, CSR, einsum."""
     inputs = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
     target = rng.random(n) < 0.5
     omega, linear = np.zeros((BLOCK_ROWS, 3)), np.zeros((BLOCK_ROWS, 3))
@@ -45,9 +45,8 @@ def test_sums_over_rows(rng, n, d):
     x = np.column_stack([np.ones(n), inputs])
     upper = np.triu_indices(d + 1)
     expected = np.einsum("nk,nv,nw->kvw", omega[:n], x, x)[:, upper[0], upper[1]]
-    dense = make_rows(inputs, target, merge=False).arrays
-    without = dense._replace(products=np.zeros((0, 0)))
-    for rows in (dense, without, make_rows(sp.csr_array(inputs), target, merge=False).arrays):
+    for form in (inputs, sp.csr_array(inputs)):
+        rows = make_rows(form, target, merge=False).arrays
         gram, moment = np.zeros((3, len(upper[0]))), np.zeros((3, d + 1))
         scratch = local.block_scratch(rows, 3, d + 1)
         local.add_block(rows, 0, n, omega, linear, *scratch, True, gram, moment)

@@ -27,6 +27,8 @@ from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import PG_WEIGHTS, TABLES, exponential, open_stream, uniform
 from pbdn.variates.tables import log_expm1, table_distance
 
+MOST_PAIRS = 2500  # (70 inputs) up to which products of inputs are made a few rows at a time
+SCRATCH_NUMBERS = 50_000  # of doubles (400 kB) that those may take
 LOG_TINY = np.log(np.finfo(float).tiny)  # log-likelihoods of single rows are not taken below this
 
 
@@ -316,22 +318,26 @@ def add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment):
 
 
 @internal
-def add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment):
+def add_gram(rows, low, high, pg_weights, linear, scratch, gram, moment):
     """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) of dense rows to gram (K × pairs) and Σ_i linear_ik x_i to moment (K × D).
 
-    With kept products this is one matrix product for all experts; otherwise one per expert, X'(ω_k X), with ``scaled`` as scratch.
+    With products x_v x_w, made for a few rows at a time in ``scratch``, this is one matrix product for all experts; with many
+    inputs, where those products would not fit a cache, one per expert, X'(ω_k X).
     """
     n_experts, n_inputs = moment.shape
     n = high - low
-    add_weighted_sum(linear, n, rows.dense, low, moment)
-    if rows.products.shape[0] > 0:
-        add_weighted_sum(pg_weights, n, rows.products, low, gram)
+    add_product(linear[:n].T, rows.dense[low:high], moment)
+    if gram.shape[1] <= MOST_PAIRS:
+        for start in range(0, n, scratch.shape[1]):
+            size = min(scratch.shape[1], n - start)
+            products = make_products(rows.dense, low + start, size, scratch.reshape(-1))
+            add_product(pg_weights[start : start + size].T, products.T, gram)
         return
     for k in range(n_experts):
         for i in range(n):
             for v in range(n_inputs):
-                scaled[i, v] = pg_weights[i, k] * rows.dense[low + i, v]
-        square = np.dot(rows.dense[low:high].T, scaled[:n])
+                scratch[i, v] = pg_weights[i, k] * rows.dense[low + i, v]
+        square = np.dot(rows.dense[low:high].T, scratch[:n])
         at = 0
         for v in range(n_inputs):
             for w in range(v, n_inputs):
@@ -340,19 +346,39 @@ def add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment):
 
 
 @internal
-def add_weighted_sum(weights, n, matrix, low, total):
-    """total[k, j] += Σ_{i<n} weights[i, k] matrix[low + i, j]."""
-    product = np.dot(weights[:n].T, matrix[low : low + n])
+def make_products(dense, low, n, scratch):
+    """x_v x_w of rows low + i < low + n for pairs v ≤ w, as an array (pairs, n) in ``scratch``; behind it lie the inputs."""
+    n_inputs = dense.shape[1]
+    n_pairs = n_inputs * (n_inputs + 1) // 2
+    products = scratch[: n_pairs * n].reshape(n_pairs, n)
+    inputs = scratch[n_pairs * n : (n_pairs + n_inputs) * n].reshape(n_inputs, n)
+    for i in range(n):
+        for v in range(n_inputs):
+            inputs[v, i] = dense[low + i, v]
+    at = 0
+    for v in range(n_inputs):
+        for w in range(v, n_inputs):
+            pair, one, two = products[at], inputs[v], inputs[w]
+            for i in range(n):
+                pair[i] = one[i] * two[i]
+            at += 1
+    return products
+
+
+@internal
+def add_product(left, right, total):
+    """total += left @ right."""
+    product = np.dot(left, right)
     for k in range(product.shape[0]):
         for j in range(product.shape[1]):
             total[k, j] += product[k, j]
 
 
 @kernel
-def add_block(rows, low, high, pg_weights, linear, scaled, gram_t, last_of_group, gram, moment):
+def add_block(rows, low, high, pg_weights, linear, scratch, gram_t, last_of_group, gram, moment):
     """Add one block to its group's sums; sparse pairs are gathered in gram_t and moved over at the end of the group."""
     if not rows.is_sparse:
-        add_gram(rows, low, high, pg_weights, linear, scaled, gram, moment)
+        add_gram(rows, low, high, pg_weights, linear, scratch, gram, moment)
         return
     add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment)
     if last_of_group:
@@ -364,10 +390,13 @@ def add_block(rows, low, high, pg_weights, linear, scaled, gram_t, last_of_group
 
 @kernel
 def block_scratch(rows, n_experts, n_inputs):
-    """Scratch of `add_block`: scaled inputs where products are not kept, sparse pairs where rows are sparse."""
-    dense = 0 if rows.is_sparse or rows.products.shape[0] > 0 else BLOCK_ROWS
-    n_pairs = n_inputs * (n_inputs + 1) // 2 if rows.is_sparse else 0
-    return np.empty((dense, n_inputs)), np.zeros((n_pairs, n_experts))
+    """Scratch of `add_block`: products of a few rows or scaled inputs where rows are dense, pairs where they are sparse."""
+    n_pairs = n_inputs * (n_inputs + 1) // 2
+    if rows.is_sparse:
+        return np.empty((0, 0)), np.zeros((n_pairs, n_experts))
+    if n_pairs > MOST_PAIRS:
+        return np.empty((BLOCK_ROWS, n_inputs)), np.zeros((0, 0))
+    return np.empty((n_pairs + n_inputs, min(BLOCK_ROWS, max(16, SCRATCH_NUMBERS // n_pairs)))), np.zeros((0, 0))
 
 
 @kernel
@@ -379,7 +408,7 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
     work = block_work(BLOCK_ROWS * n_experts)
-    scaled, gram_t = block_scratch(rows, n_experts, planes.shape[1])
+    scratch, gram_t = block_scratch(rows, n_experts, planes.shape[1])
     for block in range(first, last):
         low, high = draw_pg_weights(
             rows,
@@ -399,7 +428,7 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
         )
         group = block // group_blocks
         ends = block + 1 == last or (block + 1) % group_blocks == 0
-        add_block(rows, low, high, pg_weights, linear, scaled, gram_t, ends, gram[group], moment[group])
+        add_block(rows, low, high, pg_weights, linear, scratch, gram_t, ends, gram[group], moment[group])
 
 
 @kernel

@@ -95,14 +95,14 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
     distance, work = np.empty((BLOCK_ROWS, n_experts)), block_work(BLOCK_ROWS * n_experts)
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
-    scaled, gram_t = block_scratch(rows, n_experts, planes.shape[1])
+    scratch, gram_t = block_scratch(rows, n_experts, planes.shape[1])
     for block in range(first, last):
         low, high = draw_count_weights(
             rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights, linear
         )
         group = block // group_blocks
         ends = block + 1 == last or (block + 1) % group_blocks == 0
-        add_block(rows, low, high, pg_weights, linear, scaled, gram_t, ends, gram[group], moment[group])
+        add_block(rows, low, high, pg_weights, linear, scratch, gram_t, ends, gram[group], moment[group])
 
 
 @kernel

@@ -19,7 +19,6 @@ from pbdn.errors import InvalidInputError
 NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
 
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
-PRODUCT_NUMBERS = 8_000_000  # doubles (64 MB) up to which products of inputs are kept instead of made anew
 MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
 
 FloatArray = NDArray[np.float64]
@@ -39,7 +38,6 @@ class RowArrays(NamedTuple):
     copies: FloatArray
     unit: FloatArray
     start: FloatArray
-    products: FloatArray  # x_v x_w (v ≤ w) of dense rows, kept where they fit into PRODUCT_NUMBERS, else empty
 
 
 @dataclass(frozen=True)
@@ -145,21 +143,11 @@ def make_rows(
     if place.size != n or single_events:
         inputs = inputs[place]
     dense, csr = _with_constant(inputs)
-    arrays = RowArrays(dense, *csr, sp.issparse(inputs), *fields, products=np.zeros((0, 0)))
+    arrays = RowArrays(dense, *csr, sp.issparse(inputs), *fields)
     rows = Rows(arrays, int(inputs.shape[1]) + 1)
     if merge and not sp.issparse(inputs):
         rows = merge_identical(rows, only_silent=single_events)
-    return with_products(rows)
-
-
-def with_products(rows: Rows) -> Rows:
-    """The same rows with the products of their inputs, where those are few enough."""
-    n, d = rows.arrays.dense.shape
-    if n < d or n * d * (d + 1) // 2 > PRODUCT_NUMBERS:
-        return rows
-    v, w = np.triu_indices(d)
-    dense = rows.arrays.dense
-    return Rows(rows.arrays._replace(products=np.ascontiguousarray(dense[:, v] * dense[:, w])), rows.n_inputs)
+    return rows
 
 
 def _with_constant(inputs: Any) -> tuple[FloatArray, tuple[Any, Any, Any]]:
