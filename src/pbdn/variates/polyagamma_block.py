@@ -1,7 +1,8 @@
 """Polya-Gamma variates of a whole block at once: the exact rejection of `polyagamma`, tried on all pending draws together.
 
 A round proposes from the inverse Gaussian for every pending draw in loops that the compiler vectorises, and accepts those whose
-first term of the alternating series already decides; the few others are decided one by one, and those refused go to the next round.
+first terms of the alternating series decide; the few others are decided one by one, and those refused go to the next round. Draws
+with b ≤ 2, or b < 4 and |c| > 2, are made this way and are exact; the rest are those of `polyagamma.polya_gamma`.
 """
 
 import numpy as np

@@ -12,10 +12,10 @@ ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tabl
 
 @kernel
 def log_rising_ratio(t, a):
-    """ln Γ(t + a) - ln Γ(t), accurate for large t too."""
-    if t < 1e6:
+    """ln Γ(t + a) - ln Γ(t); for large t the difference of two Stirling series, which does not cancel."""
+    if t < 1e3:
         return math.lgamma(t + a) - math.lgamma(t)
-    return a * np.log(t) + np.log1p(0.5 * a * (a - 1.0) / t) if a < 1e3 else math.lgamma(t + a) - math.lgamma(t)
+    return (t - 0.5) * np.log1p(a / t) - a + a * np.log(t + a) - a / (12.0 * t * (t + a))
 
 
 @kernel
