@@ -22,7 +22,7 @@ import benchmarks  # noqa: F401  (finds the data)
 from benchmarks.paper_values import ERROR
 from benchmarks.record import load_results, save_result
 from pbdn.datasets import load_a9a, load_ida, load_ijcnn1
-from pbdn.fitting import FitPlan, make_engine
+from pbdn.fitting import FitPlan, grow_paths, make_engine
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.growth.gibbs_engine import StopSignal
 from pbdn.growth.grow import LayerFit, grow
@@ -95,7 +95,7 @@ def fit_rows(
         rises = [t for t in range(1, len(values)) if not values[t] < values[t - 1]]
         record["chosen"][rule] = rises[0] if rises else len(values)
     if plan.n_paths and plan.inference != "map":
-        record["paths"] = _paths(scaled, scaled_test, y_test, plan, record["chosen"]["aic"])
+        record["paths"] = _paths(scaled, scaled_test, y_test, plan, record["chosen"]["aic_inputs"])
     return record, growth.fits
 
 
@@ -159,9 +159,7 @@ def depth_entry(fits: Sequence[LayerFit], scaled_test: Any, y_test: Any, n_rows:
 
 
 def _paths(scaled: Any, scaled_test: Any, y_test: Any, plan: FitPlan, depth: int) -> dict[str, float]:
-    from pbdn.fitting import _grow_paths
-
-    networks = _grow_paths(scaled, plan, StopSignal(), None, ProgressBar(False), depth)
+    networks = grow_paths(scaled, plan, StopSignal(), ProgressBar(False), depth)
     return metrics(y_test, np.mean([net.mean_class_probability(scaled_test) for net in networks], axis=0)[:, 1])
 
 
@@ -200,7 +198,7 @@ def summarise(folder: Path, names: list[str]) -> str:
         if paths:
             mean = {key: np.mean([p[key] for p in paths]) for key in paths[0]}
             lines.append(
-                f"| {name} | {len(paths)} | aic | paths | {mean['error']:.2f} | | | | | | {mean['log_loss']:.3f} | "
+                f"| {name} | {len(paths)} | aic_inputs | paths | {mean['error']:.2f} | | | | | | {mean['log_loss']:.3f} | "
                 f"{mean['brier']:.3f} | {mean['ece']:.3f} | |"
             )
     lines.append("")

@@ -86,7 +86,7 @@ def fit_network(
         with stop.on_interrupt():
             growth = grow(make_engine(scaled, plan, stop, checkpoint, bar), plan.criterion, plan.max_depth, observer)
             if plan.n_paths and growth.reason != "interrupted":
-                paths = _grow_paths(scaled, plan, stop, bar, len(growth.fits))
+                paths = grow_paths(scaled, plan, stop, bar, len(growth.fits))
     finally:
         bar.close()
         if checkpoint is not None:
@@ -170,7 +170,7 @@ def _map_start(plan: FitPlan) -> Callable[[Inputs, int], tuple[Side, ...]]:
     return start
 
 
-def _grow_paths(scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar, depth: int) -> tuple[Network, ...]:
+def grow_paths(scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar, depth: int) -> tuple[Network, ...]:
     """Independent runs from bottom to top at the chosen depth, each passing one posterior draw upward."""
     networks = []
     for path in range(1, plan.n_paths + 1):
