@@ -150,7 +150,7 @@ def test_stopped_paths_are_counted(rng, monkeypatch):
     clock = {"ahead": 0.0}
     real = time.monotonic
     monkeypatch.setattr("pbdn.growth.gibbs_engine.time.monotonic", lambda: real() + clock["ahead"])
-    monkeypatch.setattr("pbdn.fitting._grow_paths", _strike_first(clock))
+    monkeypatch.setattr("pbdn.fitting.grow_paths", _strike_first(clock))
     model = small(prediction="paths", n_paths=3, time_limit=10**5)
     with pytest.warns(UserWarning, match=r"keeps \d layer\(s\) and 0 of 3 paths"):
         fitted(model, X, y)
@@ -158,11 +158,11 @@ def test_stopped_paths_are_counted(rng, monkeypatch):
 
 
 def _strike_first(clock):
-    from pbdn.fitting import _grow_paths
+    from pbdn.fitting import grow_paths
 
     def struck(*args):
         clock["ahead"] = 10**6
-        return _grow_paths(*args)
+        return grow_paths(*args)
 
     return struck
 
