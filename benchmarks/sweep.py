@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import njit
 
 from benchmarks.record import save_result
 from pbdn.gibbs.chain import ChainSettings, run_chain
@@ -24,7 +25,9 @@ from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
 from pbdn.model.hyperpriors import Hyperpriors
-from pbdn.variates.stream import stream_key
+from pbdn.variates.polyagamma import polya_gamma
+from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
+from pbdn.variates.stream import open_stream, stream_buffer, stream_key
 
 SIZES = [(400, 2, 5), (1300, 18, 6), (1300, 18, 20), (5000, 50, 20), (4884, 123, 20), (100_000, 20, 20)]
 OUT = Path(__file__).parent / "results" / "sweep.json"
@@ -50,6 +53,42 @@ def blas_peak(size: int = 1024) -> float:
         for _ in range(3):
             a @ a
         return 3 * 2 * size**3 / (time.perf_counter() - began)
+
+
+@njit
+def _one_by_one(buffer: Any, key: Any, b: Any, c: Any, out: Any, work: Any) -> None:
+    stream = open_stream(buffer, key, 0, 0, 0)
+    for j in range(out.size):
+        out[j] = polya_gamma(stream, b[j], c[j])
+
+
+@njit
+def _in_blocks(buffer: Any, key: Any, b: Any, c: Any, out: Any, work: Any) -> None:
+    polya_gamma_block(open_stream(buffer, key, 0, 0, 0), b, c, out.size, work, out)
+
+
+@njit
+def _work(size: int) -> Any:
+    return block_work(size)
+
+
+def draw_costs(n: int = 1536) -> list[dict[str, float]]:
+    """Nanoseconds per Polya-Gamma draw, one by one and in blocks, the best of many runs."""
+    lines = []
+    work, out = _work(n), np.empty(n)
+    for shape, distance in ((0.01, 1.0), (0.3, 1.0), (1.0, 0.0), (1.0, 1.0), (1.0, 4.0), (1.5, 1.0), (10.0, 1.0)):
+        b, c = np.full(n, shape), np.full(n, distance)
+        took = {}
+        for name, draw in (("one by one", _one_by_one), ("in blocks", _in_blocks)):
+            best = np.inf
+            for _ in range(200):
+                began = time.perf_counter()
+                draw(stream_buffer(), stream_key(0), b, c, out, work)
+                best = min(best, time.perf_counter() - began)
+            took[name] = 1e9 * best / n
+        lines.append({"b": shape, "c": distance, **took})
+        print(f"| PG({shape:g}, {distance:g}) | {took['one by one']:.0f} | {took['in blocks']:.0f} |", flush=True)
+    return lines
 
 
 def problem(n: int, d: int, seed: int = 0) -> tuple[Any, Any]:
@@ -198,6 +237,8 @@ def main() -> None:
     print("| rows x features x experts | sampler | ms | ns per row x expert | in gamma draws | Gram at BLAS peak, ns |")
     print("|---|---|---|---|---|---|")
     costs = cost_table(seconds)
+    print("\n| draw | one by one, ns | in blocks, ns |\n|---|---|---|")
+    draws = draw_costs()
     print("\n| growing | ms | ns per row x expert |\n|---|---|---|")
     grown = scaling(seconds / 2, options.quick)
     numpy_ratio = against_numpy(seconds)
@@ -212,6 +253,7 @@ def main() -> None:
             "seed": 0,
             "config": {"quick": options.quick, "unit": "standard_gamma(2.0)"},
             "costs": costs,
+            "draws_ns": draws,
             "scaling": grown,
             "against_numpy": numpy_ratio,
             "chains_5000": chains,
