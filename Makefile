@@ -3,18 +3,23 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+PACKAGE := $(VENV)/.package
 
 .PHONY: setup demo test test-statistical lint format bench paper-quick docs clean
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml
+# what the demo needs; all the rest follows for development
+$(PACKAGE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[cli,report]'
+	touch $(PACKAGE)
+
+$(STAMP): $(PACKAGE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(STAMP)
 
-demo: setup
+demo: $(PACKAGE)
 	$(BIN)/python -m pbdn.demo
 
 test: setup
