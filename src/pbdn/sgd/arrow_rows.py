@@ -9,6 +9,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.sgd.ahead import read_ahead
 from pbdn.sgd.columns import Columns
 from pbdn.sgd.rows import Block, encode, row_weights
 from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource, rows_within
@@ -150,7 +151,7 @@ class ArrowSource(StreamedSource):
 
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """Decoded record batches, by column."""
-        for batch in self._scan(rng):
+        for batch in read_ahead(self._scan(rng), 1):  # the next row group opens while this one is turned
             if batch.num_rows == 0:
                 continue
             inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
