@@ -14,7 +14,7 @@ from pbdn.sgd.columns import Columns
 from pbdn.sgd.rows import Block, encode, row_weights
 from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource, rows_within
 
-READ_ROWS = 65_536  # rows decoded at a time, fewer if they are wide
+READ_ROWS = 32_768  # rows decoded at a time, fewer if they are wide
 
 
 def _arrow() -> Any:

@@ -44,13 +44,22 @@ def _number_at(typing_context: Any, address: Any) -> Any:
 @kernel
 def _turn(addresses: Any, center: Any, factor: Any, rows: Any) -> float:
     """rows[i, d] = (column d [i] - center) factor; returns their sum, which is not finite if a value is not."""
-    total = 0.0
+    total, n_columns = 0.0, rows.shape[1]
     for top in range(0, rows.shape[0], _TURN):
-        n = min(_TURN, rows.shape[0] - top)
-        for d in range(rows.shape[1]):
-            start, shift, times = addresses[d] + np.uint64(8 * top), center[d], factor[d]
+        skip, n = np.uint64(8 * top), min(_TURN, rows.shape[0] - top)
+        for d in range(0, n_columns - 3, 4):  # four columns at a time write half a cache line
+            a0, a1, a2, a3 = addresses[d], addresses[d + 1], addresses[d + 2], addresses[d + 3]
+            c0, c1, c2, c3 = center[d], center[d + 1], center[d + 2], center[d + 3]
+            f0, f1, f2, f3 = factor[d], factor[d + 1], factor[d + 2], factor[d + 3]
             for i in range(n):
-                value = (_number_at(start + np.uint64(8 * i)) - shift) * times
+                place = skip + np.uint64(8 * i)
+                x0, x1 = (_number_at(a0 + place) - c0) * f0, (_number_at(a1 + place) - c1) * f1
+                x2, x3 = (_number_at(a2 + place) - c2) * f2, (_number_at(a3 + place) - c3) * f3
+                rows[top + i, d], rows[top + i, d + 1], rows[top + i, d + 2], rows[top + i, d + 3] = x0, x1, x2, x3
+                total += (x0 + x1) + (x2 + x3)
+        for d in range(n_columns - n_columns % 4, n_columns):
+            for i in range(n):
+                value = (_number_at(addresses[d] + skip + np.uint64(8 * i)) - center[d]) * factor[d]
                 rows[top + i, d] = value
                 total += value
     return total
