@@ -209,7 +209,7 @@ def summarise(folder: Path, names: list[str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="ida", help="ida, all, or names separated by commas")
+    parser.add_argument("--data", default="ida", help="ida, all, multiclass (see benchmarks/multiclass.py), or names")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--inference", default="gibbs", choices=["gibbs", "map", "map+gibbs"])
     parser.add_argument("--sampler", default="first_events")
@@ -227,6 +227,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only-table", action="store_true", help="summarise what is there")
+    known, others = parser.parse_known_args()
+    if known.data == "multiclass":
+        from benchmarks import multiclass
+
+        multiclass.main([*others, "--splits", str(min(known.splits, 5)), *(["--only-table"] * known.only_table)])
+        return
     options = vars(parser.parse_args())
     names = {"ida": list(IDA), "all": [*IDA, "ijcnn1", "a9a"]}.get(options["data"], options["data"].split(","))
     config = {

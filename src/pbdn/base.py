@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_sample_weight
@@ -17,7 +18,7 @@ from pbdn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from pbdn.errors import InvalidInputError
 from pbdn.explanation import ExplanationMixin
 from pbdn.exporting import ExportMixin
-from pbdn.fitting import FitPlan, FitResult, assemble, fit_network
+from pbdn.fitting import HOLDOUT, FitPlan, FitResult, assemble, fit_network
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.grow import LayerFit
@@ -27,7 +28,7 @@ from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Network
 from pbdn.ordering import row_order
 from pbdn.scaling import clip_features, feature_limits, identity_scaling
-from pbdn.sgd.config import MapConfig
+from pbdn.sgd.config import MapConfig, default_config
 from pbdn.sgd.streams import StreamedSource
 from pbdn.validation import (
     NamedArray,
@@ -42,6 +43,7 @@ from pbdn.validation import (
 
 FloatArray = NDArray[np.float64]
 
+HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 
 # parameters that do not change what a fit computes
@@ -113,6 +115,11 @@ class NetworkClassifier(
         if self.inference != "map":
             order = row_order(X, codes, weights)
             X, codes, weights = X[order], codes[order], None if weights is None else weights[order]
+        if self.head == "race" and (sp.issparse(X) or weights is not None):
+            what = "a sparse X" if sp.issparse(X) else "fractional weights"
+            raise InvalidInputError(
+                f"head='race' does not take {what}; give dense rows of whole weight, or use head='sides'."
+            )
         scaling = streaming.scaling_of(X, weights) if self.standardize else identity_scaling(X.shape[1])
         plan = self._plan(codes, weights)
         checkpoint = self._open_checkpoint(X, codes, weights, plan)
@@ -150,7 +157,7 @@ class NetworkClassifier(
         if self.time_limit is not None:
             check_positive("time_limit", self.time_limit)
         if not callable(self.criterion):
-            check_choice("criterion", self.criterion, tuple(CRITERIA))
+            check_choice("criterion", self.criterion, ("auto", HOLDOUT, *CRITERIA))
         check_kind("priors", self.priors, Hyperpriors)
         check_kind("map_config", self.map_config, MapConfig)
         if self.inference == "map" and self.prediction in ("posterior", "paths"):
@@ -233,15 +240,19 @@ class NetworkClassifier(
             record=self.record,
             priors=priors,
         )
-        config = MapConfig(max_experts=int(self.max_experts)) if self.map_config is None else self.map_config
+        n_classes = int(self.classes_.size)
+        config = default_config(n_classes, int(self.max_experts)) if self.map_config is None else self.map_config
+        complements = n_classes > 2 and self.sides == "pairs" and self.head == "sides"
         return FitPlan(
             inference=self.inference,
             codes=codes,
-            n_sides=1 if self._single_side else int(self.classes_.size),
+            n_sides=1 if self._single_side else n_classes * (2 if complements else 1),
+            complements=complements,
+            head=self.head,
             weights=weights,
             chain=chain,
             map_config=config,
-            criterion=self.criterion if callable(self.criterion) else CRITERIA[self.criterion],
+            criterion=self._criterion(codes),
             max_depth=int(self.max_depth),
             skip=self.skip,
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
@@ -251,6 +262,20 @@ class NetworkClassifier(
             time_limit=self.time_limit,
             verbose=int(self.verbose),
         )
+
+    def _criterion(self, codes: NDArray[np.int64]) -> Any:
+        """What decides the depth; "auto" is rows kept back for a MAP network of several classes, else AIC."""
+        if callable(self.criterion):
+            return self.criterion
+        in_memory = codes.size >= HOLDOUT_LEAST
+        if self.criterion == "auto":
+            several = self.classes_.size > 2 and self.inference == "map" and in_memory
+            return HOLDOUT if several else CRITERIA["aic_inputs"]
+        if self.criterion == HOLDOUT and not in_memory:
+            raise InvalidInputError(
+                f"criterion='holdout' needs at least {HOLDOUT_LEAST} rows in memory; use criterion='aic_inputs'."
+            )
+        return HOLDOUT if self.criterion == HOLDOUT else CRITERIA[self.criterion]
 
     def _open_checkpoint(
         self, X: Any, codes: NDArray[Any], weights: FloatArray | None, plan: FitPlan

@@ -3,13 +3,14 @@
 from typing import Any
 
 from pbdn.base import NetworkClassifier
+from pbdn.errors import InvalidInputError
 from pbdn.validation import check_choice, check_integer
 
 
 class PBDNClassifier(NetworkClassifier):
     """Parsimonious Bayesian deep network: a classifier that chooses its own width and depth.
 
-    A layer has one side per class (binary: the labels and their flip); each side is an infinite support hyperplane machine,
+    A layer has a side for and a side against each class (binary: the labels and their flip); each side is an infinite support hyperplane machine,
     P(y=1 | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})), whose gamma-process prior decides how many experts stay. Layers are stacked
     while the criterion falls. The defaults need no tuning.
 
@@ -17,8 +18,10 @@ class PBDNClassifier(NetworkClassifier):
     ----------
     inference : {"gibbs", "map", "map+gibbs"}, default="gibbs"
         Gibbs sampling (posterior draws, intervals), MAP by stochastic gradients (large data), or Gibbs started at the MAP.
-    criterion : {"aic_inputs", "aic", "aic_eps", "bic"} or callable, default="aic_inputs"
-        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, or BIC.
+    criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
+        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
+        "holdout", the likelihood of every fifth row kept back (the network is then grown again on all rows). "auto" is "holdout" for
+        MAP with three or more classes and rows in memory, else "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20
@@ -27,6 +30,13 @@ class PBDNClassifier(NetworkClassifier):
         Gibbs sweeps per layer in all, and how many of them come before draws are kept.
     prune_every : int, default=200
         Sweeps between prunings of empty experts.
+    sides : {"pairs", "one_per_class"}, default="pairs"
+        With three or more classes: a side for and a side against each class, as each of two classes has in the other, or a side
+        for each class only (half the work). Two classes have the same two sides either way.
+    head : {"sides", "race"}, default="sides"
+        "race" is experimental: one likelihood for all classes (the class whose process has the first event wins) in place of sides
+        that answer yes or no. Needs inference="gibbs", dense rows without fractional weights, the default sampler, one chain, and
+        takes neither checkpoint, prediction="paths", pruning="paper" nor record="whole_chain"; such networks cannot be exported.
     skip : {"last_two", "none", "all"}, default="last_two"
         Inputs of the next layer: the units of the last two layers (the paper), of the newest only, or everything so far.
     standardize : bool, default=True
@@ -101,12 +111,14 @@ class PBDNClassifier(NetworkClassifier):
         self,
         *,
         inference: str = "gibbs",
-        criterion: Any = "aic_inputs",
+        criterion: Any = "auto",
         max_depth: int = 5,
         max_experts: int = 20,
         n_sweeps: int = 2000,
         n_burn_in: int = 1000,
         prune_every: int = 200,
+        sides: str = "pairs",
+        head: str = "sides",
         skip: str = "last_two",
         standardize: bool = True,
         prediction: str = "auto",
@@ -132,6 +144,8 @@ class PBDNClassifier(NetworkClassifier):
         self.n_sweeps = n_sweeps
         self.n_burn_in = n_burn_in
         self.prune_every = prune_every
+        self.sides = sides
+        self.head = head
         self.skip = skip
         self.standardize = standardize
         self.prediction = prediction
@@ -152,11 +166,32 @@ class PBDNClassifier(NetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_choice("head", self.head, ("sides", "race"))
+        if self.head == "race":
+            self._check_race()
+        check_choice("sides", self.sides, ("pairs", "one_per_class"))
         check_choice("skip", self.skip, ("last_two", "none", "all"))
         check_choice("pruning", self.pruning, ("window", "paper", "none"))
         check_choice("record", self.record, ("collection", "whole_chain"))
         check_integer("max_depth", self.max_depth, 1)
         check_integer("n_paths", self.n_paths, 1)
+
+    def _check_race(self) -> None:
+        """Refuse what the race does not do, by name."""
+        needed = {
+            "inference": "gibbs",
+            "sampler": "first_events",
+            "record": "collection",
+            "n_chains": 1,
+            "checkpoint": None,
+        }
+        for name, value in needed.items():
+            given = getattr(self, name)
+            if given != value:
+                raise InvalidInputError(f"head='race' needs {name}={value!r}; got {given!r}. Or use head='sides'.")
+        for name, refused in (("prediction", "paths"), ("pruning", "paper"), ("criterion", "holdout")):
+            if getattr(self, name) == refused:
+                raise InvalidInputError(f"head='race' does not do {name}={refused!r}; use head='sides' for that.")
 
 
 class ISHMClassifier(NetworkClassifier):
@@ -180,6 +215,8 @@ random_state, verbose, class_weight, checkpoint, time_limit, sampler, priors, ma
     _single_side = True
     criterion = "aic"
     max_depth = 1
+    sides = "one_per_class"
+    head = "sides"
     skip = "last_two"
     n_paths = 1
     pruning = "window"

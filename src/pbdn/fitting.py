@@ -3,8 +3,8 @@
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,9 @@ from pbdn.growth.checkpoint import Checkpoint
 from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task
 from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow
 from pbdn.growth.map_engine import MapEngine
+from pbdn.growth.race_engine import RaceEngine
 from pbdn.model.criteria import Criterion
-from pbdn.model.network import Inputs, Layer, Network, Side, Skip
+from pbdn.model.network import Head, Inputs, Layer, Network, Side, Skip
 from pbdn.progress import ProgressBar
 from pbdn.scaling import Scaling
 from pbdn.sgd.config import MapConfig
@@ -26,13 +27,17 @@ from pbdn.sgd.streams import StreamedSource
 from pbdn.sgd.train import fit_map
 from pbdn.validation import anchors_of
 
+HOLDOUT: Literal["holdout"] = "holdout"
+HOLDOUT_EVERY = 5  # one row in five of each class is kept back to find the depth
+SMALLEST_PROBABILITY = 1e-12  # of a class on a row kept back
+
 
 @dataclass(frozen=True)
 class FitPlan:
     """Everything a fit is told, after validation.
 
     ``inference`` is "gibbs", "map" or "map+gibbs"; ``codes`` are class numbers; ``n_sides`` is 1 (a single iSHM for code
-    1) or the number of classes.
+    1), the number of classes, or twice that: with ``complements`` the second half of the sides stand against the classes.
     """
 
     inference: str
@@ -41,10 +46,12 @@ class FitPlan:
     weights: NDArray[np.float64] | None
     chain: ChainSettings
     map_config: MapConfig
-    criterion: Criterion | list[Criterion]
+    criterion: Criterion | list[Criterion] | Literal["holdout"]
     max_depth: int
     skip: Skip
     seed: int
+    complements: bool = False
+    head: Head = "sides"
     n_chains: int = 1
     n_jobs: int = 1
     n_paths: int = 0
@@ -52,11 +59,17 @@ class FitPlan:
     verbose: int = 0
 
     @property
+    def n_classes(self) -> int:
+        """Classes that the sides tell apart."""
+        return max(2, self.n_sides // 2 if self.complements else self.n_sides)
+
+    @property
     def targets(self) -> NDArray[np.bool_]:
         """One labelling per side."""
         if self.n_sides == 1:
             return np.asarray(self.codes == 1)[:, None]
-        return np.asarray(self.codes[:, None] == np.arange(self.n_sides))
+        own = np.asarray(self.codes[:, None] == np.arange(self.n_classes))
+        return np.concatenate([own, ~own], axis=1) if self.complements else own
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,11 @@ def fit_network(
     paths: tuple[Network, ...] = ()
     try:
         with stop.on_interrupt():
-            growth = grow(make_engine(scaled, plan, stop, checkpoint, bar), plan.criterion, plan.max_depth, observer)
+            if plan.criterion == HOLDOUT:
+                growth = _grow_by_holdout(scaled, plan, stop, checkpoint, bar, observer)
+            else:
+                engine = make_engine(scaled, plan, stop, checkpoint, bar)
+                growth = grow(engine, plan.criterion, plan.max_depth, observer)
             if plan.n_paths and growth.reason != "interrupted":
                 paths = grow_paths(scaled, plan, stop, bar, len(growth.fits))
     finally:
@@ -97,15 +114,59 @@ def fit_network(
     return FitResult(network, growth, convergence, tuple(scaling.fold(path) for path in paths))
 
 
+def _grow_by_holdout(
+    scaled: Inputs,
+    plan: FitPlan,
+    stop: StopSignal,
+    checkpoint: Checkpoint | None,
+    bar: ProgressBar,
+    observer: Observer | None,
+) -> Growth:
+    """Find the depth on rows kept back, then grow to that depth on all rows.
+
+    The criterion is minus twice the log-likelihood of the rows kept back, by the pooled class probabilities of the point.
+    """
+    held = held_out_rows(plan.codes, plan.seed)
+    weights = np.ones(plan.codes.size) if plan.weights is None else plan.weights
+    inputs, codes, held_weights = scaled[held], plan.codes[held], weights[held]
+
+    def loss(layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
+        chosen = _stack(layers, scaled.shape[1], plan).class_probability(inputs)[np.arange(codes.size), codes]
+        return float(-2.0 * held_weights @ np.log(np.maximum(chosen, SMALLEST_PROBABILITY)))
+
+    part = replace(plan, codes=plan.codes[~held], weights=None if plan.weights is None else weights[~held])
+    trial = grow(make_engine(scaled[~held], part, stop, None, bar), loss, plan.max_depth)
+    if trial.reason == "interrupted":
+        return trial
+    whole = grow(
+        make_engine(scaled, plan, stop, checkpoint, bar),
+        lambda layers, log_likelihood, n_rows: float(-len(layers)),
+        len(trial.fits),
+        observer,
+    )
+    return replace(whole, path=trial.path, reason=trial.reason if whole.reason == "max_depth" else whole.reason)
+
+
+def held_out_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
+    """Mark every fifth row of each class, at random; a class of fewer than five rows gives none."""
+    held = np.zeros(codes.size, bool)
+    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(codes.size)
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    _, first = np.unique(codes[by_class], return_index=True)
+    rank = np.arange(codes.size) - np.repeat(first, np.diff(np.append(first, codes.size)))
+    held[by_class[rank % HOLDOUT_EVERY == HOLDOUT_EVERY - 1]] = True
+    return held
+
+
 def assemble(fits: Sequence[LayerFit], scaling: Scaling, plan: FitPlan, n_features: int) -> Network:
     """The network of finished layers, acting on unscaled features."""
-    return scaling.fold(_stack([fit.layer for fit in fits], n_features, plan.skip))
+    return scaling.fold(_stack([fit.layer for fit in fits], n_features, plan))
 
 
-def _stack(layers: Sequence[Layer], n_features: int, skip: Skip) -> Network:
+def _stack(layers: Sequence[Layer], n_features: int, plan: FitPlan) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
     lower = [Layer(layer.sides) for layer in layers[:-1]]
-    return Network((*lower, layers[-1]), int(n_features), skip)
+    return Network((*lower, layers[-1]), int(n_features), plan.skip, plan.complements, plan.head)
 
 
 def make_engine(
@@ -120,8 +181,7 @@ def make_engine(
     if plan.inference == "map":
         source: RowSource = scaled
         if not isinstance(scaled, StreamedSource):
-            classes = np.arange(max(plan.n_sides, 2))
-            source = ArraySource(scaled, plan.codes, classes=classes, weights=plan.weights)
+            source = ArraySource(scaled, plan.codes, classes=np.arange(plan.n_classes), weights=plan.weights)
 
         def minibatch_note(depth: int, info: dict[str, Any]) -> None:
             note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"
@@ -132,10 +192,16 @@ def make_engine(
             plan.n_sides,
             plan.map_config,
             plan.seed,
+            complements=plan.complements,
             skip=plan.skip,
             stop=stop,
             keeper=checkpoint,
             on_progress=minibatch_note,
+        )
+
+    if plan.head == "race":
+        return RaceEngine(
+            scaled, plan.codes, plan.n_classes, plan.chain, plan.seed, skip=plan.skip, n_threads=plan.n_jobs, stop=stop
         )
 
     def sweep_note(task: Task, chain: ChainState) -> None:
@@ -164,8 +230,16 @@ def _map_start(plan: FitPlan) -> Callable[[Inputs, int], tuple[Side, ...]]:
     """Start chains from a MAP fit on the same inputs."""
 
     def start(inputs: Inputs, depth: int) -> tuple[Side, ...]:
-        source = ArraySource(inputs, plan.codes, classes=np.arange(max(plan.n_sides, 2)), weights=plan.weights)
-        return fit_map(source, plan.n_sides, depth=depth, config=plan.map_config, seed=plan.seed).sides
+        source = ArraySource(inputs, plan.codes, classes=np.arange(plan.n_classes), weights=plan.weights)
+        found = fit_map(
+            source,
+            plan.n_sides,
+            depth=depth,
+            config=plan.map_config,
+            seed=plan.seed,
+            complements=plan.complements,
+        )
+        return found.sides
 
     return start
 
@@ -181,7 +255,7 @@ def grow_paths(scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar
             fits.append(engine.fit_layer(len(fits) + 1))
         if not all(fit.complete for fit in fits):
             break
-        networks.append(_stack([fit.layer for fit in fits], scaled.shape[1], plan.skip))
+        networks.append(_stack([fit.layer for fit in fits], scaled.shape[1], plan))
     return tuple(networks)
 
 
@@ -207,9 +281,9 @@ def _say_how_it_ended(growth: Growth, plan: FitPlan, stop: StopSignal, n_paths: 
 
 def _diagnose(growth: Growth, plan: FitPlan, scaled: Inputs) -> list[Convergence]:
     """Convergence of the top layer's chains, with one warning that says what to raise."""
-    if plan.inference == "map":
+    if plan.inference == "map" or plan.head == "race":
         return []
-    network = _stack([fit.layer for fit in growth.fits], scaled.shape[1], plan.skip)
+    network = _stack([fit.layer for fit in growth.fits], scaled.shape[1], plan)
     anchors = network.top_inputs(anchors_of(scaled, anchor_rows(scaled.shape[0])))
     found = layer_convergence(growth.fits[-1].details, plan.chain.n_burn_in, anchors)
     bad = [one for one in found if one.fails]

@@ -34,20 +34,22 @@ class Increment:
             self.layer = None
         inputs = self.scaling.apply(X)
         if self.frozen:
-            wiring = Network((*self.frozen, self.frozen[-1]), X.shape[1], plan.skip)
+            wiring = Network((*self.frozen, self.frozen[-1]), X.shape[1], plan.skip, plan.complements)
             inputs = wiring.top_inputs(inputs)
-        classes = np.arange(max(plan.n_sides, 2))
+        classes = np.arange(plan.n_classes)
         batch = ArraySource(inputs, codes, classes=classes, weights=weights, sparse_below=0.0)
         if self.layer is None:
             depth = len(self.frozen) + 1
-            self.layer = IncrementalLayer(batch, plan.n_sides, depth, plan.map_config, plan.seed, initial)
+            self.layer = IncrementalLayer(
+                batch, plan.n_sides, depth, plan.map_config, plan.seed, initial, plan.complements
+            )
         self.layer.learn(batch)
 
     def network(self, n_features: int) -> Network:
         """The network so far, on raw features."""
         assert self.layer is not None
         top = Layer(tuple(side.strongest_first() for side in self.layer.sides))
-        return self.scaling.fold(Network((*self.frozen, top), n_features, self.plan.skip))
+        return self.scaling.fold(Network((*self.frozen, top), n_features, self.plan.skip, self.plan.complements))
 
 
 def unfold(scaling: Scaling, network: Network) -> Network:

@@ -48,13 +48,14 @@ def subtype_table(network: Network, features: Inputs, classes: Any, names: list[
     """Subtypes of every layer and side: columns layer, side, expert, weight, share and one per feature."""
     columns: dict[str, list[Any]] = {key: [] for key in ("layer", "side", "expert", "weight", "share")}
     means: list[FloatArray] = []
+    labels = side_labels(network, classes)
     for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(features), strict=True), 1):
         for s, side in enumerate(layer.sides):
             average, share = subtype_means(side, inputs, features)
             means.append(average)
             for k in range(side.n_experts):
                 columns["layer"].append(t)
-                columns["side"].append(_side_label(classes, len(layer.sides), s))
+                columns["side"].append(labels[s])
                 columns["expert"].append(k)
                 columns["weight"].append(float(side.expert_weights[k]))
                 columns["share"].append(float(share[k]))
@@ -71,12 +72,12 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     inputs = network.top_inputs(features)
     n = inputs.shape[0]
     columns: dict[str, list[Any]] = {key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")}
-    n_sides = len(network.top.sides)
+    labels = side_labels(network, classes)
     for s, side in enumerate(network.top.sides):
         p, distance = votes(side, inputs), plane_distance(side, inputs)
         k = side.n_experts
         columns["row"].append(np.repeat(np.arange(n), k))
-        columns["side"].append(np.repeat(np.array([_side_label(classes, n_sides, s)]), n * k))
+        columns["side"].append(np.repeat(np.array([labels[s]]), n * k))
         columns["expert"].append(np.tile(np.arange(k), n))
         columns["vote"].append(p.ravel())
         columns["distance"].append(distance.ravel())
@@ -84,6 +85,8 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     return {key: np.concatenate(values) for key, values in columns.items()}
 
 
-def _side_label(classes: Any, n_sides: int, side: int) -> Any:
-    """The class a side stands for; a lone side stands for the second class."""
-    return classes[1] if n_sides == 1 else classes[side]
+def side_labels(network: Network, classes: Any) -> list[Any]:
+    """What each side stands for: a class (the second one for a lone side), or "not" a class."""
+    if len(network.top.sides) == 1:
+        return [classes[1]]
+    return [*classes, *(f"not {label}" for label in classes)] if network.complements else [*classes]

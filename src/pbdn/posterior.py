@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.interpret import side_labels
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer
-from pbdn.model.pooling import pool_sides
 
 if TYPE_CHECKING:
     from pbdn.model.network import Network
@@ -62,7 +62,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     if len(network.top.draws) % n_chains:
         n_chains = 1
     draws = _by_chain(network, n_chains)
-    sides = [str(label) for label in _side_labels(estimator)]
+    sides = [str(label) for label in side_labels(network, estimator.classes_.tolist())]
     groups = {
         "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
         "top_layer": xr.Dataset(_experts(draws), {"side": sides}),
@@ -78,7 +78,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         groups["sample_stats"] = xr.Dataset(stats, {"side": sides})
     if X is not None:
         inputs = network.top_inputs(estimator._validate(X))
-        probability = np.stack([[pool_sides(Layer(one).side_probability(inputs)) for one in chain] for chain in draws])
+        probability = np.stack([[network.pool(Layer(one), inputs) for one in chain] for chain in draws])
         classes = {"class": [str(label) for label in estimator.classes_.tolist()]}
         groups["posterior_predictive"] = xr.Dataset(
             {"probability": (("chain", "draw", "row", "class"), probability)}, classes
@@ -102,11 +102,6 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
 def _by_chain(network: "Network", n_chains: int) -> list[list[tuple[Any, ...]]]:
     """Kept draws per chain: they are stored in turn."""
     return [list(network.top.draws[c::n_chains]) for c in range(n_chains)]
-
-
-def _side_labels(estimator: Any) -> list[Any]:
-    classes = estimator.classes_.tolist()
-    return list(classes[1:]) if len(estimator._network().top.sides) == 1 else list(classes)
 
 
 def _posterior(draws: list[list[tuple[Any, ...]]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from estimator.small import blobs, fitted, small
 from pbdn import ISHMClassifier
-from pbdn.interpret import polytope_limits, violations
+from pbdn.interpret import polytope_limits, side_labels, violations
 from pbdn.model.network import Side
 
 
@@ -41,7 +41,8 @@ def test_subtypes_are_equation_two(model_and_data):
                 psi = inputs @ side.hyperplanes[k, 1:] + side.hyperplanes[k, 0]
                 p = 1.0 - np.exp(-side.expert_weights[k] * np.logaddexp(0.0, psi))
                 row = table.iloc[line]
-                assert (row["layer"], row["side"], row["expert"]) == (t + 1, model.classes_[s], k)
+                label = side_labels(model.network_, model.classes_)[s]
+                assert (row["layer"], str(row["side"]), row["expert"]) == (t + 1, str(label), k)
                 assert row["weight"] == side.expert_weights[k]
                 np.testing.assert_allclose(row["share"], p.mean(), rtol=1e-9, atol=1e-15)
                 if p.sum() > 1e-9:
@@ -54,10 +55,11 @@ def test_votes_make_the_probability_of_a_side(model_and_data):
     """1 - Π_k (1 - p_ik) is the probability that side s says yes: a noisy-or of its experts."""
     model, X = model_and_data
     table = model.explain(X)
-    assert set(table["side"]) == set(model.classes_)
+    labels = side_labels(model.network_, model.classes_)
+    assert set(table["side"]) == set(labels)
     silent = table.assign(silent=1.0 - table["vote"]).groupby(["row", "side"])["silent"].prod().unstack()
     expected = model.network_.side_probability(X)
-    np.testing.assert_allclose(1.0 - silent[list(model.classes_)].to_numpy(), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(1.0 - silent[labels].to_numpy(), expected, rtol=1e-9, atol=1e-12)
     best = table[table["strongest"]].groupby(["row", "side"])["vote"].max()
     np.testing.assert_array_equal(best, table.groupby(["row", "side"])["vote"].max())
 

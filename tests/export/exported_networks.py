@@ -25,6 +25,9 @@ SHAPES = {
     "deep pair with all skips": (((3, 2), (2, 4), (3, 3)), "all"),
     "three classes": (((2, 1, 3), (1, 2, 2)), "last_two"),
     "seven classes": (((2,) * 7, (1,) * 7), "all"),
+    "three pairs": (((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)), "last_two"),
+    "seven pairs": (((1,) * 14,), "last_two"),
+    "nobody in pairs": (((0,) * 6,), "last_two"),
     "empty side": (((3, 0), (0, 2)), "last_two"),
     "empty layer": (((2, 2), (0, 0), (2, 1)), "none"),
     "nobody": (((0, 0, 0),), "last_two"),
@@ -41,12 +44,11 @@ def network_of(shape, rng, n_features=4):
         layers.append(Layer(tuple(Side(rng.normal(size=(k, width)) * scale, rng.gamma(0.7, size=k)) for k in counts)))
         newest = np.empty((0, sum(counts)))
         inputs, previous = next_inputs(skip, inputs, previous, newest), newest
-    return Network(tuple(layers), n_features, skip)
+    return Network(tuple(layers), n_features, skip, complements="pairs" in shape)
 
 
 def labels_of(network):
-    n_classes = max(2, len(network.top.sides))
-    return np.array([f"class {c}" for c in range(n_classes)])
+    return np.array([f"class {c}" for c in range(network.n_classes)])
 
 
 def rows_with_extremes(rng, n_rows, n_features=4):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pbdn.model.pooling import pool_sides
+from pbdn.model import pooling
+from pbdn.model.pooling import n_nodes, pool_sides
 
 
 def enumerated(p):
@@ -81,3 +82,22 @@ def test_many_sides(rng, n_sides, level):
                 quotient.append(carry)
             exact = values[s] * mp.fsum(c / (j + 1) for j, c in enumerate(quotient)) + rest
             assert abs(pool_sides(p)[s] - float(exact)) < 1e-12
+
+
+@pytest.mark.parametrize("n_sides", [97, 300, 1000, 3000])
+def test_nodes_keep_the_proven_bound(n_sides):
+    """(32/15) cosh(h/2)^{2(S-1)} e^{-2nh} / (1 - e^{-2h}) < 1e-14 for some h, with far fewer nodes than S/2."""
+    h = np.linspace(0.01, 6.0, 2000)
+    n = n_nodes(n_sides)
+    log_bound = np.log(32 / 15) + 2 * (n_sides - 1) * np.log(np.cosh(h / 2)) - 2 * n * h - np.log1p(-np.exp(-2 * h))
+    assert log_bound.min() < np.log(1e-14)
+    assert n <= max(48, 3 * np.sqrt(n_sides) + 1)
+
+
+@pytest.mark.parametrize("level", [1e-3, 0.05, 0.5, 1.0])
+def test_a_thousand_sides(rng, monkeypatch, level):
+    """Against the exact rule of S/2 nodes."""
+    p = level * rng.random((3, 1000)) ** np.array([[0.1], [1.0], [8.0]])
+    fast = pool_sides(p)
+    monkeypatch.setattr(pooling, "n_nodes", lambda n_sides: (n_sides + 1) // 2)
+    assert np.abs(fast - pool_sides(p)).max() < 1e-13

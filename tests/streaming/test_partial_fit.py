@@ -155,3 +155,21 @@ def test_gibbs_has_no_partial_fit(inference):
     assert not hasattr(learner, "grow")
     with pytest.raises(AttributeError, match="partial_fit"):
         learner.partial_fit([[0.0]], [0])
+
+
+def test_classes_that_come_late(rng, seed):
+    """Four declared classes of which every chunk has one, and one never comes: all chunks are learnt from."""
+    centres = 4.0 * np.array([[0, 1], [1, -1], [-1, -1], [0, 0]])
+    learner = model(seed, map_config=MapConfig(n_minibatches=1, max_experts=4, batch_size=20, learning_rate=0.05))
+    parts = []
+    for chunk in range(90):
+        label = chunk % 3
+        parts.append((centres[label] + rng.normal(size=(40, 2)), np.full(40, label)))
+        learner.partial_fit(*parts[-1], classes=[0, 1, 2, 9])
+    X, y = np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    p = learner.predict_proba(X)
+    assert list(learner.classes_) == [0, 1, 2, 9]
+    np.testing.assert_allclose(p.sum(1), 1.0, atol=1e-12)
+    assert len(set(learner.predict(X).tolist())) > 1
+    assert np.mean(p[:, 3]) < 0.25
+    assert np.mean(p[np.arange(len(y)), y]) > 1 / 3

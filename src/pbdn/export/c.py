@@ -71,6 +71,16 @@ _TWO = """\
     probability[0] = 1.0 - second;
     probability[1] = second;
 """
+_PAIRS = """\
+    double sum = 0.0;
+    const double rates[] = {rates};
+    for (int c = 0; c < {n}; ++c) {{
+        probability[c] = 0.5 * (exp(-rates[{n} + c]) - expm1(-rates[c]));
+        sum += probability[c];
+    }}
+    for (int c = 0; c < {n}; ++c)
+        probability[c] = sum > 0.0 ? probability[c] / sum : 1.0 / {n};
+"""
 _MANY = """\
     static const double nodes[] = {nodes};
     static const double weights[] = {weights};
@@ -149,6 +159,8 @@ def _pooling(planned: Plan, name: str) -> str:
         return f"    probability[1] = -expm1(-{rates[0]});\n    probability[0] = 1.0 - probability[1];\n"
     if len(rates) == 2:
         return _TWO.format(rate0=rates[0], rate1=rates[1])
+    if planned.complements:
+        return _PAIRS.format(n=len(rates) // 2, rates="{" + ", ".join(rates) + "}")
     nodes, weights = pooling_rule(len(rates))
     lines = "".join(f"    p[{s}] = {rate};\n" for s, rate in enumerate(rates))
     lines += f"    for (int s = 0; s < {len(rates)}; ++s) {{\n        rate += p[s];\n"

@@ -65,7 +65,7 @@ def to_onnx(
         weighted = graph.op("Mul", units, graph.number(layer.expert_weights))
         activations.append(_probability(graph, weighted))
         sources.append(units)
-    probabilities = _pool(graph, _rates(graph, weighted, planned.layers[-1]), planned.n_sides)
+    probabilities = _pool(graph, _rates(graph, weighted, planned.layers[-1]), planned)
     labels = _label_array(planned.labels)
     best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
     graph.op("Gather", graph.constant(labels), best, axis=0, to="label")
@@ -188,9 +188,17 @@ def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
     return sums[0] if len(sums) == 1 else graph.op("Concat", *sums, axis=1)
 
 
-def _pool(graph: _Graph, rates: str, n_sides: int) -> str:
+def _pool(graph: _Graph, rates: str, planned: Plan) -> str:
     """Class probabilities as in `pbdn.model.pooling.pool_sides`, shape (n, n_classes)."""
-    p = _probability(graph, rates)
+    p, n_sides = _probability(graph, rates), planned.n_sides
+    if planned.complements:
+        n = n_sides // 2
+        first, last, end, axis = (graph.constant(np.array([value], dtype=np.int64)) for value in (0, n, 2 * n, 1))
+        own = graph.op("Slice", p, first, last, axis)
+        not_against = graph.op("Exp", graph.op("Neg", graph.op("Slice", rates, last, end, axis)))
+        pair = graph.op("Mul", graph.number(0.5), graph.op("Add", own, not_against))
+        pair = graph.op("Max", pair, graph.number(1e-30))  # no class at all: all alike
+        return graph.op("Div", pair, graph.op("ReduceSum", pair, axis, keepdims=1))
     if n_sides == 1:
         return graph.op("Concat", graph.op("Sub", graph.number(1.0), p), p, axis=1)
     if n_sides == 2:  # (p_c + 1 - p_other) / 2 for both classes at once: p times a matrix plus a half

@@ -12,7 +12,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Network
-from pbdn.model.pooling import MAX_NODES
+from pbdn.model.pooling import n_nodes
 
 Label = str | int | float | bool
 
@@ -51,6 +51,7 @@ class Plan:
     n_features: int
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
+    complements: bool = False
 
     @property
     def n_sides(self) -> int:
@@ -66,11 +67,12 @@ class Plan:
 def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] | None = None) -> Plan:
     """Check labels and names against the network and stack its layers."""
     labels = tuple(_plain(label) for label in np.asarray(classes).ravel().tolist())
-    n_sides = len(network.top.sides)
-    if len(labels) != max(2, n_sides):
+    if network.head != "sides":
+        raise InvalidInputError(f"A network with head={network.head!r} cannot be exported; fit with head='sides'.")
+    if len(labels) != network.n_classes:
         raise InvalidInputError(
-            f"classes has {len(labels)} labels, but a network of {n_sides} side(s) tells {max(2, n_sides)} "
-            "classes apart: give one label per column of predict_proba."
+            f"classes has {len(labels)} labels, but a network of {len(network.top.sides)} side(s) tells "
+            f"{network.n_classes} classes apart: give one label per column of predict_proba."
         )
     if feature_names is None:
         feature_names = [f"x{j}" for j in range(network.n_features)]
@@ -81,7 +83,7 @@ def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] 
             f"{network.n_features} features: give one name per feature, each once."
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
-    return Plan(layers, network.n_features, names, labels)
+    return Plan(layers, network.n_features, names, labels, network.complements)
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:
@@ -105,7 +107,7 @@ def _plain(label: Any) -> Label:
 
 def pooling_rule(n_sides: int) -> tuple[list[float], list[float]]:
     """Nodes on (0, 1) and weights of the integral in `pbdn.model.pooling.pool_sides`."""
-    nodes, weights = np.polynomial.legendre.leggauss(min((n_sides + 1) // 2, MAX_NODES))
+    nodes, weights = np.polynomial.legendre.leggauss(n_nodes(n_sides))
     return (0.5 * (nodes + 1.0)).tolist(), (0.5 * weights).tolist()
 
 

@@ -44,6 +44,11 @@ _TWO = """\
     second = 0.5 * (p[1] + (1.0 - p[0]))
     return [1.0 - second, second]
 """
+_PAIRS = """\
+    n = len(p) // 2
+    pair = [0.5 * (exp(-against) - expm1(-own)) for own, against in zip(rates, rates[n:])]
+    return [q / sum(pair) if sum(pair) > 0.0 else 1.0 / n for q in pair]
+"""
 _MANY = """\
     total = [exp(-sum(rates)) / len(p)] * len(p)
     for node, weight in zip({nodes}, {weights}):
@@ -89,6 +94,8 @@ def to_python(
 def _pooling(planned: Plan) -> str:
     if planned.n_sides <= 2:
         return _ONE if planned.n_sides == 1 else _TWO
+    if planned.complements:
+        return _PAIRS
     nodes, weights = pooling_rule(planned.n_sides)
     return _MANY.format(nodes=_tuple(nodes), weights=_tuple(weights))
 

@@ -100,6 +100,12 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
     if len(sides) == 2:
         yield ["5e-1 * (p0 + (1e0 - p1)) AS c0", "5e-1 * (p1 + (1e0 - p0)) AS c1"]
         return
+    if planned.complements:
+        n = len(sides) // 2
+        yield [f"5e-1 * (p{s} + {_exp(f'-r{s + n}')}) AS u{s}" for s in range(n)]
+        yield [*(f"u{s}" for s in range(n)), f"{_sum([f'u{s}' for s in range(n)])} AS u"]
+        yield [f"CASE WHEN u > 0e0 THEN u{s} / u ELSE {number(1.0 / n)} END AS c{s}" for s in range(n)]
+        return
     rule = list(enumerate(zip(*pooling_rule(len(sides)), strict=True)))  # q, (node, weight)
     logs = [_sum([f"ln(1e0 - {number(node)} * {p})" for p in chances]) for _, (node, _) in rule]
     yield [*chances, f"-{_sum(rates)} AS l_no", *(f"{text} AS l{q}" for q, text in enumerate(logs))]

@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from pbdn.errors import FileFormatError
 from pbdn.model.likelihood import FloatArray
-from pbdn.model.network import Layer, Network, Side, Skip, next_inputs
+from pbdn.model.network import Head, Layer, Network, Side, Skip, next_inputs
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: networks with complements or another head
 
 
 def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Split a network into a header part and arrays.
 
-    The header part holds ``schema``, ``n_features``, ``skip`` and ``layers`` (experts of each side, number of
-    draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
+    The header part holds ``schema``, ``n_features``, ``skip``, ``complements`` and ``head`` (in schema 2) and
+    ``layers`` (experts of each side, number of draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
     other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
     (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
     """
@@ -29,12 +29,14 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
             arrays |= _stack(f"network.{t}.draws", [side for draw in layer.draws for side in draw])
             counts = [[side.n_experts for side in draw] for draw in layer.draws]
             arrays[f"network.{t}.draws.experts"] = np.array(counts, dtype=np.int32)
-    header = {
-        "schema": SCHEMA_VERSION,
+    header: dict[str, Any] = {
+        "schema": 2 if network.complements or network.head != "sides" else 1,
         "n_features": int(network.n_features),
         "skip": network.skip,
         "layers": [{"experts": list(layer.n_experts), "draws": len(layer.draws)} for layer in network.layers],
     }
+    if header["schema"] == 2:
+        header |= {"complements": network.complements, "head": network.head}
     return header, arrays
 
 
@@ -63,7 +65,13 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     _require(isinstance(specs, list) and len(specs) > 0, "it has no layers")
     layers = tuple(_layer(spec, arrays, t) for t, spec in enumerate(specs))
     _require(len({len(layer.sides) for layer in layers}) == 1, "its layers differ in their number of sides")
-    network = Network(layers, n_features, skip)
+    complements: Any = header.get("complements", False)
+    _require(isinstance(complements, bool), "complements is neither true nor false")
+    n_sides = len(layers[0].sides)
+    _require(not complements or (n_sides % 2 == 0 and n_sides > 4), "its sides are not pairs")
+    head: Any = header.get("head", "sides")
+    _require(isinstance(head, str) and head in get_args(Head), "head is not one of " + ", ".join(get_args(Head)))
+    network = Network(layers, n_features, skip, complements, head)
     _check_wiring(network)
     return network
 

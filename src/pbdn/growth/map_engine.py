@@ -34,6 +34,8 @@ class MapEngine:
     n_sides : int
     config : MapConfig
     seed : int
+    complements : bool
+        As in `pbdn.sgd.train.fit_map`.
     skip : "last_two", "none" or "all"
     on_progress : callable, optional
         Called as on_progress(depth, info).
@@ -46,13 +48,14 @@ class MapEngine:
         config: MapConfig,
         seed: int,
         *,
+        complements: bool = False,
         skip: Skip = "last_two",
         stop: StopSignal | None = None,
         keeper: LayerKeeper | None = None,
         on_progress: Callable[[int, dict[str, Any]], None] | None = None,
     ) -> None:
         self.source, self.n_sides, self.config, self.seed = source, n_sides, config, seed
-        self.skip, self.keeper, self.on_progress = skip, keeper, on_progress
+        self.complements, self.skip, self.keeper, self.on_progress = complements, skip, keeper, on_progress
         self.stop = StopSignal() if stop is None else stop
         self.layers: list[Layer] = []
         self.n_rows = source.n_rows
@@ -82,6 +85,7 @@ class MapEngine:
                 depth=depth,
                 config=self.config,
                 seed=self.seed,
+                complements=self.complements,
                 on_progress=None if report is None else (lambda info: report(depth, info)),
                 should_stop=self.stop,
             )

@@ -8,9 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.model.likelihood import FloatArray, probability, signed_distances, softplus
-from pbdn.model.pooling import pool_sides
+from pbdn.model.pooling import pool_pairs, pool_sides
+from pbdn.model.race import race_probability
 
 Skip = Literal["last_two", "none", "all"]
+Head = Literal["sides", "race"]
 Inputs = Any  # dense float array or SciPy CSR matrix of shape (n, d), without the constant column
 
 
@@ -58,7 +60,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Layer:
-    """The sides trained on the same inputs, one per class (binary: the labels and their flip).
+    """The sides trained on the same inputs (binary: the labels and their flip; see `Network.complements`).
 
     ``sides`` hold the recorded draw (Gibbs) or the optimum (MAP), active experts only. ``draws`` are the kept
     posterior draws of each side, ``draws[g][s]``; empty where only the point is kept.
@@ -76,9 +78,20 @@ class Layer:
         """Hidden units of all sides, side by side: shape (n, sum of n_experts)."""
         return np.concatenate([side.units(inputs) for side in self.sides], axis=1)
 
+    def side_rate(self, inputs: Inputs) -> FloatArray:
+        """λ of every side, shape (n, n_sides)."""
+        return np.column_stack([side.rate(inputs) for side in self.sides])
+
     def side_probability(self, inputs: Inputs) -> FloatArray:
         """P(side s says yes), shape (n, n_sides)."""
-        return probability(np.column_stack([side.rate(inputs) for side in self.sides]))
+        return probability(self.side_rate(inputs))
+
+
+def race_of_layer(layer: Layer, inputs: Inputs) -> FloatArray:
+    """P(class wins the race), shape (n, n_classes)."""
+    distance = np.concatenate([signed_distances(side.hyperplanes, inputs) for side in layer.sides], axis=1)
+    weights = np.concatenate([side.expert_weights for side in layer.sides])
+    return race_probability(distance, weights, layer.n_experts)
 
 
 def next_inputs(skip: Skip, inputs: Inputs, previous: Inputs | None, newest: FloatArray) -> Inputs:
@@ -97,11 +110,18 @@ def next_inputs(skip: Skip, inputs: Inputs, previous: Inputs | None, newest: Flo
 
 @dataclass(frozen=True)
 class Network:
-    """A grown network acting on raw features: layers from bottom to top and how they are wired."""
+    """A grown network acting on raw features: layers from bottom to top and how they are wired.
+
+    One side is "the second class"; otherwise side s stands for class s. With ``complements`` every class also has a side
+    against it, as each of two classes has in the other: the second half of the sides, in the order of the first. With
+    ``head="race"`` the sides are the classes of a race (`pbdn.model.race`).
+    """
 
     layers: tuple[Layer, ...]
     n_features: int
     skip: Skip = "last_two"
+    complements: bool = False
+    head: Head = "sides"
 
     @property
     def depth(self) -> int:
@@ -134,19 +154,32 @@ class Network:
 
     def class_probability(self, features: Inputs) -> FloatArray:
         """Pooled class probabilities from the recorded point, shape (n, n_classes)."""
-        return pool_sides(self.side_probability(features))
+        return self.pool(self.top, self.top_inputs(features))
+
+    def pool(self, layer: Layer, inputs: Inputs) -> FloatArray:
+        """Class probabilities of a top layer on its inputs."""
+        if self.head == "race":
+            return race_of_layer(layer, inputs)
+        rate = layer.side_rate(inputs)
+        return pool_pairs(rate) if self.complements else pool_sides(probability(rate))
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that the network tells apart."""
+        n_sides = len(self.top.sides)
+        return max(2, n_sides // 2 if self.complements else n_sides)
 
     def class_probability_draws(self, features: Inputs) -> FloatArray:
         """Pooled class probabilities of every kept draw of the top layer, shape (n_draws, n, n_classes)."""
         inputs = self.top_inputs(features)
-        return np.stack([pool_sides(Layer(sides).side_probability(inputs)) for sides in self.top.draws])
+        return np.stack([self.pool(Layer(sides), inputs) for sides in self.top.draws])
 
     def mean_class_probability(self, features: Inputs) -> FloatArray:
         """Class probabilities averaged over the draws of the top layer, each draw pooled before averaging."""
         inputs = self.top_inputs(features)
         total: FloatArray | float = 0.0
         for sides in self.top.draws:
-            total = total + pool_sides(Layer(sides).side_probability(inputs))
+            total = total + self.pool(Layer(sides), inputs)
         return np.asarray(total / len(self.top.draws))
 
     @property

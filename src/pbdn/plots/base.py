@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn import interpret
 from pbdn.errors import InvalidInputError, MissingExtraError
 
 FloatArray = NDArray[np.float64]
@@ -49,9 +50,8 @@ def frame(columns: dict[str, Any]) -> Any:
 
 
 def side_labels(estimator: Any) -> list[Any]:
-    """The class that each side stands for."""
-    classes = estimator.classes_.tolist()
-    return list(classes[1:]) if len(estimator._network().top.sides) == 1 else list(classes)
+    """What each side stands for."""
+    return interpret.side_labels(estimator._network(), estimator.classes_.tolist())
 
 
 def dense_rows(estimator: Any, X: Any) -> FloatArray:

@@ -86,6 +86,7 @@ def subtype_rules(estimator: Any, features: FloatArray) -> list[dict[str, Any]]:
     background = Background.of(estimator._names(), features)
     inputs = list(network.layer_inputs(features))
     scale = np.where(background.spread > 0, background.spread, 1.0)
+    labels = [_plain(label) for label in interpret.side_labels(network, estimator.classes_)]
     out = []
     for t, (layer, seen) in enumerate(zip(network.layers, inputs, strict=True), 1):
         for s, side in enumerate(layer.sides):
@@ -98,7 +99,7 @@ def subtype_rules(estimator: Any, features: FloatArray) -> list[dict[str, Any]]:
                     {
                         "layer": t,
                         "number": s,
-                        "side": _plain(interpret._side_label(estimator.classes_, len(layer.sides), s)),
+                        "side": labels[s],
                         "expert": k + 1,
                         "weight": float(side.expert_weights[k]),
                         "share": float(share[k]),
@@ -122,8 +123,10 @@ def explain_row(estimator: Any, row: FloatArray, features: FloatArray) -> dict[s
     network = estimator._network()
     inputs = network.top_inputs(row[None])
     votes = []
-    for s, side in enumerate(network.top.sides):
-        label = _plain(interpret._side_label(estimator.classes_, len(network.top.sides), s))
+    labels = [_plain(label) for label in interpret.side_labels(network, estimator.classes_)]
+    for s, (label, side) in enumerate(zip(labels, network.top.sides, strict=True)):
+        if s >= len(estimator.classes_) and s - len(estimator.classes_) != best:
+            continue  # votes against classes that are not in question say little
         for k, vote in enumerate(interpret.votes(side, inputs)[0].tolist()):
             votes.append({"side": label, "expert": k + 1, "vote": vote})
     return {

@@ -6,6 +6,7 @@ nothing.
 """
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.elementary import TINY_RATE, bernoulli_poisson, softplus_only
 from pbdn.sgd.kernels import TILE, gather, log_rate, log_softplus, project, row_rate, side_log_likelihood, workspace
-from pbdn.sgd.objective import IntArray, as_rows, positive_codes, unpack
+from pbdn.sgd.objective import IntArray, as_rows, positive_codes, says_yes, unpack
 from pbdn.sgd.products import kernel, padded_size
 from pbdn.sgd.rows import Block, RowSource
 
@@ -104,18 +105,30 @@ def _add_in_log_space(
         log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)
 
 
-def _runs(codes: IntArray, n_sides: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Row numbers sorted by the side for which they are positive, where each run starts, and its side."""
-    if n_sides == 1:
+def _runs(codes: IntArray, positive: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Row numbers sorted by the side for which they are positive, where each run starts, and its side.
+
+    Sides that stand against a class come one by one: their rows overlap.
+    """
+    if len(positive) == 1:
         order = np.flatnonzero(codes == 1)
-        return order, np.array([0, len(order)]), np.zeros(1, np.int64)
+        yield order, np.array([0, len(order)]), np.zeros(1, np.int64)
+        return
     order = np.argsort(codes, kind="stable")
     sides, first = np.unique(codes[order], return_index=True)
-    return order, np.append(first, len(order)).astype(np.int64), sides.astype(np.int64)
+    yield order, np.append(first, len(order)).astype(np.int64), sides.astype(np.int64)
+    for s in np.flatnonzero(positive < 0):
+        order = np.flatnonzero(says_yes(codes, int(positive[s])))
+        yield order, np.array([0, len(order)]), np.array([s])
 
 
 def log_inactivity(
-    source: RowSource, parameters: FloatArray, starts: IntArray, *, floor: float = -math.inf
+    source: RowSource,
+    parameters: FloatArray,
+    starts: IntArray,
+    positive: IntArray | None = None,
+    *,
+    floor: float = -math.inf,
 ) -> FloatArray:
     """ln P(expert inactive | all labels) of every expert, in one pass.
 
@@ -123,19 +136,23 @@ def log_inactivity(
     bounds, which is all that a pruning rule with that threshold needs.
     """
     result = np.zeros(parameters.shape[1])
+    positive = positive_codes(len(starts) - 1) if positive is None else positive
     for block in source.blocks():
-        rows, runs = as_rows(block.inputs), _runs(block.codes, len(starts) - 1)
+        rows = as_rows(block.inputs)
         work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
-        add_log_inactivity(rows, *runs, block.weights, parameters, starts, floor, work, result)
+        for runs in _runs(block.codes, positive):
+            add_log_inactivity(rows, *runs, block.weights, parameters, starts, floor, work, result)
         if not (result > floor).any():
             break
     return result
 
 
-def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray) -> FloatArray:
+def log_likelihoods(
+    source: RowSource, parameters: FloatArray, starts: IntArray, positive: IntArray | None = None
+) -> FloatArray:
     """Log-likelihood of every side over all rows."""
     total = np.zeros(len(starts) - 1)
-    positive = positive_codes(len(total))
+    positive = positive_codes(len(total)) if positive is None else positive
     for block in source.blocks():
         rows = as_rows(block.inputs)
         work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
@@ -167,18 +184,24 @@ def _draw_active(rng: Generator, rates: FloatArray, is_positive: Any, published:
 
 
 def draw_activity(
-    rng: Generator, source: RowSource, parameters: FloatArray, starts: IntArray, *, published: bool
+    rng: Generator,
+    source: RowSource,
+    parameters: FloatArray,
+    starts: IntArray,
+    positive: IntArray | None = None,
+    *,
+    published: bool,
 ) -> Any:
     """One draw of the activities of all experts over all rows (rows of weight zero left out)."""
     sides = unpack(parameters, starts)
-    positive = positive_codes(len(sides))
+    positive = positive_codes(len(sides)) if positive is None else positive
     active = np.zeros(parameters.shape[1], bool)
     for block in source.blocks():
         for begin in range(0, len(block), _DRAW_ROWS):
             part: Block = block.take(slice(begin, begin + _DRAW_ROWS))
             part = part.take(np.flatnonzero(part.weights > 0))
             for s, side in enumerate(sides):
-                is_positive = part.codes == positive[s]
+                is_positive = says_yes(part.codes, int(positive[s]))
                 if published or is_positive.any():
                     rates = side.units(part.inputs) * side.expert_weights
                     active[starts[s] : starts[s + 1]] |= _draw_active(rng, rates, is_positive, published)
@@ -186,14 +209,19 @@ def draw_activity(
 
 
 def surviving(
-    rng: Generator, source: RowSource, parameters: FloatArray, starts: IntArray, config: MapConfig
+    rng: Generator,
+    source: RowSource,
+    parameters: FloatArray,
+    starts: IntArray,
+    positive: IntArray,
+    config: MapConfig,
 ) -> tuple[Any, FloatArray]:
     """Which experts to keep, and how much each is needed (for sides that would lose all)."""
     if config.pruning == "none":
         return np.ones(parameters.shape[1], bool), parameters[0].copy()
     if config.pruning == "exact":
         threshold = math.log(config.prune_above)
-        log_inactive = log_inactivity(source, parameters, starts, floor=threshold)
+        log_inactive = log_inactivity(source, parameters, starts, positive, floor=threshold)
         return log_inactive <= threshold, -log_inactive
     published = config.pruning == "published_draw"
-    return draw_activity(rng, source, parameters, starts, published=published), parameters[0].copy()
+    return draw_activity(rng, source, parameters, starts, positive, published=published), parameters[0].copy()

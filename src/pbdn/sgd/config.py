@@ -145,6 +145,24 @@ class MapConfig:
         return self.coef_shape + (0.5 if self.shrinkage == "student_t" else 0.0)
 
 
+def default_config(n_classes: int, max_experts: int = 20) -> MapConfig:
+    """What the estimators use: the defaults for two classes; for more, more steps that end softly and a Cauchy penalty.
+
+    Every side of S > 2 classes sees few rows of its class and the next layer many units: without a penalty
+    (scaled for standardised inputs) sides separate their rows and overfit.
+    """
+    if n_classes <= 2:
+        return MapConfig(max_experts=max_experts)
+    return MapConfig(
+        max_experts=max_experts,
+        n_minibatches=16_000,
+        schedule="cosine",
+        shrinkage="student_t",
+        coef_shape=0.5,
+        coef_rate=1.0,
+    )
+
+
 PAPER = MapConfig(prior_on="log_weight", shrinkage="student_t")
 """The objective as printed: density of ln r, Student-t shrinkage with b = 1e-6.
 

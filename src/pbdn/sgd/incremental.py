@@ -12,7 +12,7 @@ from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.activity import log_inactivity
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import unpack
+from pbdn.sgd.objective import says_yes, unpack
 from pbdn.sgd.rows import ArraySource, Minibatches
 from pbdn.sgd.train import BATCHES, make_trainer
 
@@ -28,6 +28,8 @@ class IncrementalLayer:
         As in `pbdn.sgd.train.fit_map`; the step size stays constant and no iterates are averaged.
     initial : tuple of Side or None
         Starting point instead of a random one.
+    complements : bool
+        As in `pbdn.sgd.train.fit_map`.
     """
 
     def __init__(
@@ -38,9 +40,10 @@ class IncrementalLayer:
         config: MapConfig,
         seed: int,
         initial: tuple[Side, ...] | None = None,
+        complements: bool = False,
     ) -> None:
         """Set the starting point."""
-        self.trainer = make_trainer(first, n_sides, depth, config, seed)
+        self.trainer = make_trainer(first, n_sides, depth, config, seed, complements)
         self.trainer.start(initial)
         self.config = config
         self.n_rows, self.weight, self.n_calls = 0, 0.0, 0
@@ -85,9 +88,9 @@ class IncrementalLayer:
     def _gather_evidence(self, batch: ArraySource) -> None:
         """ln P(expert inactive) on this batch, added to that of the batches since the last pruning."""
         trainer = self.trainer
-        self._log_inactive += log_inactivity(batch, trainer.state.parameters, trainer.starts)
+        self._log_inactive += log_inactivity(batch, trainer.state.parameters, trainer.starts, trainer.positive)
         codes, weights = batch.block.codes, batch.block.weights
-        weight = np.array([weights[codes == code].sum() for code in trainer.positive])
+        weight = np.array([weights[says_yes(codes, int(code))].sum() for code in trainer.positive])
         self._positive += weight
         self._positive_seen += weight
 

@@ -2,7 +2,8 @@
 
 All sides are held side by side in one array ``parameters`` of shape (n_inputs + 2, n_experts of all sides):
 row 0 is ln r_k, row 1 the bias, the rest the coefficients; side s owns columns ``starts[s]:starts[s + 1]``.
-Row i is positive for side s when ``codes[i] == positive[s]``. Rows are visited in tiles of ``TILE`` and sides in
+Row i is positive for side s when ``codes[i] == positive[s]``; a negative ``positive[s]`` says
+``codes[i] != -1 - positive[s]``. Rows are visited in tiles of ``TILE`` and sides in
 groups of at most ``BLOCK`` experts, so the cost is linear in both and the working set stays in cache.
 
 ``rows`` is ``(X,)`` for dense rows and ``(data, indices, indptr)`` for CSR rows (only non-zeros are touched).
@@ -314,7 +315,8 @@ def _group_gradient(
         rate, is_positive = work.rate, work.is_positive
         for i in range(n):
             rate[i] = row_rate(weight, softplus, i, first, last)
-            is_positive[i] = codes[index[i]] == positive[s]
+            code = codes[index[i]]
+            is_positive[i] = code == positive[s] if positive[s] >= 0 else code != -1 - positive[s]
         loss += link_slopes(n, is_positive, row_weight, rate)
         for i in range(n):
             if math.isnan(rate[i]):
@@ -353,7 +355,7 @@ def side_log_likelihood(
                     rate = row_rate(weight[k0:k1], softplus, i, first, last)
                     if row_weight == 0.0:
                         continue
-                    if code != positive[s]:
+                    if (code != positive[s]) if positive[s] >= 0 else (code == -1 - positive[s]):
                         total[s] -= row_weight * rate
                     elif rate >= TINY_RATE:
                         total[s] += row_weight * bernoulli_poisson(rate)[0]

@@ -40,9 +40,21 @@ def unpack(parameters: FloatArray, starts: IntArray) -> tuple[Side, ...]:
     )
 
 
-def positive_codes(n_sides: int) -> IntArray:
-    """The class code that is "yes" for each side: its own index, or 1 for a single side."""
+def positive_codes(n_sides: int, complements: bool = False) -> IntArray:
+    """What is "yes" for each side: class c, written c, or every class but c, written -1 - c.
+
+    Side s stands for class s (a single side for class 1); with ``complements`` the second half of the sides
+    stand against the classes of the first half.
+    """
+    if complements:
+        classes = np.arange(n_sides // 2, dtype=np.int64)
+        return np.concatenate([classes, -1 - classes])
     return np.arange(n_sides, dtype=np.int64) if n_sides > 1 else np.ones(1, np.int64)
+
+
+def says_yes(codes: IntArray, positive: int) -> NDArray[np.bool_]:
+    """Rows whose class is "yes" for a side with this code."""
+    return np.asarray(codes == positive if positive >= 0 else codes != -1 - positive)
 
 
 def as_rows(inputs: Any) -> tuple[Any, ...]:
@@ -75,6 +87,7 @@ def loss_and_gradient(
     config: MapConfig,
     *,
     scale: float = 1.0,
+    complements: bool = False,
 ) -> tuple[float, FloatArray]:
     """f of all sides on these rows and its gradient; ``scale`` is N/M for a minibatch of M rows out of N."""
     n_rows = len(codes)
@@ -82,7 +95,7 @@ def loss_and_gradient(
     rows = as_rows(inputs)
     loss = batch_gradient(
         rows, np.arange(n_rows), codes, weights, float(scale), parameters, starts,
-        positive_codes(len(starts) - 1), workspace(len(rows) == 1, parameters.shape[0] - 2, starts), gradient,
+        positive_codes(len(starts) - 1, complements), workspace(len(rows) == 1, parameters.shape[0] - 2, starts), gradient,
     )  # fmt: skip
     prior = prior_constants(config, starts)
     add_penalty_gradient(parameters, *prior, gradient)

@@ -31,9 +31,11 @@ except ImportError as error:
 class TorchTrainer(Trainer):
     """The trainer with its minibatch loop on a torch device."""
 
-    def __init__(self, source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int) -> None:
+    def __init__(
+        self, source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int, complements: bool = False
+    ) -> None:
         """Open the device."""
-        super().__init__(source, n_sides, depth, config, seed)
+        super().__init__(source, n_sides, depth, config, seed, complements)
         try:
             self.device = torch.device(str(config.device))
             torch.zeros(1, device=self.device)

@@ -26,7 +26,9 @@ class Layout:
         n_sides = len(starts) - 1
         self.n_sides = n_sides
         self.side = torch.as_tensor(np.repeat(np.arange(n_sides), np.diff(starts)), device=device)
-        self.positive = torch.as_tensor(positive, device=device)
+        against = positive < 0  # sides that stand against a class
+        self.positive = torch.as_tensor(np.where(against, -1 - positive, positive), device=device)
+        self.against = torch.as_tensor(against, device=device)
         self.indicator = None
         if n_sides <= DENSE_SIDES:
             self.indicator = torch.nn.functional.one_hot(self.side, n_sides).to(dtype)
@@ -45,7 +47,7 @@ def likelihood_and_gradient(inputs: Any, codes: Any, weights: Any, parameters: A
     softplus = torch.logaddexp(psi, psi.new_zeros(()))
     weight = parameters[0].exp()
     rate = layout.sum_by_side(softplus * weight)
-    is_positive = codes[:, None] == layout.positive
+    is_positive = (codes[:, None] == layout.positive) ^ layout.against
     safe = rate.clamp_min(TINY_RATE if rate.dtype == torch.float64 else 1e-30)
     # ln(1 - e^{-λ}) by whichever form keeps its digits
     log_probability = torch.where(

@@ -56,14 +56,16 @@ def initial_parameters(rng: Generator, n_inputs: int, width: int, config: MapCon
 class Trainer:
     """The state of a fit between compiled calls."""
 
-    def __init__(self, source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int) -> None:
+    def __init__(
+        self, source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int, complements: bool = False
+    ) -> None:
         """Read what the source knows without a pass over the rows."""
         self.source, self.config, self.n_sides, self.depth = source, config, n_sides, depth
         self.n_rows = source.n_rows
         self.total_weight = max(source.total_weight, 1e-300)
         self.n_inputs = source.n_features
         self.batch_size = min(config.batch_size, self.n_rows)
-        self.positive = positive_codes(n_sides)
+        self.positive = positive_codes(n_sides, complements)
         self.width = config.width(self.n_rows)
         self._seed = seed
         self.rng = self.stream(PRUNING)
@@ -110,7 +112,7 @@ class Trainer:
 
     def prune(self, may_restart: bool) -> None:
         """Drop experts that all rows find inactive."""
-        keep, score = surviving(self.rng, self.source, self.state.parameters, self.starts, self.config)
+        keep, score = surviving(self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config)
         self.drop(keep, score, may_restart)
 
     def drop(self, keep: Any, score: FloatArray, may_restart: bool) -> None:
@@ -186,6 +188,7 @@ def fit_map(
     depth: int = 1,
     config: MapConfig | None = None,
     seed: int = 0,
+    complements: bool = False,
     initial: tuple[Side, ...] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -205,6 +208,8 @@ def fit_map(
         Options.
     seed : int
         Same seed, same bits: nothing depends on thread counts.
+    complements : bool
+        The second half of the sides stand against the classes of the first half ("code != s").
     initial : tuple of Side or None
         Starting point instead of a random one.
     on_progress : callable or None
@@ -217,7 +222,7 @@ def fit_map(
     MapResult
     """
     config = MapConfig() if config is None else config
-    trainer = make_trainer(source, n_sides, depth, config, seed)
+    trainer = make_trainer(source, n_sides, depth, config, seed, complements)
     trainer.start(initial)
     batches = source.minibatches(trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement)
     held: Minibatches | None = None
@@ -252,7 +257,7 @@ def fit_map(
         pruned_at.append(step)
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
-    likelihood = log_likelihoods(source, parameters, trainer.starts)
+    likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),
         "pruned_at": np.array(pruned_at, np.int64),
@@ -265,14 +270,16 @@ def fit_map(
     return MapResult(unpack(parameters, trainer.starts), trace, likelihood)
 
 
-def make_trainer(source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int) -> Trainer:
+def make_trainer(
+    source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int, complements: bool = False
+) -> Trainer:
     """The CPU trainer, or the torch one when a device is asked for (imported only then)."""
     if n_sides < 1 or depth < 1:
         raise InvalidInputError(f"n_sides={n_sides}, depth={depth}; both must be at least 1.")
     if source.n_rows == 0:
         raise InvalidInputError("The data have no rows; at least one is needed to fit.")
     if config.device is None:
-        return Trainer(source, n_sides, depth, config, seed)
+        return Trainer(source, n_sides, depth, config, seed, complements)
     from pbdn.sgd.torch_engine import TorchTrainer
 
-    return TorchTrainer(source, n_sides, depth, config, seed)
+    return TorchTrainer(source, n_sides, depth, config, seed, complements)

@@ -4,6 +4,7 @@ Run once per schema, commit the file, never write it again: it must load for eve
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,14 +23,16 @@ def main() -> None:
     rows = rng.normal(size=(20, 3)) * 10.0 ** rng.integers(-2, 3, size=(20, 1))
     arrays = {"golden.rows": rows}
     header = {"kind": "model", "networks": {}, "classes": np.array(["no", "yes"]), "criterion": [1.5, np.inf]}
-    for name, experts, skip in (
-        ("machine", ((3,),), "last_two"),
-        ("pair", ((2, 3), (2, 1), (1, 2)), "last_two"),
-        ("plain", ((2, 3), (2, 1), (1, 2)), "none"),
-        ("dense", ((2, 3), (2, 1), (1, 2)), "all"),
-        ("classes", ((1, 2, 1), (2, 0, 1)), "last_two"),
+    for name, experts, skip, kind in (
+        ("machine", ((3,),), "last_two", {}),
+        ("pair", ((2, 3), (2, 1), (1, 2)), "last_two", {}),
+        ("plain", ((2, 3), (2, 1), (1, 2)), "none", {}),
+        ("dense", ((2, 3), (2, 1), (1, 2)), "all", {}),
+        ("classes", ((1, 2, 1), (2, 0, 1)), "last_two", {}),
+        ("pairs", ((1, 2, 1, 1, 1, 2), (2, 0, 1, 1, 1, 1)), "last_two", {"complements": True}),
+        ("race", ((1, 2, 1), (2, 0, 1)), "last_two", {"head": "race"}),
     ):
-        network = random_network(rng, experts, n_features=3, skip=skip, n_draws=2)
+        network = replace(random_network(rng, experts, n_features=3, skip=skip, n_draws=2), **kind)
         header["networks"][name], parts = network_to_arrays(network)
         arrays |= {f"{name}.{key}": value for key, value in parts.items()}
         arrays[f"golden.{name}.probability"] = network.class_probability(rows)

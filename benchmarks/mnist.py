@@ -1,0 +1,132 @@
+"""MNIST, all ten digits, by MAP: error, size and seconds beside an MLP 128-64 trained on as many minibatches.
+
+    python -m benchmarks.mnist                    # fit both, write the record, save the model under out/
+    python -m benchmarks.mnist --device cuda
+    python -m benchmarks.mnist --report           # out/mnist.html and one strip of subtypes per digit from the saved model
+
+    python -m benchmarks.mnist --minibatches 4000 --max-experts 5 --max-depth 2 --criterion aic_eps   # minutes, one core
+
+Pixels stay in [0, 1]. By default the depth is found on every fifth training row; test rows are used once, at the end.
+"""
+
+import argparse
+import time
+import warnings
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import benchmarks  # noqa: F401  (finds the data)
+from benchmarks.multiclass import metrics, network_scores
+from benchmarks.record import save_result
+from pbdn import PBDNClassifier
+from pbdn.datasets import load_mnist
+from pbdn.sgd.config import default_config
+
+RESULT = Path(__file__).parent / "results" / "mnist.json"
+OUT = Path("out")
+IMAGE = (28, 28)
+
+
+def fit_mlp(X: Any, y: Any, X_test: Any, y_test: Any, n_minibatches: int, batch_size: int, seed: int) -> dict[str, Any]:
+    """Scores of the MLP after as many Adam steps on batches of the same size."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.neural_network import MLPClassifier
+
+    epochs = round(n_minibatches * batch_size / len(y))
+    began = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = MLPClassifier(
+            (128, 64), batch_size=batch_size, max_iter=epochs, n_iter_no_change=epochs, random_state=seed
+        )
+        model.fit(X, y)
+    spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
+    n_weights = sum(w.size for w in (*model.coefs_, *model.intercepts_))
+    return {**metrics(y_test, model.predict_proba(X_test)), **spent, "epochs": epochs, "n_weights": int(n_weights)}
+
+
+def fit(device: str | None, seed: int, max_depth: int, max_experts: int, n_minibatches: int, criterion: str) -> None:
+    """Fit both and write the record."""
+    data = load_mnist()
+    X, y, X_test, y_test = data.split(0)
+    config = replace(default_config(10, max_experts), device=device, n_minibatches=n_minibatches)
+    began = time.perf_counter(), time.process_time()
+    settings: dict[str, Any] = {
+        "inference": "map",
+        "standardize": False,
+        "max_depth": max_depth,
+        "criterion": criterion,
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a depth limit that was reached shows in the record
+        model = PBDNClassifier(map_config=config, random_state=seed, **settings).fit(X, y)
+    spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
+    scores = {**network_scores(model, X_test, y_test), **spent}
+    print(
+        f"MAP: error {scores['error']:.2f} %, log-loss {scores['log_loss']:.3f}, units {scores['units']}, {spent}",
+        flush=True,
+    )
+    OUT.mkdir(exist_ok=True)
+    model.save(OUT / "mnist.pbdn")
+    mlp = fit_mlp(X, y, X_test, y_test, config.n_minibatches, config.batch_size, seed)
+    print(f"MLP: error {mlp['error']:.2f} %, log-loss {mlp['log_loss']:.3f}, {mlp['seconds']:.0f} s", flush=True)
+    record = {"seed": seed, "config": {**settings, "map_config": asdict(config)}, "map": scores, "mlp": mlp}
+    save_result(RESULT, record)
+
+
+def report() -> None:
+    """Pictures of the subtypes: the whole report, and one strip per digit."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from pbdn.plots import SubtypesDisplay
+
+    data = load_mnist()
+    model = PBDNClassifier.load(OUT / "mnist.pbdn")
+    X, y, _, _ = data.split(0)
+    rows = np.random.default_rng(0).choice(len(y), 5000, replace=False)
+    display = SubtypesDisplay.from_estimator(model, X[rows], layer=1, shape=IMAGE, draw=False)
+    for side in dict.fromkeys(display.sides):
+        chosen = [j for j, name in enumerate(display.sides) if name == side]
+        strip = replace(
+            display,
+            sides=[display.sides[j] for j in chosen],
+            experts=[display.experts[j] for j in chosen],
+            shares=display.shares[chosen],
+            means=display.means[chosen],
+            standard=display.standard[chosen],
+        ).plot()
+        strip.figure_.savefig(OUT / f"mnist_subtypes_{str(side).replace(' ', '_')}.png", dpi=100)
+        matplotlib.pyplot.close(strip.figure_)
+    print(f"{len(set(display.sides))} strips of subtypes in {OUT}")
+
+
+def main() -> None:
+    """Parse and run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--max-depth", type=int, default=3)
+    parser.add_argument("--max-experts", type=int, default=20)
+    parser.add_argument("--minibatches", type=int, default=16_000)
+    parser.add_argument("--criterion", default="auto")
+    parser.add_argument("--report", action="store_true")
+    options = parser.parse_args()
+    if options.report:
+        report()
+    else:
+        fit(
+            options.device,
+            options.seed,
+            options.max_depth,
+            options.max_experts,
+            options.minibatches,
+            options.criterion,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Several classes: error, log-loss, calibration, size and seconds beside an SVM, LightGBM and an MLP.
+
+    python -m benchmarks.quality --data multiclass                 # everything that is not there yet, then the table
+    python -m benchmarks.quality --data multiclass --methods map   # one method
+    python -m benchmarks.multiclass --methods map --device cuda --jobs 8
+    python -m benchmarks.multiclass --validate                     # the settings that were compared for MAP
+
+Satimage, penbased and letter, scikit-learn's digits and wine; split j trains on 70 % of the rows, chosen by seed j.
+``--validate`` never sees test rows: it fits four fifths of the training rows and scores the last fifth. Every fit is
+one JSON file; finished ones are not run again.
+"""
+
+import argparse
+import time
+import warnings
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+import benchmarks  # noqa: F401  (finds the data)
+from benchmarks.record import load_results, save_result
+from benchmarks.rivals import make_rival
+from pbdn import PBDNClassifier
+from pbdn.datasets import load_extra
+from pbdn.scaling import standard_scaling
+from pbdn.sgd.config import MapConfig, default_config
+
+RESULTS = Path(__file__).parent / "results" / "quality"
+DATA = ("wine", "digits", "satimage", "penbased", "letter")
+RIVALS = {"svm": "svm", "lightgbm": "lightgbm", "mlp": "mlp_early_stopping"}
+METHODS = ("map", "gibbs", *RIVALS)
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "aic_inputs": {"criterion": "aic_inputs"},
+    "aic_eps": {"criterion": "aic_eps"},
+    "one_per_class": {"sides": "one_per_class"},
+    "binary_settings": {"map_config": MapConfig()},
+    "binary_settings_16000": {"map_config": MapConfig(n_minibatches=16_000)},
+    "10_experts": {"max_experts": 10},
+}
+"""Settings compared on validation rows; "default" is what the estimator does by itself."""
+WHOLE_GRID_ROWS = 2000  # up to so many training rows the SVM searches the paper's whole grid, else the quick profile
+
+
+def load(name: str) -> tuple[Any, Any]:
+    """Features and class codes 0, 1, …"""
+    if name in ("digits", "wine"):
+        import sklearn.datasets
+
+        X, y = getattr(sklearn.datasets, f"load_{name}")(return_X_y=True)
+    else:
+        data = load_extra(name)
+        X, y = data.X, data.y
+    return np.asarray(X, dtype=float), np.unique(y, return_inverse=True)[1]
+
+
+def split_rows(n_rows: int, split: int, validate: bool = False) -> tuple[Any, Any]:
+    """Rows to fit and rows to score: 70 % against 30 %, or four fifths of the 70 % against the last fifth."""
+    order = np.random.default_rng([split, n_rows]).permutation(n_rows)
+    n_train = int(0.7 * n_rows)
+    if not validate:
+        return order[:n_train], order[n_train:]
+    cut = int(0.8 * n_train)
+    return order[:cut], order[cut:n_train]
+
+
+def metrics(y: Any, probability: Any) -> dict[str, float]:
+    """Error in percent, log-loss, Brier score (sum over classes) and calibration error of the top class (10 bins)."""
+    best, top = probability.argmax(axis=1), probability.max(axis=1)
+    onehot = np.arange(probability.shape[1]) == y[:, None]
+    bins = np.minimum((top * 10).astype(int), 9)
+    hit = best == y
+    gaps = [abs(top[bins == b].mean() - hit[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)]
+    return {
+        "error": float(100 * np.mean(~hit)),
+        "log_loss": float(-np.log(np.maximum(probability[np.arange(len(y)), y], 1e-15)).mean()),
+        "brier": float(((probability - onehot) ** 2).sum(axis=1).mean()),
+        "ece": float(sum(gaps)),
+    }
+
+
+def network_scores(model: PBDNClassifier, X: Any, y: Any) -> dict[str, Any]:
+    """Scores and sizes of a fitted network."""
+    return {
+        **metrics(y, model.predict_proba(X)),
+        "units": [sum(experts) for experts in model.n_experts_],
+        "depth": model.depth_,
+        "complexity": model.complexity_,
+        "n_weights": model.n_weights_,
+        "path": [(step["criterion"], step["log_likelihood"], step["kept"]) for step in model.criterion_path_],
+    }
+
+
+def fit_network(settings: dict[str, Any], X: Any, y: Any, seed: int) -> tuple[PBDNClassifier, dict[str, float]]:
+    """A fitted network and its seconds (elapsed, and of the processor)."""
+    elapsed, processor = time.perf_counter(), time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # depth limit and short chains: both are in the record
+        model = PBDNClassifier(random_state=seed, **settings).fit(X, y)
+    spent = {"seconds": time.perf_counter() - elapsed, "cpu_seconds": time.process_time() - processor}
+    return model, spent
+
+
+def fit_rival(name: str, X: Any, y: Any, X_test: Any, y_test: Any, seed: int) -> dict[str, Any]:
+    """Scores of a rival on standardised features."""
+    scaling = standard_scaling(X)
+    scaled, scaled_test = scaling.apply(X), scaling.apply(X_test)
+    quick = name == "svm" and len(y) > WHOLE_GRID_ROWS
+    began = time.perf_counter(), time.process_time()
+    rival = make_rival(RIVALS[name], quick=quick).fit(scaled, y, seed)
+    spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
+    if name == "svm":
+        model = rival.model_  # type: ignore[attr-defined]
+        error = {"error": float(100 * np.mean(model.predict(scaled_test) != y_test))}
+        return {**error, **spent, "complexity": rival.complexity, "chosen": rival.chosen, "quick": quick}
+    scores: dict[str, Any] = {**metrics(y_test, rival.predict_proba(scaled_test)), **spent}
+    if name == "mlp":
+        n_features, n_classes = X.shape[1], int(y.max()) + 1
+        weights = (n_features + 1) * 128 + 129 * 64 + 65 * n_classes
+        scores["complexity"] = weights / (n_features + 1)
+    return scores
+
+
+def one_fit(method: str, name: str, split: int, device: str | None = None, variant: str = "") -> None:
+    """Fit one split by one method and write the record; a ``variant`` is scored on validation rows."""
+    folder = f"multiclass-validation/{variant}" if variant else f"multiclass-{method}"
+    path = RESULTS / folder / f"{name}-{split}.json"
+    if path.exists():
+        return
+    X, y = load(name)
+    train, test = split_rows(len(y), split, validate=bool(variant))
+    settings: dict[str, Any] = {}
+    if method in RIVALS:
+        scores = fit_rival(method, X[train], y[train], X[test], y[test], split)
+    else:
+        settings = {"inference": method, **VARIANTS.get(variant, {})}
+        if method == "map":
+            usual = default_config(int(y.max()) + 1, settings.get("max_experts", 20))
+            settings["map_config"] = replace(settings.get("map_config", usual), device=device)
+        model, spent = fit_network(settings, X[train], y[train], split)
+        scores = {**network_scores(model, X[test], y[test]), **spent}
+    config = {"method": method, **{key: _plain(value) for key, value in settings.items()}}
+    save_result(path, {"data": name, "split": split, "seed": split, "config": config, **scores})
+    shown = f"log-loss {scores['log_loss']:.3f}, " if "log_loss" in scores else ""
+    print(f"{method} {name} {split}: error {scores['error']:.2f} %, {shown}{scores['seconds']:.0f} s", flush=True)
+
+
+def _plain(value: Any) -> Any:
+    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+def table() -> str:
+    """The records as a Markdown table, with the ratios the targets speak of."""
+    lines = [
+        "| data | method | splits | error % | over SVM's | log-loss | Brier | ECE | units | complexity | s (CPU) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    records = {method: load_results(RESULTS / f"multiclass-{method}") for method in METHODS}
+    for name in DATA:
+        svm = {r["split"]: r["error"] for r in records["svm"] if r["data"] == name}
+        for method in METHODS:
+            mine = [r for r in records[method] if r["data"] == name]
+            if not mine:
+                continue
+            error = np.array([r["error"] for r in mine])
+            base = [svm[r["split"]] for r in mine if r["split"] in svm]
+            ratio = f"{error.mean() / np.mean(base):.2f}" if len(base) == len(mine) and np.mean(base) > 0 else ""
+            units = "-".join(f"{k:.0f}" for k in _layer_means(mine)) if "units" in mine[0] else ""
+            lines.append(
+                f"| {name} | {method} | {len(mine)} | {error.mean():.2f} ± {error.std():.2f} | {ratio} | "
+                f"{_mean(mine, 'log_loss', 3)} | {_mean(mine, 'brier', 3)} | {_mean(mine, 'ece', 3)} | {units} | "
+                f"{_mean(mine, 'complexity', 0)} | {_mean(mine, 'cpu_seconds', 1)} |"
+            )
+    return "\n".join(lines)
+
+
+def _mean(records: list[dict[str, Any]], key: str, digits: int) -> str:
+    return f"{np.mean([r[key] for r in records]):.{digits}f}" if key in records[0] else ""
+
+
+def _layer_means(records: list[dict[str, Any]]) -> list[float]:
+    """Mean units of layer 1, 2, … over the records that have it."""
+    deepest = max(len(r["units"]) for r in records)
+    return [float(np.mean([r["units"][t] for r in records if t < len(r["units"])])) for t in range(deepest)]
+
+
+def validation_table() -> str:
+    """Error and log-loss of every variant on validation rows."""
+    lines = [
+        "| data | settings | splits | error % | log-loss | ECE | units | complexity |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name in DATA:
+        for variant in VARIANTS:
+            mine = [r for r in load_results(RESULTS / "multiclass-validation" / variant) if r["data"] == name]
+            if mine:
+                units = "-".join(f"{k:.0f}" for k in _layer_means(mine))
+                lines.append(
+                    f"| {name} | {variant} | {len(mine)} | {_mean(mine, 'error', 2)} | {_mean(mine, 'log_loss', 3)} | "
+                    f"{_mean(mine, 'ece', 3)} | {units} | {_mean(mine, 'complexity', 0)} |"
+                )
+    return "\n".join(lines)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--names", default=",".join(DATA))
+    parser.add_argument("--splits", type=int, default=5)
+    parser.add_argument("--only-table", action="store_true")
+    parser.add_argument("--validate", action="store_true", help="compare settings of MAP on validation rows")
+    parser.add_argument("--device", default=None, help="torch device of the MAP fits")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args(arguments)
+    names = options.names.split(",")
+    if options.validate:
+        tasks = [
+            ("map", name, split, options.device, v)
+            for split in range(options.splits)
+            for name in names
+            for v in VARIANTS
+        ]
+    else:
+        methods = options.methods.split(",")
+        tasks = [(m, name, split, options.device) for split in range(options.splits) for m in methods for name in names]
+    if not options.only_table:
+        Parallel(n_jobs=options.jobs)(delayed(one_fit)(*task) for task in tasks)
+    print(validation_table() if options.validate else table())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""Train layers by Gibbs sampling of the race (experimental): one chain for all classes."""
+
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR, ChainSettings
+from pbdn.gibbs.race import RaceState, race_rows, race_sweep
+from pbdn.gibbs.state import FloatArray, initial_state, prior_values
+from pbdn.gibbs.sweep import Workers, single_blas_thread
+from pbdn.growth.gibbs_engine import StopSignal
+from pbdn.growth.grow import LayerFit
+from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs, race_of_layer
+
+LEAST_PROBABILITY = 1e-300
+
+
+class RaceTrace:
+    """What the chain leaves for the user: ``trace`` holds active experts per sweep and log-likelihoods of the kept draws."""
+
+    def __init__(self, trace: dict[str, NDArray[Any]]) -> None:
+        self.trace = trace
+
+
+class RaceEngine:
+    """Layers whose classes race; settings as for a chain of `pbdn.gibbs.chain` ("window" pruning or none)."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        codes: NDArray[np.int64],
+        n_classes: int,
+        settings: ChainSettings,
+        seed: int,
+        *,
+        skip: Skip = "last_two",
+        n_threads: int = 1,
+        stop: StopSignal | None = None,
+    ) -> None:
+        self.inputs, self.previous = inputs, inputs
+        self.codes, self.n_classes, self.settings, self.seed = codes, n_classes, settings, seed
+        self.skip, self.n_threads = skip, n_threads
+        self.stop = StopSignal() if stop is None else stop
+        self.n_rows = int(inputs.shape[0])
+
+    def fit_layer(self, depth: int) -> LayerFit:
+        """Run the chain; the recorded draw is the kept one of highest likelihood."""
+        began = time.perf_counter()
+        settings, priors = self.settings, prior_values(self.settings.priors)
+        rows = race_rows(self.inputs, self.codes, self.n_classes)
+        start = initial_state(settings.max_experts, rows[0].n_inputs)
+        state = RaceState((start,) * self.n_classes, np.zeros(self.n_rows))
+        activity = [np.ones(settings.max_experts) for _ in range(self.n_classes)]
+        kept = set(settings.kept_sweeps().tolist())
+        draws: list[tuple[Side, ...]] = []
+        scores: list[float] = []
+        counts = np.zeros((settings.n_sweeps, self.n_classes), np.int64)
+        workers = Workers(self.n_threads)
+        done = 0
+        try:
+            with single_blas_thread():
+                while done < settings.n_sweeps and not self.stop():
+                    state, tables = race_sweep(rows, self.codes, state, priors, self.seed, (depth,), done, workers)
+                    counts[done] = [np.count_nonzero(one) for one in tables]
+                    done += 1
+                    activity = [(1.0 - 1.0 / WINDOW) * a + t for a, t in zip(activity, tables, strict=True)]
+                    if done in kept or done == settings.n_sweeps:
+                        draws.append(tuple(one.to_side(t > 0) for one, t in zip(state.classes, tables, strict=True)))
+                        scores.append(self._log_likelihood(draws[-1]))
+                    due = done % settings.prune_every == 0 and done <= settings.n_burn_in
+                    if settings.pruning == "window" and due:
+                        state, activity = _prune(state, activity)
+        finally:
+            workers.close()
+        if not draws:
+            draws.append(tuple(one.to_side(np.ones(one.n_experts, bool)) for one in state.classes))
+            scores.append(self._log_likelihood(draws[-1]))
+        best = int(np.argmax(scores))
+        trace = {"n_active": counts[:done], "log_likelihood": np.array(scores)}
+        layer = Layer(draws[best], tuple(draws))
+        seconds = time.perf_counter() - began
+        return LayerFit(layer, (scores[best],), RaceTrace(trace), done >= settings.n_sweeps, seconds)
+
+    def _log_likelihood(self, sides: tuple[Side, ...]) -> float:
+        chosen = race_of_layer(Layer(sides), self.inputs)[np.arange(self.n_rows), self.codes]
+        return float(np.log(np.maximum(chosen, LEAST_PROBABILITY)).sum())
+
+    def advance(self, layer: Layer) -> None:
+        """Move to the inputs of the next layer."""
+        newest = layer.units(self.inputs)
+        self.inputs, self.previous = next_inputs(self.skip, self.inputs, self.previous, newest), newest
+
+
+def _prune(state: RaceState, activity: list[FloatArray]) -> tuple[RaceState, list[FloatArray]]:
+    """Drop experts that have won no race for long; every class keeps one at least."""
+    classes, left = [], []
+    for one, remembered in zip(state.classes, activity, strict=True):
+        keep = remembered >= WINDOW_FLOOR
+        if not keep.any():
+            keep[int(np.argmax(one.log_weights))] = True
+        classes.append(one.select(keep))
+        left.append(remembered[keep])
+    return RaceState(tuple(classes), state.log_time), left
