@@ -22,8 +22,8 @@ from pbdn.cli.common import Output, command, text_table
 )  # fmt: skip
 @click.option(
     "--criterion",
-    type=click.Choice(["aic", "aic_eps", "aic_inputs", "bic"]),
-    default="aic_inputs",
+    type=click.Choice(["auto", "aic", "aic_eps", "aic_inputs", "bic", "holdout"]),
+    default="auto",
     show_default=True,
     help="What decides the depth.",
 )

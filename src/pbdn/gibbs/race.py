@@ -13,12 +13,12 @@ because T_is is exponential given its rate θ_s = Σ_k θ_sk, and who wins does 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pbdn.gibbs.rows import BLOCK_ROWS, EXACT, NOTHING, Rows, make_rows
 from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
 from pbdn.gibbs.sweep import Workers, sweep
+from pbdn.variates.compiled import kernel
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import choose
 from pbdn.variates.stream import TABLES, exponential, open_stream, stream_buffer, stream_key
@@ -37,7 +37,7 @@ def race_rows(inputs: FloatArray, codes: NDArray[np.int64], n_classes: int) -> t
     return tuple(make_rows(inputs, codes == s, kind=kinds[s], merge=False) for s in range(n_classes))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def draw_log_times(
     distance: Any, log_weights: Any, starts: Any, codes: Any, log_time: Any, key: Any, index: int, buffer: Any
 ) -> Any:
