@@ -31,7 +31,12 @@ from pbdn.sgd.config import MapConfig, default_config
 RESULTS = Path(__file__).parent / "results" / "quality"
 DATA = ("wine", "digits", "satimage", "penbased", "letter")
 RIVALS = {"svm": "svm", "lightgbm": "lightgbm", "mlp": "mlp_early_stopping"}
-METHODS = ("map", "gibbs", *RIVALS)
+SAMPLED: dict[str, dict[str, Any]] = {
+    "gibbs": {},
+    "gibbs_one_per_class": {"sides": "one_per_class"},
+    "race": {"head": "race"},
+}
+METHODS = ("map", *SAMPLED, *RIVALS)
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
     "aic_inputs": {"criterion": "aic_inputs"},
@@ -124,7 +129,9 @@ def fit_rival(name: str, X: Any, y: Any, X_test: Any, y_test: Any, seed: int) ->
     return scores
 
 
-def one_fit(method: str, name: str, split: int, device: str | None = None, variant: str = "") -> None:
+def one_fit(
+    method: str, name: str, split: int, device: str | None = None, variant: str = "", n_sweeps: int = 2000
+) -> None:
     """Fit one split by one method and write the record; a ``variant`` is scored on validation rows."""
     folder = f"multiclass-validation/{variant}" if variant else f"multiclass-{method}"
     path = RESULTS / folder / f"{name}-{split}.json"
@@ -136,8 +143,10 @@ def one_fit(method: str, name: str, split: int, device: str | None = None, varia
     if method in RIVALS:
         scores = fit_rival(method, X[train], y[train], X[test], y[test], split)
     else:
-        settings = {"inference": method, **VARIANTS.get(variant, {})}
-        if method == "map":
+        if method in SAMPLED:
+            settings = {"inference": "gibbs", "n_sweeps": n_sweeps, "n_burn_in": n_sweeps // 2, **SAMPLED[method]}
+        else:
+            settings = {"inference": "map", **VARIANTS.get(variant, {})}
             usual = default_config(int(y.max()) + 1, settings.get("max_experts", 20))
             settings["map_config"] = replace(settings.get("map_config", usual), device=device)
         model, spent = fit_network(settings, X[train], y[train], split)
@@ -208,11 +217,12 @@ def validation_table() -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--methods", default=",".join(("map", "gibbs", *RIVALS)), help=", ".join(METHODS))
     parser.add_argument("--names", default=",".join(DATA))
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--only-table", action="store_true")
     parser.add_argument("--validate", action="store_true", help="compare settings of MAP on validation rows")
+    parser.add_argument("--sweeps", type=int, default=2000, help="Gibbs sweeps per layer, half of them burn-in")
     parser.add_argument("--device", default=None, help="torch device of the MAP fits")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
@@ -226,7 +236,12 @@ def main(arguments: list[str] | None = None) -> None:
         ]
     else:
         methods = options.methods.split(",")
-        tasks = [(m, name, split, options.device) for split in range(options.splits) for m in methods for name in names]
+        tasks = [
+            (m, name, split, options.device, "", options.sweeps)
+            for split in range(options.splits)
+            for m in methods
+            for name in names
+        ]
     if not options.only_table:
         Parallel(n_jobs=options.jobs)(delayed(one_fit)(*task) for task in tasks)
     print(validation_table() if options.validate else table())
