@@ -144,7 +144,11 @@ def _grow_by_holdout(
         len(trial.fits),
         observer,
     )
-    return replace(whole, path=trial.path, reason=trial.reason if whole.reason == "max_depth" else whole.reason)
+    path = tuple(
+        replace(whole.path[at], criterion=step.criterion) if at < len(whole.path) else step
+        for at, step in enumerate(trial.path)
+    )
+    return replace(whole, path=path, reason=trial.reason if whole.reason == "max_depth" else whole.reason)
 
 
 def held_out_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:

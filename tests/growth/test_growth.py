@@ -1,13 +1,17 @@
 """Growth: criteria by hand, the loop, the wiring of skips, the path that is kept."""
 
+import warnings
+
 import numpy as np
 import pytest
 
 from estimator.small import blobs, fitted, small
 from pbdn import PBDNClassifier
+from pbdn.errors import DepthLimitWarning
 from pbdn.growth.grow import LayerFit, grow
 from pbdn.model.criteria import aic, aic_eps, aic_inputs, bic
 from pbdn.model.network import Layer, Side
+from pbdn.sgd.config import MapConfig
 
 
 def layer(n_inputs, *n_experts, value=1.0):
@@ -186,3 +190,22 @@ def _map_gibbs():
     from estimator.small import GIBBS, MAP
 
     return PBDNClassifier(**{**GIBBS, **MAP, "inference": "map+gibbs", "max_depth": 2, "random_state": 0})
+
+
+def test_depth_by_rows_kept_back(rng):
+    """Three classes by MAP: the path holds losses of kept-back rows, the layers are those grown on all rows."""
+    X = rng.normal(size=(300, 2))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int) + 2 * (np.hypot(*X.T) > 1.5)
+    y = np.minimum(y, 2)
+    config = MapConfig(max_experts=4, n_minibatches=300)
+    model = PBDNClassifier(inference="map", map_config=config, max_depth=2, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DepthLimitWarning)
+        model.fit(X, y)
+    path = model.criterion_path_
+    assert [step["n_experts"] for step in path if step["kept"]] == model.n_experts_
+    assert all(len(layer) == 6 for layer in model.n_experts_)
+    assert 0.0 < path[0]["criterion"] < -2.0 * 60 * np.log(1e-12)
+    assert (len(path) > model.depth_) == (path[-1]["criterion"] >= path[0]["criterion"] and len(path) > 1)
+    with pytest.raises(ValueError, match="criterion='holdout' needs at least 50 rows"):
+        PBDNClassifier(inference="map", map_config=config, criterion="holdout").fit(X[:30], y[:30])
