@@ -246,7 +246,7 @@ def test_columns_at_predict_must_be_those_of_fit(inference, rng):
         ({"n_sweeps": 0}, r"n_sweeps=0 must be a whole number of at least 1"),
         ({"n_burn_in": 60}, r"n_burn_in=60 must be a whole number of at least 0 and at most 59"),
         ({"max_experts": 2.5}, r"max_experts=2.5 must be a whole number"),
-        ({"criterion": "dic"}, r"criterion='dic' is not known; use one of 'aic'"),
+        ({"criterion": "dic"}, r"criterion='dic' is not known; use one of 'auto'"),
         ({"skip": "some"}, r"skip='some' is not known"),
         ({"sampler": "nuts"}, r"sampler='nuts' is not known"),
         ({"prediction": "mode"}, r"prediction='mode' is not known"),
