@@ -81,33 +81,48 @@ def table2(records: Records, profile: str, page: Path) -> str:
     cells = tables.error_cells(records, profile=profile)
     cells += tables.comparisons(records, lambda *_: None, ("default_gibbs", "default_sgd"), "error", profile=profile)
     last = tables.normalised(cells, records, paper.NORMALISED_ERROR, "error")
-    return "## Table 2: test error in percent\n\n" + tables.grid(cells, DATASETS, last=last) + "\n\n" + notes.TABLE2
+    parts = ["## Table 2: test error in percent", tables.grid(cells, DATASETS, last=last), notes.TABLE2]
+    methods = tables.published_methods(records)
+    if methods:
+        cells = tables.error_cells(records, methods, profile=profile, published=True)
+        last = tables.normalised(cells, records, paper.NORMALISED_ERROR, "error")
+        parts += [notes.AS_PUBLISHED, tables.grid(cells, DATASETS, last=last)]
+    return "\n\n".join([*parts, tables.refold_sentence(records)])
 
 
 def table3(records: Records, profile: str, page: Path) -> str:
     """Depths."""
-    text = "## Table 3: inferred depth\n\nBy the library's defaults:\n\n"
-    text += tables.grid(tables.depth_cells(records, profile=profile), DATASETS)
-    if any(column.endswith("_published") for column, _ in records):
-        text += "\n\nRun as the published code runs (its sampler or script, priors and recorded sample):\n\n"
-        text += tables.grid(tables.depth_cells(records, profile=profile, published=True), DATASETS)
-    return text + "\n\n" + notes.TABLE3
+    parts = ["## Table 3: inferred depth", tables.grid(tables.depth_cells(records, profile=profile), DATASETS)]
+    methods = [method for method in tables.published_methods(records) if method in paper.DEPTH]
+    if methods:
+        cells = tables.depth_cells(records, methods, profile=profile, published=True)
+        parts += [notes.AS_PUBLISHED, tables.grid(cells, DATASETS)]
+    return "\n\n".join([*parts, notes.TABLE3])
 
 
 def table5(records: Records, profile: str, page: Path) -> str:
     """Complexity by both formulas."""
     parts = ["## Table 5: equivalent number of support vectors or hyperplanes"]
-    for what, words in (
-        ("complexity", "The paper's formula: all weights divided by V + 1."),
-        (
-            "complexity_code",
-            "The published Gibbs code's formula: divided by the last layer's inputs (SGD columns and rivals as above).",
-        ),
+    published = tables.published_methods(records)
+    for words, what, methods, as_published in (
+        ("The paper's formula: all weights divided by V + 1.", "complexity", METHODS, False),
+        (notes.CODE_FORMULA, "complexity_code", tables.GIBBS_METHODS, False),
+        (notes.AS_PUBLISHED + " The published code's formulas:", "complexity_code", published, True),
     ):
-        methods = METHODS if what == "complexity" else tables.GIBBS_METHODS
-        cells = [c for c in tables.complexity_cells(records, what, profile=profile) if c.method in methods]
-        last = tables.normalised(cells, records, paper.NORMALISED_COMPLEXITY, what)
-        parts += [words, tables.grid(cells, DATASETS, digits=1, last=last)]
+        if methods:
+            sgd_as_stated = [
+                cell
+                for method in methods
+                for cell in tables.complexity_cells(
+                    records,
+                    "complexity" if method in tables.SGD_METHODS else what,
+                    [method],
+                    profile=profile,
+                    published=as_published,
+                )
+            ]
+            last = tables.normalised(sgd_as_stated, records, paper.NORMALISED_COMPLEXITY, "complexity")
+            parts += [words, tables.grid(sgd_as_stated, DATASETS, last=last)]
     return "\n\n".join([*parts, notes.TABLE5])
 
 

@@ -18,11 +18,14 @@ from benchmarks.record import load_result, save_result
 from benchmarks.rivals import RIVALS, Dnn
 from benchmarks.rivals.cpm import StackedCpm
 from benchmarks.rivals.rvm import WIDTHS_LARGE
+from benchmarks.rivals.svm import RbfSvm
 from pbdn.datasets import Dataset, load_mnist_pair, make_two_spirals
 from pbdn.interpret import subtype_means
 
 SPIRALS_SEED = 0
 TRACE_POINTS = 250
+OTHER_FOLDS = (100, 200, 300, 400)
+"""Added to the seed of the folds."""
 
 
 def run(jobs: Sequence[Job], folder: Path, n_jobs: int = 1, verbose: bool = True) -> None:
@@ -70,6 +73,10 @@ def dataset(name: str) -> Dataset:
 def fit_rival(job: Job, folder: Path, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
     """Tune and fit a rival; error, complexity and tuned settings."""
     options = dict(job.settings)
+    if job.column == "svm_other_folds":
+        refits = {shift: RbfSvm().fit(X, y, job.split + shift) for shift in OTHER_FOLDS}
+        errors = {shift: score(rival, X_test, y_test)["error"] for shift, rival in refits.items()}
+        return {"seed": job.split, "config": options, "errors": errors}
     if job.column in DNN_OF:
         options = {"hidden": inferred_widths(folder, DNN_OF[job.column], job)}
         rival: Any = Dnn(**options)

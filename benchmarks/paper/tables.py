@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import paper_values as paper
-from benchmarks.paper.fits import DNN_OF, IDA, MODERN, PAIRS, STACKED, n_splits
+from benchmarks.paper.fits import DNN_OF, IDA, MODERN, PAIRS, REFOLDED, STACKED, n_splits
 from benchmarks.record import load_results
 
 Records = dict[tuple[str, str], list[dict[str, Any]]]
@@ -53,6 +53,7 @@ class Comparison:
     paper: paper.Cell | None
     ours: tuple[float, ...]
     wanted: int
+    digits: int = 2
 
     @property
     def mean(self) -> float:
@@ -60,16 +61,17 @@ class Comparison:
 
     @property
     def gap(self) -> float | None:
-        """Ours less the paper's in its standard deviations; None where that is not defined."""
+        """Ours less the paper's in its standard deviations, 0 where they print the same; None where there is no s.d."""
         if self.paper is None or not self.ours:
             return None
         difference = self.mean - self.paper[0]
-        if abs(difference) < 5e-3:
+        if abs(difference) <= 0.5001 * 10.0**-self.digits:
             return 0.0
         return difference / self.paper[1] if self.paper[1] > 0 else None
 
-    def text(self, digits: int = 2) -> str:
+    def text(self) -> str:
         """Markdown."""
+        digits = self.digits
         theirs = "" if self.paper is None else f"{self.paper[0]:.{digits}f} ± {self.paper[1]:.{digits}f}<br>"
         if not self.ours:
             return theirs + "not run"
@@ -120,26 +122,31 @@ def _pbdn_value(record: dict[str, Any], method: str, what: str) -> float:
 
 
 def comparisons(
-    records: Records, theirs: Callable[[str, str], paper.Cell | None], methods: Sequence[str], what: str,
-    data: Sequence[str] = paper.DATASETS, profile: str = "full", published: bool = False,
-) -> list[Comparison]:  # fmt: skip
+    records: Records,
+    theirs: Callable[[str, str], paper.Cell | None],
+    methods: Sequence[str],
+    what: str,
+    data: Sequence[str] = paper.DATASETS,
+    profile: str = "full",
+    published: bool = False,
+) -> list[Comparison]:
     """Cells row by row."""
-    return [
-        Comparison(
-            method, name, theirs(method, name), values(records, method, name, what, published), n_splits(name, profile)
-        )
-        for method in methods
-        for name in data
-    ]
+    cells = []
+    for method in methods:
+        for name in data:
+            ours = values(records, method, name, what, published)
+            digits = 1 if what.startswith("complexity") else 2
+            cells.append(Comparison(method, name, theirs(method, name), ours, n_splits(name, profile), digits))
+    return cells
 
 
-def grid(cells: Sequence[Comparison], data: Sequence[str], digits: int = 2, last: dict[str, str] | None = None) -> str:
+def grid(cells: Sequence[Comparison], data: Sequence[str], last: dict[str, str] | None = None) -> str:
     """A Markdown table: methods down, data sets across; ``last`` is one more column."""
     head = ["", *(name.replace("_", " ") for name in data), *(["mean, SVM = 1"] if last else [])]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for method in dict.fromkeys(cell.method for cell in cells):
         row = [NAMES.get(method, method)]
-        row += [next(c for c in cells if c.method == method and c.data == name).text(digits) for name in data]
+        row += [next(c for c in cells if c.method == method and c.data == name).text() for name in data]
         lines.append("| " + " | ".join([*row, *([last[method]] if last else [])]) + " |")
     return "\n".join(lines)
 
@@ -171,14 +178,23 @@ def error_cells(records: Records, methods: Sequence[str] = paper.METHODS, **opti
     return comparisons(records, lambda method, data: paper.ERROR[data].get(method), methods, "error", **options)
 
 
-def complexity_cells(records: Records, what: str = "complexity", **options: Any) -> list[Comparison]:
+def complexity_cells(
+    records: Records, what: str = "complexity", methods: Sequence[str] = paper.METHODS, **options: Any
+) -> list[Comparison]:
     """Table 5; ``what`` = "complexity_code" divides by the last layer's width, as the published Gibbs code does."""
-    return comparisons(records, lambda method, data: paper.COMPLEXITY[data][method], paper.METHODS, what, **options)
+    return comparisons(records, lambda method, data: paper.COMPLEXITY[data][method], methods, what, **options)
 
 
-def depth_cells(records: Records, **options: Any) -> list[Comparison]:
+def published_methods(records: Records) -> tuple[str, ...]:
+    """Columns of the paper for which PBDNs were run as the published code runs them."""
+    columns = {column for column, _ in records}
+    gibbs = GIBBS_METHODS if "gibbs_published" in columns else ()
+    return gibbs + (SGD_METHODS if "map_published" in columns else ())
+
+
+def depth_cells(records: Records, methods: Sequence[str] = tuple(paper.DEPTH), **options: Any) -> list[Comparison]:
     """Table 3."""
-    return comparisons(records, lambda method, data: paper.DEPTH[method][data], tuple(paper.DEPTH), "depth", **options)
+    return comparisons(records, lambda method, data: paper.DEPTH[method][data], methods, "depth", **options)
 
 
 def mnist_cells(records: Records, profile: str) -> list[Comparison]:
@@ -246,6 +262,20 @@ def architecture_table(records: Records, profile: str) -> str:
             f"| {NAMES[rule]} | {paper.PBDN_ARCHITECTURE_DNN[rule]:.3f} | {ours[0]} | {ours[1]} | {len(both)} |"
         )
     return "\n".join(lines)
+
+
+def refold_sentence(records: Records) -> str:
+    """How much the random folds of the SVM's cross-validation matter."""
+    parts = []
+    for data in REFOLDED:
+        found = records.get(("svm_other_folds", data), [])
+        if found:
+            means = [np.mean([record["errors"][shift] for record in found]) for shift in found[0]["errors"]]
+            parts.append(
+                f"The SVM of {data}, tuned again on {len(means)} other draws of the folds, errs on {min(means):.2f} to {max(means):.2f} % "
+                f"(mean over {len(found)} splits; paper {paper.ERROR[data]['svm'][0]:.2f} ± {paper.ERROR[data]['svm'][1]:.2f})."
+            )
+    return " ".join(parts)
 
 
 def beyond(cells: Sequence[Comparison], worse_only: bool = True) -> list[Comparison]:

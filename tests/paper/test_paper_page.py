@@ -66,7 +66,7 @@ def test_a_cell_shows_paper_ours_and_the_difference_in_standard_deviations():
     assert cell.gap == pytest.approx(1.5)
     assert cell.text() == "10.00 ± 2.00<br>13.00 ± 1.41 (2 of 10)<br>**+1.5**"
     assert Comparison("lr", "banana", (10.0, 2.0), (), 10).text() == "10.00 ± 2.00<br>not run"
-    assert Comparison("lr", "banana", (1.0, 0.0), (1.0, 1.0), 2).text(1) == "1.0 ± 0.0<br>1.0 ± 0.0<br>+0.0"
+    assert Comparison("lr", "banana", (9.5, 0.0), (9.4545, 9.4545), 2, 1).text() == "9.5 ± 0.0<br>9.5 ± 0.0<br>+0.0"
     assert Comparison("lr", "banana", (1.0, 0.0), (2.0, 1.0), 2).gap is None
 
 
