@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 import benchmarks  # noqa: F401  (finds the data)
 from benchmarks.paper.arrays import pack, pack_picture
-from benchmarks.paper.fits import DNN_OF, LARGE, PAIRS, PBDN, Job
+from benchmarks.paper.fits import DNN_OF, LARGE, MNIST, PAIRS, PBDN, Job
 from benchmarks.quality import fit_rows, load, metrics
 from benchmarks.record import load_result, save_result
 from benchmarks.rivals import RIVALS, Dnn
@@ -59,7 +59,7 @@ def fit(job: Job, folder: Path) -> dict[str, Any]:
     X, y, X_test, y_test = dataset(job.data).split(job.split)
     if job.column in PBDN:
         return fit_rows(X, y, X_test, y_test, dict(job.settings), job.split)[0]
-    if job.column == "mnist":
+    if job.column in MNIST:
         return fit_digits(X, y, X_test, y_test, dict(job.settings), job.split)
     return fit_rival(job, folder, X, y, X_test, y_test)
 
