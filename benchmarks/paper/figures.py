@@ -105,7 +105,7 @@ def _spirals(
         chance = Layer((side,)).side_probability(top_plane).reshape(len(ticks), -1)
         subtypes, _ = interpret.subtype_means(side, top_rows, X)
         image = axes[row, 1].imshow(count, origin="lower", extent=extent, cmap="viridis", vmin=0)
-        figure.colorbar(image, ax=axes[row, 1], shrink=0.8)
+        figure.colorbar(image, ax=axes[row, 1], shrink=0.8, ticks=range(int(count.max()) + 1))
         axes[row, 1].plot(
             *subtypes.T, marker, color=COLOURS[s], markeredgecolor="white", markersize=8, linestyle="none"
         )

@@ -14,7 +14,9 @@ QUICK_WARNING = """
 > **Quick profile**: two splits (one of the large sets), short chains and coarse searches for the slow rivals, the slowest columns left out.
 > The numbers below show that everything runs; they are no measurement."""
 
-AS_PUBLISHED = "PBDNs run as the published code runs them (its sampler or script, priors, starting widths and recorded sample)."
+AS_PUBLISHED = (
+    "PBDNs run as the published code runs them (its sampler or script, priors, starting widths and recorded sample)."
+)
 CODE_FORMULA = "The published Gibbs code's formula: all weights divided by the number of inputs of the last layer."
 
 TABLE1 = """The paper speaks of at most six active units in one trial. The pictures are the means of the training digits, weighted by the vote of each
