@@ -13,6 +13,9 @@ from benchmarks.record import load_results
 
 Records = dict[tuple[str, str], list[dict[str, Any]]]
 
+EARLIER = Path(__file__).resolve().parents[1] / "results" / "quality" / "gibbs-first_events-window-2000"
+"""An earlier run of the Gibbs defaults (`python -m benchmarks.quality`)."""
+
 NAMES = {
     "lr": "LR",
     "svm": "SVM",
@@ -280,6 +283,30 @@ def refold_sentence(records: Records) -> str:
                 f"(mean over {len(found)} splits; paper {paper.ERROR[data]['svm'][0]:.2f} ± {paper.ERROR[data]['svm'][1]:.2f})."
             )
     return " ".join(parts)
+
+
+def replicate_table(records: Records) -> str:
+    """Error of the same Gibbs configuration in two independent runs over the same splits: what chance alone does."""
+    earlier: Records = {}
+    for record in load_results(EARLIER):
+        earlier.setdefault(("gibbs", record["data"]), []).append(record)
+    lines = [
+        "| | splits | AIC, point: earlier | here | default: earlier | here | t of the default's difference |",
+        "|" + "---|" * 7,
+    ]
+    for data in IDA:
+        old = {record["split"]: record for record in earlier.get(("gibbs", data), [])}
+        pairs = [(old[r["split"]], r) for r in records.get(("gibbs", data), []) if r["split"] in old]
+        if len(pairs) > 1:
+            row = [data.replace("_", " "), str(len(pairs))]
+            for method in ("aic_gibbs", "default_gibbs"):
+                errors = np.array([[_pbdn_value(record, method, "error") for record in pair] for pair in pairs])
+                row += [f"{mean:.2f}" for mean in errors.mean(axis=0)]
+            difference = errors[:, 1] - errors[:, 0]
+            spread = difference.std(ddof=1) / np.sqrt(len(pairs))
+            row.append(f"{difference.mean() / spread:+.1f}" if spread > 0 else "")
+            lines.append("| " + " | ".join(row) + " |")
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def beyond(cells: Sequence[Comparison], worse_only: bool = True) -> list[Comparison]:
