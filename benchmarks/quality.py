@@ -227,6 +227,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only-table", action="store_true", help="summarise what is there")
+    parser.add_argument("--records", type=Path, help="summarise the records of this folder, whatever made them")
     known, others = parser.parse_known_args()
     if known.data == "multiclass":
         from benchmarks import multiclass
@@ -252,8 +253,8 @@ def main() -> None:
         label += "" if same else "-mass{:g}-{:g}-coef{:g}".format(*config["mass"], config["coef_shape"])
         label += "-whole" if config["record"] != "collection" else ""
         label += "-paths" if config["n_paths"] else ""
-    folder = RESULTS / label
-    if not options["only_table"]:
+    folder = options["records"] or RESULTS / label
+    if not (options["only_table"] or options["records"]):
         tasks = [
             (name, split)
             for split in range(options["splits"])

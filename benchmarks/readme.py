@@ -38,14 +38,14 @@ Row = dict[str, tuple[float, float]]
 """Per set: error in percent and inner products per row, averaged over splits."""
 
 
-def library_row(configuration: str, prediction: str) -> Row:
-    """Ours, from the records of `benchmarks.quality`."""
+def library_row(folder: Path, prediction: str) -> Row:
+    """Ours, from records of `benchmarks.quality` or `benchmarks.paper`."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in SETS}
-    for record in load_results(QUALITY / configuration):
+    for record in load_results(folder):
         if record["data"] in found:
             entry = record["depths"][record["chosen"][RULE] - 1]
             found[record["data"]].append((entry[prediction]["error"], entry["complexity"]))
-    return _averages(found, configuration)
+    return _averages(found, folder.name)
 
 
 def measured_row(method: str) -> Row:
@@ -74,8 +74,8 @@ def published_row(method: str) -> Row:
 def table() -> str:
     """Markdown: a line per method, best mean error first below ours."""
     ours = {
-        "**pbdn, Gibbs (default)**": library_row("gibbs-first_events-window-2000", "posterior"),
-        "**pbdn, MAP**": library_row("map-default", "point"),
+        "**pbdn, Gibbs (default)**": library_row(RIVALS / "gibbs", "posterior"),
+        "**pbdn, MAP**": library_row(QUALITY / "map-default", "point"),
     }
     rivals = {name: measured_row(method) for method, name in MEASURED.items()}
     rivals |= {name: published_row(method) for method, name in PUBLISHED.items()}

@@ -274,7 +274,7 @@ def test_bias_of_polya_gamma_in_the_sweep_is_caught(seed, monkeypatch):
         arguments[GRAM][:] *= 1.05
 
     monkeypatch.setattr(local, "sum_statistics", wrong)
-    found, limit = largest_z(seed, "first_events", 200_000)
+    found, limit = largest_z(seed, "first_events", 500_000)
     assert found > limit
 
 
