@@ -46,7 +46,7 @@ DIFFERENCES = """## What differs between the paper and its code, and what follow
 
 - **Complexity of the Gibbs columns**: table 5 above, both formulas.
 - **MAP**: as printed, the objective shrinks coefficients by a Student-t penalty. In the published script that factor is an integer division that gives zero, and the
-  density of r rather than of ln r is maximised. The printed objective collapses on small sets; the library's MAP follows the script in both points. The script run as
+  density of r rather than of ln r is maximised. The printed objective collapses on banana (`docs/decisions.md`); the library's MAP follows the script in both points. The script run as
   published gives the paper's SGD depths almost to the digit.
 - **Starting widths of the script**: round(10 log10 N) experts per side instead of 20, and a random draw decides what is pruned; the library starts at 20 and
   prunes by the exact probability of being inactive.
