@@ -9,18 +9,15 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from pbdn.sgd.constants import TINY_RATE as TINY_RATE
+from pbdn.variates.vectors import as_bits, as_float
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 EXP_FLOOR = -708.0  # e^-708 is the last normal double; below it log-space formulas take over
 LOG_LINEAR = -37.0  # ln s(ψ) = ψ to double precision below this
-
-_intrinsic: Callable[[Any], Any] = intrinsic
 
 _ROUND = 6755399441055744.0  # 1.5 * 2^52: adding it rounds to an integer kept in the low mantissa bits
 _ROUND_BITS = 0x4338000000000000  # the same number as an integer
@@ -47,26 +44,6 @@ _E2, _E3, _E4, _E5, _E6, _E7 = (1 / math.factorial(n) for n in range(2, 8))
 _E8, _E9, _E10, _E11, _E12, _E13 = (1 / math.factorial(n) for n in range(8, 14))
 
 
-@_intrinsic
-def _bits(typing_context: Any, value: Any) -> Any:
-    """Reinterpret a double as a 64-bit integer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.IntType(64))
-
-    return types.int64(types.float64), generate
-
-
-@_intrinsic
-def _from_bits(typing_context: Any, value: Any) -> Any:
-    """Reinterpret a 64-bit integer as a double."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bitcast(arguments[0], ir.DoubleType())
-
-    return types.float64(types.int64), generate
-
-
 _loop: Callable[[Function], Function] = njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 _branch_free: Callable[[Function], Function] = njit(cache=True, nogil=True, inline="always")
 
@@ -83,7 +60,7 @@ def _exp_parts(x: float) -> tuple[float, float]:
     p = _E6 + t * (_E7 + t * p)
     p = _E4 + t * (_E5 + t * p)
     p = _E2 + t * (_E3 + t * p)
-    return _from_bits((_bits(shifted) + 1023) << 52), t * (1.0 + t * p)
+    return as_float((as_bits(shifted) + 1023) << 52), t * (1.0 + t * p)
 
 
 @_branch_free
@@ -99,9 +76,9 @@ def _artanh_ratio(u: float) -> float:
 @_branch_free
 def _log(v: float) -> Any:
     """ln v for normal v > 0 (absolute accuracy near 1)."""
-    bits = _bits(v)
-    exponent = _from_bits((bits >> 52) - 1023 + _ROUND_BITS) - _ROUND
-    mantissa = _from_bits((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)
+    bits = as_bits(v)
+    exponent = as_float((bits >> 52) - 1023 + _ROUND_BITS) - _ROUND
+    mantissa = as_float((bits & 0x000FFFFFFFFFFFFF) | 0x3FF0000000000000)
     high = mantissa > 1.4142135623730951
     mantissa = 0.5 * mantissa if high else mantissa
     exponent = exponent + 1.0 if high else exponent

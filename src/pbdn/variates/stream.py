@@ -97,18 +97,17 @@ def philox(x0, x1, x2, x3, k0, k1):
 
 
 @internal
-def refill(words):
-    """Encrypt the next _BATCH counters: low halves of the results first, then the high halves."""
+def encrypt(words, calls, out):
+    """Encrypt the stream's next counters into 2 ``calls`` words: low halves of the results first, then the high halves."""
     k0, k1 = words[_KEY] & _LOW, words[_KEY] >> _SHIFT
     base = words[_POSITION]
     c1, c2, c3 = words[_BLOCK], words[_SWEEP], words[_PURPOSE]
-    low, high = words[_HEADER : _HEADER + _BATCH], words[_HEADER + _BATCH :]
-    for call in range(_BATCH):
+    low, high = out[:calls], out[calls : 2 * calls]
+    for call in range(calls):
         x0, x1, x2, x3 = philox((base + np.uint64(call)) & _LOW, c1, c2, c3, k0, k1)
         low[call] = (x1 << _SHIFT) | x0
         high[call] = (x3 << _SHIFT) | x2
-    words[_POSITION] = base + np.uint64(_BATCH)
-    words[_CURSOR] = np.uint64(_HEADER)
+    words[_POSITION] = base + np.uint64(calls)
 
 
 @kernel
@@ -129,7 +128,7 @@ def bits(stream):
     words = _words(stream)
     cursor = words[_CURSOR]
     if cursor == np.uint64(_END):
-        refill(words)
+        encrypt(words, np.int64(_BATCH), words[_HEADER:])
         cursor = np.uint64(_HEADER)
     words[_CURSOR] = cursor + np.uint64(1)
     return words[cursor]
@@ -139,16 +138,7 @@ def bits(stream):
 def fill_bits(stream, out, n):
     """The stream's next cipher calls as n or n + 1 words of 64 random bits in ``out``; words left in the buffer are dropped."""
     words = _words(stream)
-    k0, k1 = words[_KEY] & _LOW, words[_KEY] >> _SHIFT
-    base = words[_POSITION]
-    c1, c2, c3 = words[_BLOCK], words[_SWEEP], words[_PURPOSE]
-    calls = (n + 1) // 2
-    low, high = out[:calls], out[calls : 2 * calls]
-    for call in range(calls):
-        x0, x1, x2, x3 = philox((base + np.uint64(call)) & _LOW, c1, c2, c3, k0, k1)
-        low[call] = (x1 << _SHIFT) | x0
-        high[call] = (x3 << _SHIFT) | x2
-    words[_POSITION] = base + np.uint64(calls)
+    encrypt(words, (n + 1) // 2, out)
     words[_CURSOR] = np.uint64(_END)
 
 
