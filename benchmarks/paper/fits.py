@@ -51,9 +51,9 @@ def pbdn_config(inference: str, priors: Hyperpriors | None = None, **changes: An
         "sampler": "first_events",
         "pruning": "window",
         "record": "collection",
-        "n_sweeps": 2000,
+        "n_sweeps": 1000,
         "n_draws": 100,
-        "n_paths": 0,
+        "n_paths": 5,
         "max_experts": 20,
         "min_depth": 4,
         "max_depth": 5,
@@ -66,8 +66,10 @@ def pbdn_config(inference: str, priors: Hyperpriors | None = None, **changes: An
     }
 
 
-GIBBS = pbdn_config("gibbs")
+GIBBS = pbdn_config("map+gibbs")
 """The library's defaults."""
+GIBBS_FROM_PRIOR = pbdn_config("gibbs", n_sweeps=2000, n_paths=0)
+"""Longer chains that start at the prior, and one path."""
 PUBLISHED_GIBBS = pbdn_config(
     "gibbs",
     PAPER_PRIORS,
@@ -76,16 +78,18 @@ PUBLISHED_GIBBS = pbdn_config(
     record="whole_chain",
     precision_floor=1e-3,
     n_sweeps=5000,
+    n_paths=0,
 )
 """The published code: its sampler, priors, precision floor, pruning, recorded sample and number of sweeps."""
-MAP = pbdn_config("map")
-PUBLISHED_MAP = pbdn_config("map", map_config="published")
+MAP = pbdn_config("map", n_paths=0)
+PUBLISHED_MAP = pbdn_config("map", map_config="published", n_paths=0)
 DIGITS = {"min_depth": 2, "max_depth": 3, "standardize": False}
 DNN_MNIST = {"n_steps": 4000, "batch_size": 100}
 """Of the paper's table 1."""
 
 PBDN: dict[str, dict[str, Any]] = {
     "gibbs": GIBBS,
+    "gibbs_from_prior": GIBBS_FROM_PRIOR,
     "map": MAP,
     "gibbs_published": PUBLISHED_GIBBS,
     "map_published": PUBLISHED_MAP,
@@ -135,6 +139,7 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("dnn_128_64", IDA),
     ("map_published", DATASETS),
     ("gibbs", IDA),
+    ("gibbs_from_prior", IDA),
     ("dnn_of_aic_sgd", IDA),
     ("dnn_of_aic_eps_sgd", IDA),
     ("dnn_of_aic_gibbs", IDA),
@@ -177,12 +182,12 @@ def settings(column: str, data: str, profile: str) -> dict[str, Any]:
     """How a column is fitted to a data set."""
     quick = profile == "quick"
     if column in PBDN:
-        return {**PBDN[column], **(QUICK_PBDN if quick else {})}
+        return {**PBDN[column], **(QUICK_PBDN if quick else {}), **({"n_paths": 0} if data in LARGE else {})}
     if column in MNIST:
         return {**MNIST[column], **DIGITS}
     if column == "figure1":
         changes = {**QUICK_PBDN, "min_depth": 4, "max_depth": 4} if quick else {"min_depth": 10, "max_depth": 10}
-        return {**GIBBS, **changes}
+        return {**GIBBS_FROM_PRIOR, **changes}
     if data in PAIRS:
         return dict(DNN_MNIST)
     if quick:

@@ -318,10 +318,12 @@ class NetworkClassifier(
     # --------------------------------------------------------------- prediction
 
     def _mode(self) -> str:
-        """The prediction in force: "auto" averages draws where there are any."""
+        """The prediction in force: "auto" averages draws where there are any, over several paths where it can."""
         if self.prediction != "auto":
             return str(self.prediction)
-        return "point" if self.inference == "map" else "posterior"
+        if self.inference == "map":
+            return "point"
+        return "posterior" if self._single_side or self.head == "race" else "paths"
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, columns in the order of ``classes_``.

@@ -16,8 +16,9 @@ class PBDNClassifier(NetworkClassifier):
 
     Parameters
     ----------
-    inference : {"gibbs", "map", "map+gibbs"}, default="gibbs"
-        Gibbs sampling (posterior draws, intervals), MAP by stochastic gradients (large data), or Gibbs started at the MAP.
+    inference : {"map+gibbs", "gibbs", "map"}, default="map+gibbs"
+        Gibbs sampling (posterior draws, intervals) with chains that start at a MAP fit or at the prior, or MAP alone by stochastic
+        gradients (large data).
     criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
         What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
         "holdout", the likelihood of every fifth row kept back (the network is then grown again on all rows). "auto" is "holdout" for
@@ -26,7 +27,7 @@ class PBDNClassifier(NetworkClassifier):
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20
         Experts per side at the start (the truncation of the gamma process).
-    n_sweeps, n_burn_in : int, default=2000, 1000
+    n_sweeps, n_burn_in : int, default=1000, 500
         Gibbs sweeps per layer in all, and how many of them come before draws are kept.
     prune_every : int, default=200
         Sweeps between prunings of empty experts.
@@ -35,7 +36,7 @@ class PBDNClassifier(NetworkClassifier):
         for each class only (half the work). Two classes have the same two sides either way.
     head : {"sides", "race"}, default="sides"
         "race" is experimental: one likelihood for all classes (the class whose process has the first event wins) in place of sides
-        that answer yes or no. Needs inference="gibbs", dense rows without fractional weights, the default sampler, one chain, and
+        that answer yes or no. Its chain starts at the prior. Needs Gibbs sampling, dense rows without fractional weights, the default sampler, one chain, and
         takes neither checkpoint, prediction="paths", pruning="paper" nor record="whole_chain"; such networks cannot be exported.
     skip : {"last_two", "none", "all"}, default="last_two"
         Inputs of the next layer: the units of the last two layers (the paper), of the newest only, or everything so far.
@@ -43,10 +44,10 @@ class PBDNClassifier(NetworkClassifier):
         Scale features to mean 0 and s.d. 1 for the fit (sparse ones to largest value 1), and fold the scaling into the network.
     prediction : {"auto", "point", "posterior", "paths"}, default="auto"
         "point" uses the recorded draw of highest likelihood (the paper) or the MAP; "posterior" averages the kept draws of the top
-        layer; "paths" averages ``n_paths`` runs that each pass one posterior draw upward (the sequential, "cut" posterior).
-        "auto" is "posterior" for Gibbs and "point" for MAP.
+        layer; "paths" averages ``n_paths`` further runs from bottom to top that each pass one posterior draw upward (the sequential,
+        "cut" posterior). "auto" is "paths" for Gibbs ("posterior" for head="race") and "point" for MAP.
     n_draws : int, default=100
-        Posterior draws kept (over all chains).
+        Posterior draws kept (over all chains, and again over all paths).
     n_paths : int, default=5
         Runs for prediction="paths".
     n_chains : int, default=1
@@ -110,12 +111,12 @@ class PBDNClassifier(NetworkClassifier):
     def __init__(
         self,
         *,
-        inference: str = "gibbs",
+        inference: str = "map+gibbs",
         criterion: Any = "auto",
         max_depth: int = 5,
         max_experts: int = 20,
-        n_sweeps: int = 2000,
-        n_burn_in: int = 1000,
+        n_sweeps: int = 1000,
+        n_burn_in: int = 500,
         prune_every: int = 200,
         sides: str = "pairs",
         head: str = "sides",
@@ -179,7 +180,6 @@ class PBDNClassifier(NetworkClassifier):
     def _check_race(self) -> None:
         """Refuse what the race does not do, by name."""
         needed = {
-            "inference": "gibbs",
             "sampler": "first_events",
             "record": "collection",
             "n_chains": 1,
@@ -189,7 +189,8 @@ class PBDNClassifier(NetworkClassifier):
             given = getattr(self, name)
             if given != value:
                 raise InvalidInputError(f"head='race' needs {name}={value!r}; got {given!r}. Or use head='sides'.")
-        for name, refused in (("prediction", "paths"), ("pruning", "paper"), ("criterion", "holdout")):
+        refusals = {"inference": "map", "prediction": "paths", "pruning": "paper", "criterion": "holdout"}
+        for name, refused in refusals.items():
             if getattr(self, name) == refused:
                 raise InvalidInputError(f"head='race' does not do {name}={refused!r}; use head='sides' for that.")
 
@@ -204,7 +205,7 @@ class ISHMClassifier(NetworkClassifier):
     ----------
     inference, max_experts, n_sweeps, n_burn_in, prune_every, standardize, prediction, n_draws, n_chains, n_jobs, \
 random_state, verbose, class_weight, checkpoint, time_limit, sampler, priors, map_config
-        As in `PBDNClassifier`; prediction "paths" equals "posterior" for a single layer.
+        As in `PBDNClassifier`, but prediction "auto" is "posterior" for Gibbs.
 
     Attributes
     ----------
@@ -225,10 +226,10 @@ random_state, verbose, class_weight, checkpoint, time_limit, sampler, priors, ma
     def __init__(
         self,
         *,
-        inference: str = "gibbs",
+        inference: str = "map+gibbs",
         max_experts: int = 20,
-        n_sweeps: int = 2000,
-        n_burn_in: int = 1000,
+        n_sweeps: int = 1000,
+        n_burn_in: int = 500,
         prune_every: int = 200,
         standardize: bool = True,
         prediction: str = "auto",

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from pbdn.diagnostics import Convergence, anchor_rows, layer_convergence
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.gibbs.chain import ChainSettings, ChainState
+from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.checkpoint import Checkpoint
-from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task
+from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task, run_on_threads
 from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow
 from pbdn.growth.map_engine import MapEngine
 from pbdn.growth.race_engine import RaceEngine
@@ -94,7 +95,7 @@ def fit_network(
     scaled = features.standardised(scaling.center, scaling.scale) if is_stream else scaling.apply(features)
     stop = StopSignal(None if plan.time_limit is None else time.monotonic() + plan.time_limit)
     bar = ProgressBar(plan.verbose > 0)
-    paths: tuple[Network, ...] = ()
+    paths: list[list[LayerFit]] = []
     try:
         with stop.on_interrupt():
             if plan.criterion == HOLDOUT:
@@ -103,7 +104,7 @@ def fit_network(
                 engine = make_engine(scaled, plan, stop, checkpoint, bar)
                 growth = grow(engine, plan.criterion, plan.max_depth, observer)
             if plan.n_paths and growth.reason != "interrupted":
-                paths = grow_paths(scaled, plan, stop, bar, len(growth.fits))
+                paths = grow_paths(scaled, plan, stop, checkpoint, bar, len(growth.fits))
     finally:
         bar.close()
         if checkpoint is not None:
@@ -111,7 +112,8 @@ def fit_network(
     _say_how_it_ended(growth, plan, stop, len(paths))
     convergence = _diagnose(growth, plan, scaled)
     network = assemble(growth.fits, scaling, plan, features.shape[1])
-    return FitResult(network, growth, convergence, tuple(scaling.fold(path) for path in paths))
+    others = tuple(assemble(fits, scaling, plan, features.shape[1]) for fits in paths)
+    return FitResult(network, growth, convergence, others)
 
 
 def _grow_by_holdout(
@@ -225,42 +227,58 @@ def make_engine(
         pass_draw=path > 0,
         stop=stop,
         keeper=checkpoint,
-        warm_start=_map_start(plan) if plan.inference == "map+gibbs" else None,
+        warm_start=_map_start(plan, path, stop) if plan.inference == "map+gibbs" else None,
         on_sweep=sweep_note if bar.enabled else None,
     )
 
 
-def _map_start(plan: FitPlan) -> Callable[[Inputs, int], tuple[Side, ...]]:
-    """Start chains from a MAP fit on the same inputs."""
+def _map_start(plan: FitPlan, path: int, stop: StopSignal) -> Callable[[Inputs, int, int], tuple[Side, ...]]:
+    """Start every chain from a MAP fit of its own on the same inputs: another seed finds another mode."""
 
-    def start(inputs: Inputs, depth: int) -> tuple[Side, ...]:
+    def start(inputs: Inputs, depth: int, chain: int) -> tuple[Side, ...]:
+        seed = np.random.SeedSequence(plan.seed, spawn_key=(path, chain)).generate_state(1)[0]
         source = ArraySource(inputs, plan.codes, classes=np.arange(plan.n_classes), weights=plan.weights)
         found = fit_map(
             source,
             plan.n_sides,
             depth=depth,
             config=plan.map_config,
-            seed=plan.seed,
+            seed=int(seed),
             complements=plan.complements,
+            should_stop=stop,
         )
         return found.sides
 
     return start
 
 
-def grow_paths(scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar, depth: int) -> tuple[Network, ...]:
-    """Independent runs from bottom to top at the chosen depth, each passing one posterior draw upward."""
-    networks = []
-    for path in range(1, plan.n_paths + 1):
-        engine = make_engine(scaled, plan, stop, None, bar, path)
+def grow_paths(
+    scaled: Inputs,
+    plan: FitPlan,
+    stop: StopSignal,
+    checkpoint: Checkpoint | None,
+    bar: ProgressBar,
+    depth: int,
+) -> list[list[LayerFit]]:
+    """The layers of independent runs from bottom to top, each passing one posterior draw upward.
+
+    Each run has one chain, and the runs share the number of draws that the plan asks for. Those cut short are left out.
+    """
+    n_draws = -(-plan.chain.n_draws * plan.n_chains // plan.n_paths)
+    n_jobs = max(1, plan.n_jobs // plan.n_paths)
+    part = replace(plan, chain=replace(plan.chain, n_draws=n_draws), n_chains=1, n_jobs=n_jobs)
+
+    def climb(path: int) -> list[LayerFit]:
+        engine = make_engine(scaled, part, stop, checkpoint, bar, path)
         fits = [engine.fit_layer(1)]
-        while len(fits) < depth:
+        while len(fits) < depth and fits[-1].complete:
             engine.advance(fits[-1].layer)
             fits.append(engine.fit_layer(len(fits) + 1))
-        if not all(fit.complete for fit in fits):
-            break
-        networks.append(_stack([fit.layer for fit in fits], scaled.shape[1], plan))
-    return tuple(networks)
+        return fits
+
+    with single_blas_thread():
+        paths = run_on_threads(climb, range(1, plan.n_paths + 1), plan.n_jobs, stop)
+    return [fits for fits in paths if fits[-1].complete]
 
 
 def _say_how_it_ended(growth: Growth, plan: FitPlan, stop: StopSignal, n_paths: int) -> None:

@@ -17,14 +17,14 @@ GIBBS: dict[str, Any] = {
     "max_experts": 6,
 }
 MAP: dict[str, Any] = {"inference": "map", "map_config": MapConfig(max_experts=6, n_minibatches=200)}
-SETTINGS = {"gibbs": GIBBS, "map": MAP}
+SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}}
 
 
 def small(inference="gibbs", cls=PBDNClassifier, **parameters):
     """An unfitted estimator with small settings."""
     settings = {"random_state": 0, **SETTINGS[inference], **parameters}
     if cls is PBDNClassifier:
-        settings.setdefault("max_depth", 2)
+        settings = {"max_depth": 2, "n_paths": 2, **settings}
     return cls(**settings)
 
 

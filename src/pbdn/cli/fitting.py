@@ -17,7 +17,7 @@ from pbdn.cli.common import Output, command, text_table
 @click.option("--refit", is_flag=True, help="After measuring, fit again on all rows.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option(
-    "--inference", type=click.Choice(["gibbs", "map", "map+gibbs"]), default="gibbs", show_default=True,
+    "--inference", type=click.Choice(["map+gibbs", "gibbs", "map"]), default="map+gibbs", show_default=True,
     help="Sampling (with intervals), or the fast optimum for large tables.",
 )  # fmt: skip
 @click.option(
@@ -29,7 +29,7 @@ from pbdn.cli.common import Output, command, text_table
 )
 @click.option("--max-depth", default=5, show_default=True, help="Most layers.")
 @click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
-@click.option("--sweeps", default=2000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in.")
+@click.option("--sweeps", default=1000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in.")
 @click.option("--chains", default=1, show_default=True, help="Independent chains.")
 @click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")

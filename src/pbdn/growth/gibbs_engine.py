@@ -3,11 +3,11 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from pbdn.growth.grow import LayerFit
 from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs
 
 Task = tuple[int, int, int, int]  # depth, side, chain, path
+T, Result = TypeVar("T"), TypeVar("Result")
 
 
 class ChainKeeper(Protocol):
@@ -84,7 +85,7 @@ class GibbsEngine:
     pass_draw : bool
         Hand one posterior draw upward instead of the recorded one ("paths").
     warm_start : callable, optional
-        Maps (inputs, depth) to the sides at which the chains start, e.g. a MAP fit.
+        Maps (inputs, depth, chain) to the sides at which a chain starts, e.g. a MAP fit.
     on_sweep : callable, optional
         Called as on_sweep(task, chain) after every sweep.
     """
@@ -104,7 +105,7 @@ class GibbsEngine:
         pass_draw: bool = False,
         stop: StopSignal | None = None,
         keeper: ChainKeeper | None = None,
-        warm_start: Callable[[Inputs, int], tuple[Side, ...]] | None = None,
+        warm_start: Callable[[Inputs, int, int], tuple[Side, ...]] | None = None,
         on_sweep: Callable[[Task, ChainState], None] | None = None,
     ) -> None:
         self.inputs, self.previous = inputs, inputs
@@ -153,15 +154,15 @@ class GibbsEngine:
     def fit_layer(self, depth: int) -> LayerFit:
         """Sample every side with every chain; the recorded draw is the best over chains."""
         n_sides = self.targets.shape[1]
-        starts = self.warm_start(self.inputs, depth) if self.warm_start is not None else (None,) * n_sides
+        starts = [self.start(depth, chain) for chain in range(self.n_chains)]
         tasks = [(depth, side, chain, self.path) for side in range(n_sides) for chain in range(self.n_chains)]
 
         def work(task: Task) -> ChainResult:
-            return self.run_task(task, starts[task[1]], self.rows(task[1]))
+            return self.run_task(task, starts[task[2]][task[1]], self.rows(task[1]))
 
         began = time.perf_counter()
         with single_blas_thread():
-            results = self.run_all(work, tasks)
+            results = run_on_threads(work, tasks, self.n_jobs, self.stop)
         of_side = [results[s * self.n_chains : (s + 1) * self.n_chains] for s in range(n_sides)]
         best = [max(chains, key=lambda chain: chain.log_likelihood) for chains in of_side]
         n_draws = min(sum(len(chain.draws) for chain in chains) for chains in of_side)
@@ -174,22 +175,29 @@ class GibbsEngine:
             layer = replace(layer, sides=layer.draws[-1])
         return LayerFit(layer, scores, of_side, complete, time.perf_counter() - began)
 
-    def run_all(self, work: Callable[[Task], ChainResult], tasks: list[Task]) -> list[ChainResult]:
-        """Run tasks on up to n_jobs threads; when one fails the others end at their next sweep."""
-        n_threads = min(self.n_jobs, len(tasks))
-        if n_threads == 1:
-            return [work(task) for task in tasks]
-        with ThreadPoolExecutor(n_threads) as pool:
-            try:
-                return list(pool.map(work, tasks))
-            except BaseException:
-                self.stop.flag.set()
-                raise
+    def start(self, depth: int, chain: int) -> Sequence[Side | None]:
+        """Where a chain of each side starts; None: at the prior."""
+        if self.warm_start is None:
+            return [None] * self.targets.shape[1]
+        return self.warm_start(self.inputs, depth, chain)
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""
         newest = layer.units(self.inputs)
         self.inputs, self.previous = next_inputs(self.skip, self.inputs, self.previous, newest), newest
+
+
+def run_on_threads(work: Callable[[T], Result], tasks: Sequence[T], n_jobs: int, stop: StopSignal) -> list[Result]:
+    """Do independent tasks on up to n_jobs threads; when one fails the others are asked to stop."""
+    n_threads = min(n_jobs, len(tasks))
+    if n_threads == 1:
+        return [work(task) for task in tasks]
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            return list(pool.map(work, tasks))
+        except BaseException:
+            stop.flag.set()
+            raise
 
 
 def _interleave(chains: list[Any]) -> list[Side]:
