@@ -87,8 +87,8 @@ def table2(records: Records, profile: str, page: Path) -> str:
         cells = tables.error_cells(records, methods, profile=profile, published=True)
         last = tables.normalised(cells, records, paper.NORMALISED_ERROR, "error")
         parts += [notes.AS_PUBLISHED, tables.grid(cells, DATASETS, last=last)]
-    twice = tables.replicate_table(records) if profile == "full" else ""
-    parts += [notes.TWICE, twice] if twice else []
+    starts = tables.start_table(records)
+    parts += [notes.STARTS, starts] if starts else []
     return "\n\n".join([*parts, tables.refold_sentence(records)])
 
 

@@ -13,7 +13,6 @@ from benchmarks.record import load_results
 
 Records = dict[tuple[str, str], list[dict[str, Any]]]
 
-EARLIER = Path(__file__).resolve().parents[1] / "results" / "quality" / "gibbs-first_events-window-2000"
 """An earlier run of the Gibbs defaults (`python -m benchmarks.quality`)."""
 
 NAMES = {
@@ -119,8 +118,8 @@ def _pbdn_value(record: dict[str, Any], method: str, what: str) -> float:
         return float(depth)
     entry = record["depths"][depth - 1]
     if what == "error":
-        averaged = method == "default_gibbs"
-        return float(entry["posterior" if averaged else "point"]["error"])
+        averaged = ("paths", "posterior") if method == "default_gibbs" else ()
+        return float(next(entry[way]["error"] for way in (*averaged, "point") if way in entry))
     return float(entry[what])
 
 
@@ -285,28 +284,32 @@ def refold_sentence(records: Records) -> str:
     return " ".join(parts)
 
 
-def replicate_table(records: Records) -> str:
-    """Error of the same Gibbs configuration in two independent runs over the same splits: what chance alone does."""
-    earlier: Records = {}
-    for record in load_results(EARLIER):
-        earlier.setdefault(("gibbs", record["data"]), []).append(record)
+STARTS = (
+    ("gibbs_from_prior", "point"), ("gibbs_from_prior", "posterior"), ("gibbs", "point"), ("gibbs", "posterior"), ("gibbs", "paths"),
+)  # fmt: skip
+
+
+def start_table(records: Records) -> str:
+    """Error at the depth of the default rule, by where the chains start and what predicts; mean relative to the paper's SVM."""
     lines = [
-        "| | splits | AIC, point: earlier | here | default: earlier | here | t of the default's difference |",
-        "|" + "---|" * 7,
+        "| | " + " | ".join(f"{'prior' if 'prior' in column else 'MAP'}, {way}" for column, way in STARTS) + " |",
+        "|" + "---|" * (1 + len(STARTS)),
     ]
+    ratios = []
     for data in IDA:
-        old = {record["split"]: record for record in earlier.get(("gibbs", data), [])}
-        pairs = [(old[r["split"]], r) for r in records.get(("gibbs", data), []) if r["split"] in old]
-        if len(pairs) > 1:
-            row = [data.replace("_", " "), str(len(pairs))]
-            for method in ("aic_gibbs", "default_gibbs"):
-                errors = np.array([[_pbdn_value(record, method, "error") for record in pair] for pair in pairs])
-                row += [f"{mean:.2f}" for mean in errors.mean(axis=0)]
-            difference = errors[:, 1] - errors[:, 0]
-            spread = difference.std(ddof=1) / np.sqrt(len(pairs))
-            row.append(f"{difference.mean() / spread:+.1f}" if spread > 0 else "")
-            lines.append("| " + " | ".join(row) + " |")
-    return "\n".join(lines) if len(lines) > 2 else ""
+        means = []
+        for column, way in STARTS:
+            entries = [r["depths"][r["chosen"]["aic_inputs"] - 1] for r in records.get((column, data), [])]
+            errors = [entry[way]["error"] for entry in entries if way in entry]
+            means.append(float(np.mean(errors)) if errors else np.nan)
+        if np.isfinite(means).all():
+            ratios.append(np.divide(means, paper.ERROR[data]["svm"][0]))
+            lines.append(f"| {data.replace('_', ' ')} | " + " | ".join(f"{mean:.2f}" for mean in means) + " |")
+    if not ratios:
+        return ""
+    return "\n".join(
+        [*lines, "| mean, paper's SVM = 1 | " + " | ".join(f"{m:.3f}" for m in np.mean(ratios, axis=0)) + " |"]
+    )
 
 
 def beyond(cells: Sequence[Comparison], worse_only: bool = True) -> list[Comparison]:

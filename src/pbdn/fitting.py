@@ -30,6 +30,7 @@ from pbdn.validation import anchors_of
 
 HOLDOUT: Literal["holdout"] = "holdout"
 HOLDOUT_EVERY = 5  # one row in five of each class is kept back to find the depth
+STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 SMALLEST_PROBABILITY = 1e-12  # of a class on a row kept back
 
 
@@ -233,7 +234,12 @@ def make_engine(
 
 
 def _map_start(plan: FitPlan, path: int, stop: StopSignal) -> Callable[[Inputs, int, int], tuple[Side, ...]]:
-    """Start every chain from a MAP fit of its own on the same inputs: another seed finds another mode."""
+    """Start every chain from a MAP fit of its own on the same inputs: another seed finds another mode.
+
+    A start for a short chain is short too.
+    """
+    most = STEPS_PER_SWEEP * plan.chain.n_sweeps
+    config = replace(plan.map_config, n_minibatches=min(plan.map_config.n_minibatches, most))
 
     def start(inputs: Inputs, depth: int, chain: int) -> tuple[Side, ...]:
         seed = np.random.SeedSequence(plan.seed, spawn_key=(path, chain)).generate_state(1)[0]
@@ -242,7 +248,7 @@ def _map_start(plan: FitPlan, path: int, stop: StopSignal) -> Callable[[Inputs, 
             source,
             plan.n_sides,
             depth=depth,
-            config=plan.map_config,
+            config=config,
             seed=int(seed),
             complements=plan.complements,
             should_stop=stop,

@@ -19,7 +19,9 @@ N_SORTED = 5  # largest expert weights kept in the posterior group
 
 
 def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
-    """Kept draws of the top layer as an `xarray.DataTree`.
+    """Kept draws of the top layer of ``network_`` as an `xarray.DataTree`.
+
+    By default `predict_proba` averages over further runs as well; ``prediction="posterior"`` averages the draws given here.
 
     Groups, all over the dimensions (chain, draw):
 

@@ -133,7 +133,7 @@ def test_time_limit_drops_the_layer_in_training(inference, rng, monkeypatch):
         return -float(len(layers))
 
     model = small(inference, criterion=strike, max_depth=4, time_limit=10**5)
-    with pytest.warns(UserWarning, match=r"reached: the network keeps 1 layer\(s\)\. Raise time_limit"):
+    with pytest.warns(UserWarning, match=r"reached: the network keeps 1 layer\(s\)( and 0 of 2 paths)?\. Raise"):
         fitted(model, X, y)
     clock["ahead"] = 0.0
     reference = fitted(small(inference, max_depth=1), X, y)

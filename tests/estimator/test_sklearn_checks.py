@@ -15,12 +15,15 @@ pytestmark = [
 
 GIBBS = {"inference": "gibbs", "n_sweeps": 60, "n_burn_in": 30, "n_draws": 20, "max_experts": 6}
 MAP = {"inference": "map", "map_config": MapConfig(max_experts=6, n_minibatches=200)}
+BOTH = {**MAP, **GIBBS, "inference": "map+gibbs"}
 
 
 @parametrize_with_checks(
     [
-        PBDNClassifier(max_depth=2, **GIBBS),
+        PBDNClassifier(max_depth=2, n_paths=2, **BOTH),
+        PBDNClassifier(max_depth=2, n_paths=2, **GIBBS),
         PBDNClassifier(max_depth=2, **MAP),
+        ISHMClassifier(**BOTH),
         ISHMClassifier(**GIBBS),
         ISHMClassifier(**MAP),
     ]
