@@ -1,5 +1,7 @@
 """Posterior draws in the ArviZ schema."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ def test_predictive_mean_is_what_the_network_predicts():
     model, X, y = sampled()
     tree = model.to_datatree(X, y)
     mean = tree["posterior_predictive"]["probability"].mean(("chain", "draw")).to_numpy()
-    one_network = model.set_params(prediction="posterior")
+    one_network = copy(model).set_params(prediction="posterior")
     np.testing.assert_allclose(mean, one_network.predict_proba(X), atol=1e-12)
     assert tree["posterior"].sizes["chain"] == 2
     assert tree["posterior"].sizes["draw"] == 20

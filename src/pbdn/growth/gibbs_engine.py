@@ -20,7 +20,8 @@ from pbdn.growth.grow import LayerFit
 from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs
 
 Task = tuple[int, int, int, int]  # depth, side, chain, path
-T, Result = TypeVar("T"), TypeVar("Result")
+T = TypeVar("T")
+Result = TypeVar("Result")
 
 
 class ChainKeeper(Protocol):
