@@ -192,7 +192,7 @@ def make_engine(
 
         def minibatch_note(depth: int, info: dict[str, Any]) -> None:
             note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"
-            bar.update(depth, "map", info["step"], info["n_steps"], note)
+            bar.update(f"layer {depth}", info["n_steps"], "map", info["step"], note)
 
         return MapEngine(
             source,
@@ -212,8 +212,11 @@ def make_engine(
         )
 
     def sweep_note(task: Task, chain: ChainState) -> None:
-        note = f"side {task[1]}: {int(chain.active.sum())} experts, ln L {chain.trace[chain.done - 1, 0]:.1f}"
-        bar.update(task[0], task, chain.done, plan.chain.n_sweeps, note)
+        depth, side, _, _ = task
+        note = f"side {side}: {int(chain.active.sum())} experts, ln L {chain.trace[chain.done - 1, 0]:.1f}"
+        n_chains = plan.n_sides * (plan.n_paths * plan.max_depth if path else plan.n_chains)
+        phase = f"{plan.n_paths} paths" if path else f"layer {depth}"
+        bar.update(phase, n_chains * plan.chain.n_sweeps, task, chain.done, note)
 
     return GibbsEngine(
         scaled,
@@ -272,7 +275,8 @@ def grow_paths(
     """
     n_draws = -(-plan.chain.n_draws * plan.n_chains // plan.n_paths)
     n_jobs = max(1, plan.n_jobs // plan.n_paths)
-    part = replace(plan, chain=replace(plan.chain, n_draws=n_draws), n_chains=1, n_jobs=n_jobs)
+    chain = replace(plan.chain, n_draws=n_draws)
+    part = replace(plan, chain=chain, n_chains=1, n_jobs=n_jobs, max_depth=depth)
 
     def climb(path: int) -> list[LayerFit]:
         engine = make_engine(scaled, part, stop, checkpoint, bar, path)

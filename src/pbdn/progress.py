@@ -10,7 +10,7 @@ LEAST_SECONDS = 0.1  # between two redraws
 
 
 class ProgressBar:
-    """One line that follows the chains (or minibatches) of the layer being trained.
+    """One line that follows the work of a phase: the chains or minibatches of a layer, or all paths.
 
     Parameters
     ----------
@@ -23,32 +23,31 @@ class ProgressBar:
         self.enabled = enabled
         self.stream = sys.stderr if stream is None else stream
         self._lock = Lock()
-        self._done: dict[Any, tuple[int, int, str]] = {}
-        self._layer, self._began, self._drawn = 0, time.monotonic(), 0.0
+        self._done: dict[Any, tuple[int, str]] = {}
+        self._phase, self._began, self._drawn = "", time.monotonic(), 0.0
 
-    def update(self, layer: int, task: Any, done: int, total: int, note: str) -> None:
-        """Say how far a task is; draws at most ten times a second."""
+    def update(self, phase: str, total: int, task: Any, done: int, note: str) -> None:
+        """Say how many of the phase's ``total`` steps a task has done; draws at most ten times a second."""
         if not self.enabled:
             return
         now = time.monotonic()
         with self._lock:
-            if layer != self._layer:
-                self._layer, self._began = layer, now
+            if phase != self._phase:
+                self._phase, self._began = phase, now
                 self._done.clear()
-            self._done[task] = (done, total, note)
-            if now - self._drawn < LEAST_SECONDS and done < total:
+            self._done.pop(task, None)  # so that the latest notes stand last
+            self._done[task] = (done, note)
+            share = sum(entry[0] for entry in self._done.values()) / max(total, 1)
+            if now - self._drawn < LEAST_SECONDS and share < 1.0:
                 return
             self._drawn = now
-            self._draw(now)
+            self._draw(now, share)
 
-    def _draw(self, now: float) -> None:
-        done = sum(entry[0] for entry in self._done.values())
-        total = sum(entry[1] for entry in self._done.values())
-        share = done / max(total, 1)
+    def _draw(self, now: float, share: float) -> None:
         left = (now - self._began) * (1.0 - share) / max(share, 1e-9)
         bar = "█" * int(WIDTH * share) + "░" * (WIDTH - int(WIDTH * share))
-        notes = " · ".join(entry[2] for entry in list(self._done.values())[:3])
-        line = f"layer {self._layer} {bar} {100 * share:3.0f} %, {left:.0f} s left, {notes}"
+        notes = " · ".join(entry[1] for entry in list(self._done.values())[-3:])
+        line = f"{self._phase} {bar} {100 * share:3.0f} %, {left:.0f} s left, {notes}"
         self.stream.write("\r" + line[:118].ljust(118))
         self.stream.flush()
 
