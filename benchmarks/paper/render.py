@@ -89,7 +89,7 @@ def table2(records: Records, profile: str, page: Path) -> str:
         parts += [notes.AS_PUBLISHED, tables.grid(cells, DATASETS, last=last)]
     starts = tables.start_table(records)
     parts += [notes.STARTS, starts] if starts else []
-    return "\n\n".join([*parts, tables.refold_sentence(records)])
+    return "\n\n".join([*parts, tables.refold_sentence(records), tables.wider_grid_sentence(records)])
 
 
 def table3(records: Records, profile: str, page: Path) -> str:
