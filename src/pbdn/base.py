@@ -318,12 +318,13 @@ class NetworkClassifier(
     # --------------------------------------------------------------- prediction
 
     def _mode(self) -> str:
-        """The prediction in force: "auto" averages draws where there are any, over several paths where it can."""
+        """The prediction in force: "auto" averages draws where there are any, and with two classes over several paths."""
         if self.prediction != "auto":
             return str(self.prediction)
         if self.inference == "map":
             return "point"
-        return "posterior" if self._single_side or self.head == "race" else "paths"
+        alone = self._single_side or self.head == "race" or self.classes_.size > 2
+        return "posterior" if alone else "paths"
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Class probabilities, columns in the order of ``classes_``.

@@ -45,7 +45,8 @@ class PBDNClassifier(NetworkClassifier):
     prediction : {"auto", "point", "posterior", "paths"}, default="auto"
         "point" uses the recorded draw of highest likelihood (the paper) or the MAP; "posterior" averages the kept draws of the top
         layer; "paths" averages ``n_paths`` further runs from bottom to top that each pass one posterior draw upward (the sequential,
-        "cut" posterior). "auto" is "paths" for Gibbs ("posterior" for head="race") and "point" for MAP.
+        "cut" posterior). "auto" is "paths" for Gibbs with two classes, "posterior" with more (every side is sampled again for every path)
+        or with head="race", and "point" for MAP.
     n_draws : int, default=100
         Posterior draws kept (over all chains, and again over all paths).
     n_paths : int, default=5
