@@ -35,7 +35,7 @@ from benchmarks.record import save_result
 from pbdn import PBDNClassifier
 from pbdn.sgd.arrow_rows import READ_ROWS, ArrowSource
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import Block
+from pbdn.sgd.rows import Block, Minibatches
 
 RESULTS = Path(__file__).parent / "results" / "out_of_core"
 SEED = 0
@@ -72,10 +72,15 @@ class CountingSource(ArrowSource):
         super().__init__(data, target)
         self.rows_read = [0]  # shared with the transformed twins
 
-    def _read(self, rng: np.random.Generator | None) -> Iterator[Block]:
-        for block in super()._read(rng):
+    def scan(self) -> Iterator[Block]:
+        for block in super().scan():
             self.rows_read[0] += len(block)
             yield block
+
+    def minibatches(self, *arguments: Any, **options: Any) -> Iterator[Minibatches]:
+        for chunk in super().minibatches(*arguments, **options):
+            self.rows_read[0] += len(chunk.order)
+            yield chunk
 
 
 def settings(n_rows: int) -> MapConfig:

@@ -6,20 +6,32 @@ nothing.
 """
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.random import Generator
 
 from pbdn.model.likelihood import FloatArray
+from pbdn.sgd.columns import Columns
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.elementary import TINY_RATE, bernoulli_poisson, softplus_only
-from pbdn.sgd.kernels import TILE, gather, log_rate, log_softplus, project, row_rate, side_log_likelihood, workspace
+from pbdn.sgd.kernels import (
+    TILE,
+    checksum,
+    gather,
+    log_rate,
+    log_softplus,
+    project,
+    row_rate,
+    side_log_likelihood,
+    workspace,
+)
 from pbdn.sgd.objective import IntArray, as_rows, positive_codes, says_yes, unpack
 from pbdn.sgd.products import kernel, padded_size
 from pbdn.sgd.rows import Block, RowSource
 
+COLUMN_WINDOW = 4096  # rows of columns sorted by class at a time: they stay in cache
 _DRAW_ROWS = 4096
 
 
@@ -35,61 +47,116 @@ def _undecided(log_inactive: Any, first: int, last: int, floor: float, found: An
 
 
 @kernel
+def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any) -> None:
+    """Rows ``first`` to ``last`` in order of their codes; those of code c are order[run_starts[c] : run_starts[c + 1]]."""
+    run_starts[:] = 0
+    for i in range(first, last):
+        run_starts[codes[i] + 1] += 1
+    for c in range(1, run_starts.shape[0]):
+        run_starts[c] += run_starts[c - 1]
+    place = run_starts.copy()
+    for i in range(first, last):
+        order[place[codes[i]]] = i
+        place[codes[i]] += 1
+
+
+@kernel
+def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) -> int:
+    """Rows ``first`` to ``last`` whose code is another, in ``order``; returns their number."""
+    n = 0
+    for i in range(first, last):
+        if codes[i] != code:
+            order[n] = i
+            n += 1
+    return n
+
+
+@kernel
 def add_log_inactivity(
     rows: Any,
-    order: Any,
-    run_starts: Any,
-    run_sides: Any,
+    codes: Any,
     weights: Any,
     parameters: Any,
     starts: Any,
+    positive: Any,
     floor: float,
+    window: int,
     work: Any,
     log_inactive: Any,
-) -> None:
-    """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block.
+) -> float:
+    """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block, ``window`` rows at a time.
 
-    Run j of ``order`` holds the positive rows of side ``run_sides[j]``.
-
-    Experts that have fallen below ``floor`` are left where they are: every term is negative.
+    Experts that have fallen below ``floor`` are left where they are: every term is negative. Returns the rows'
+    `checksum`.
     """
+    total, n_rows = 0.0, codes.shape[0]
+    by_code, others = np.empty(min(window, n_rows), np.int64), np.empty(min(window, n_rows), np.int64)
+    run_starts = np.empty(starts.shape[0] + 2, np.int64)  # a single side has two codes
     found = np.empty(parameters.shape[1], np.int64)
+    for first in range(0, n_rows, window):
+        last = min(first + window, n_rows)
+        total += checksum(rows, first, last)
+        _sort_by_code(codes, first, last, by_code, run_starts)
+        for side in range(starts.shape[0] - 1):
+            code = positive[side]
+            if code >= 0:
+                index = by_code[run_starts[code] : run_starts[code + 1]]
+            elif _undecided(log_inactive, starts[side], starts[side + 1], floor, found) == 0:
+                continue
+            else:
+                index = others[: _rows_of_others(codes, -1 - code, first, last, others)]
+            _add_side(rows, index, weights, parameters, starts[side], starts[side + 1], floor, work, found, log_inactive)
+    return total
+
+
+@kernel
+def _add_side(
+    rows: Any,
+    order: Any,
+    weights: Any,
+    parameters: Any,
+    first: int,
+    last: int,
+    floor: float,
+    work: Any,
+    found: Any,
+    log_inactive: Any,
+) -> None:
+    """The same for the positive rows ``order`` of the side with experts ``first`` to ``last``."""
     row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
-    for run in range(run_sides.shape[0]):
-        side = run_sides[run]
-        k0, k1 = np.uint64(starts[side]), np.uint64(starts[side + 1])
-        width = padded_size(starts[side + 1] - starts[side])
-        log_weight = parameters[0, starts[side] : starts[side + 1]].copy()
-        weight = np.exp(log_weight)
-        for begin in range(run_starts[run], run_starts[run + 1], TILE):
-            n_open = _undecided(log_inactive, starts[side], starts[side + 1], floor, found)
-            if n_open == 0:
-                break
-            index = order[begin : min(begin + TILE, run_starts[run + 1])]
-            n = index.shape[0]
-            psi = work.psi[: padded_size(n) * width].reshape((-1, width))
-            softplus = work.softplus[: padded_size(n) * width].reshape((-1, width))
-            gather(rows, index, work)
-            project(rows, index, parameters, k0, k1, work, psi)
-            softplus_only(n * width, work.psi, work.softplus)
+    k0, k1 = np.uint64(first), np.uint64(last)
+    width = padded_size(last - first)
+    log_weight = parameters[0, first:last].copy()
+    weight = np.exp(log_weight)
+    for begin in range(0, order.shape[0], TILE):
+        n_open = _undecided(log_inactive, first, last, floor, found)
+        if n_open == 0:
+            return
+        index = order[begin : min(begin + TILE, order.shape[0])]
+        n = index.shape[0]
+        psi = work.psi[: padded_size(n) * width].reshape((-1, width))
+        softplus = work.softplus[: padded_size(n) * width].reshape((-1, width))
+        gather(rows, index, work)
+        project(rows, index, parameters, k0, k1, work, psi)
+        softplus_only(n * width, work.psi, work.softplus)
+        for i in range(n):
+            rate[i] = row_rate(weight, softplus, i, np.uint64(0), k1 - k0)
+            row_weight[i] = weights[index[i]]
+            if rate[i] < TINY_RATE:
+                _add_in_log_space(row_weight[i], log_weight, psi[i], softplus[i], found[:n_open], k0, log_inactive)
+                row_weight[i] = 0.0
+        for i in range(n):
+            rate[i] = rate[i] if rate[i] > TINY_RATE else TINY_RATE
+            log_any[i] = bernoulli_poisson(rate[i])[0]
+        for j in range(n_open):
+            k = found[j]
+            total = 0.0
             for i in range(n):
-                rate[i] = row_rate(weight, softplus, i, np.uint64(0), k1 - k0)
-                row_weight[i] = weights[index[i]]
-                if rate[i] < TINY_RATE:
-                    _add_in_log_space(row_weight[i], log_weight, psi[i], softplus[i], found[:n_open], k0, log_inactive)
-                    row_weight[i] = 0.0
+                own[i] = weight[k] * softplus[i, k]
             for i in range(n):
-                rate[i] = rate[i] if rate[i] > TINY_RATE else TINY_RATE
-                log_any[i] = bernoulli_poisson(rate[i])[0]
-            for j in range(n_open):
-                k = found[j]
-                total = 0.0
-                for i in range(n):
-                    own[i] = weight[k] * softplus[i, k]
-                for i in range(n):
-                    others = rate[i] - own[i] if rate[i] - own[i] > TINY_RATE else TINY_RATE
-                    total += row_weight[i] * (bernoulli_poisson(others)[0] - own[i] - log_any[i])
-                log_inactive[starts[side] + k] += total
+                others = rate[i] - own[i] if rate[i] - own[i] > TINY_RATE else TINY_RATE
+                total += row_weight[i] * (bernoulli_poisson(others)[0] - own[i] - log_any[i])
+            log_inactive[first + k] += total
 
 
 @kernel
@@ -103,23 +170,6 @@ def _add_in_log_space(
     for k in experts:
         share = min(math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total), 1.0)
         log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)
-
-
-def _runs(codes: IntArray, positive: IntArray) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
-    """Row numbers sorted by the side for which they are positive, where each run starts, and its side.
-
-    Sides that stand against a class come one by one: their rows overlap.
-    """
-    if len(positive) == 1:
-        order = np.flatnonzero(codes == 1)
-        yield order, np.array([0, len(order)]), np.zeros(1, np.int64)
-        return
-    order = np.argsort(codes, kind="stable")
-    sides, first = np.unique(codes[order], return_index=True)
-    yield order, np.append(first, len(order)).astype(np.int64), sides.astype(np.int64)
-    for s in np.flatnonzero(positive < 0):
-        order = np.flatnonzero(says_yes(codes, int(positive[s])))
-        yield order, np.array([0, len(order)]), np.array([s])
 
 
 def log_inactivity(
@@ -137,11 +187,15 @@ def log_inactivity(
     """
     result = np.zeros(parameters.shape[1])
     positive = positive_codes(len(starts) - 1) if positive is None else positive
-    for block in source.blocks():
-        rows = as_rows(block.inputs)
-        work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
-        for runs in _runs(block.codes, positive):
-            add_log_inactivity(rows, *runs, block.weights, parameters, starts, floor, work, result)
+    for block in source.scan():
+        rows, is_columns = as_rows(block.inputs), isinstance(block.inputs, Columns)
+        work = workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
+        window = COLUMN_WINDOW if is_columns else max(len(block), 1)
+        check = add_log_inactivity(
+            rows, block.codes, block.weights, parameters, starts, positive, floor, window, work, result
+        )
+        if is_columns:
+            block.inputs.refuse_not_finite(check)
         if not (result > floor).any():
             break
     return result
@@ -153,10 +207,12 @@ def log_likelihoods(
     """Log-likelihood of every side over all rows."""
     total = np.zeros(len(starts) - 1)
     positive = positive_codes(len(total)) if positive is None else positive
-    for block in source.blocks():
+    for block in source.scan():
         rows = as_rows(block.inputs)
-        work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
-        side_log_likelihood(rows, block.codes, block.weights, parameters, starts, positive, work, total)
+        work = workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
+        check = side_log_likelihood(rows, block.codes, block.weights, parameters, starts, positive, work, total)
+        if isinstance(block.inputs, Columns):
+            block.inputs.refuse_not_finite(check)
     return total
 
 

@@ -164,6 +164,16 @@ class ArrowSource(StreamedSource):
             yield Block(inputs, codes, row_weights(weights, batch.num_rows))
 
 
+    def scan(self) -> Iterator[Block]:
+        """All rows once, in order, by column unless the inputs are transformed."""
+        if self.transforms:
+            yield from self.blocks()
+            return
+        for slab in self.slabs(None):
+            slab.inputs.standardise(self.center, self.scale)
+            yield self._weigh(slab)
+
+
 def _has_row_groups(fragment: Any) -> bool:
     return hasattr(fragment, "split_by_row_group")
 

@@ -1,29 +1,40 @@
-"""Raw pieces of a stream become rows: columns turned, values standardised and checked in one compiled pass."""
+"""Columns of a stream: worked on as they are in ordered passes, turned into rows for minibatches.
 
-from collections.abc import Callable
+Values are standardised on the way and checked to be finite.
+"""
+
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.products import kernel
-from pbdn.sgd.rows import contiguous
+from pbdn.errors import InvalidInputError
+from pbdn.sgd.products import kernel, number_at
+from pbdn.sgd.rows import NOT_FINITE, contiguous
 
-_intrinsic: Callable[[Any], Any] = intrinsic
 _TURN = 256  # rows turned together: they stay in cache
 
 
 class Columns:
-    """Columns of equal length, as they come from a file."""
+    """Columns x of equal length, as they come from a file; they stand for inputs (x - center) / scale."""
 
     def __init__(self, columns: list[NDArray[Any]]) -> None:
         """Convert what is not float64; nothing else is copied."""
         self.columns = [np.ascontiguousarray(column, np.float64) for column in columns]
+        self.addresses = np.array([column.ctypes.data for column in self.columns], np.uintp)
+        self.affine: FloatArray = np.array([np.zeros(len(columns)), np.ones(len(columns))])  # centre, 1 / scale
+
+    def standardise(self, center: FloatArray | None, scale: FloatArray | None) -> None:
+        """Set centre and scale; None leaves them at zero and one."""
+        if center is not None and scale is not None:
+            self.affine = np.array([center, 1.0 / scale])
+
+    def refuse_not_finite(self, total: float) -> None:
+        """Raise if ``total``, a sum in which all values have a share, is not finite because one of them is not."""
+        if not np.isfinite(total) and not all(np.isfinite(column).all() for column in self.columns):
+            raise InvalidInputError(NOT_FINITE)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -31,14 +42,15 @@ class Columns:
         return len(self.columns[0]), len(self.columns)
 
 
-@_intrinsic
-def _number_at(typing_context: Any, address: Any) -> Any:
-    """The double at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.DoubleType().as_pointer()), align=8)
-
-    return types.float64(types.uintp), generate
+@kernel
+def column_sum(addresses: Any, first: int, last: int) -> float:
+    """Sum of the rows ``first`` to ``last`` of all columns: not finite if a value is not."""
+    total = 0.0
+    for d in range(addresses.shape[0]):
+        start = addresses[d] + np.uint64(8 * first)
+        for i in range(last - first):
+            total += number_at(start + np.uint64(8 * i))
+    return total
 
 
 @kernel
@@ -53,13 +65,13 @@ def _turn(addresses: Any, center: Any, factor: Any, rows: Any) -> float:
             f0, f1, f2, f3 = factor[d], factor[d + 1], factor[d + 2], factor[d + 3]
             for i in range(n):
                 place = skip + np.uint64(8 * i)
-                x0, x1 = (_number_at(a0 + place) - c0) * f0, (_number_at(a1 + place) - c1) * f1
-                x2, x3 = (_number_at(a2 + place) - c2) * f2, (_number_at(a3 + place) - c3) * f3
+                x0, x1 = (number_at(a0 + place) - c0) * f0, (number_at(a1 + place) - c1) * f1
+                x2, x3 = (number_at(a2 + place) - c2) * f2, (number_at(a3 + place) - c3) * f3
                 rows[top + i, d], rows[top + i, d + 1], rows[top + i, d + 2], rows[top + i, d + 3] = x0, x1, x2, x3
                 total += (x0 + x1) + (x2 + x3)
         for d in range(n_columns - n_columns % 4, n_columns):
             for i in range(n):
-                value = (_number_at(addresses[d] + skip + np.uint64(8 * i)) - center[d]) * factor[d]
+                value = (number_at(addresses[d] + skip + np.uint64(8 * i)) - center[d]) * factor[d]
                 rows[top + i, d] = value
                 total += value
     return total
@@ -84,14 +96,12 @@ def to_rows(inputs: Any, center: FloatArray | None, scale: FloatArray | None) ->
     """
     if sp.issparse(inputs):
         return contiguous(inputs if scale is None else inputs @ sp.diags_array(1.0 / scale))
-    if center is None or scale is None:
-        if not isinstance(inputs, Columns):
-            return contiguous(inputs)
-        center, scale = np.zeros(inputs.shape[1]), np.ones(inputs.shape[1])
     rows = np.empty(inputs.shape)
     if isinstance(inputs, Columns):
-        addresses = np.array([column.ctypes.data for column in inputs.columns], np.uintp)
-        total = _turn(addresses, center, 1.0 / scale, rows)
-    else:
-        total = _standardise(np.ascontiguousarray(inputs), center, 1.0 / scale, rows)
+        inputs.standardise(center, scale)
+        inputs.refuse_not_finite(_turn(inputs.addresses, inputs.affine[0], inputs.affine[1], rows))
+        return rows
+    if center is None or scale is None:
+        return contiguous(inputs)
+    total = _standardise(np.ascontiguousarray(inputs), center, 1.0 / scale, rows)
     return rows if np.isfinite(total) else contiguous(rows)

@@ -6,7 +6,8 @@ Row i is positive for side s when ``codes[i] == positive[s]``; a negative ``posi
 ``codes[i] != -1 - positive[s]``. Rows are visited in tiles of ``TILE`` and sides in
 groups of at most ``BLOCK`` experts, so the cost is linear in both and the working set stays in cache.
 
-``rows`` is ``(X,)`` for dense rows and ``(data, indices, indptr)`` for CSR rows (only non-zeros are touched).
+``rows`` is ``(X,)`` for dense rows, ``(data, indices, indptr)`` for CSR rows (only non-zeros are touched) and, in
+passes without a gradient, ``(addresses, affine)`` for columns x standing for (x - affine[0]) affine[1].
 Reductions run in a fixed order: results do not depend on any thread count.
 """
 
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba.extending import overload
 
+from pbdn.sgd.columns import column_sum
 from pbdn.sgd.elementary import (
     EXP_FLOOR,
     LOG_LINEAR,
@@ -25,18 +27,19 @@ from pbdn.sgd.elementary import (
     softplus_logistic,
     softplus_only,
 )
-from pbdn.sgd.products import kernel, padded_size, product
+from pbdn.sgd.products import LANES, kernel, number_at, padded_size, product
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 BLOCK = 192  # experts of one group of sides
 TILE = 128  # rows of a minibatch that are worked on together
+COLUMN = TILE + LANES  # length of a buffered column; not a multiple of 512 bytes, which would crowd the cache
 
 
 class Work(NamedTuple):
     """Memory for one tile of rows and one group of sides; flat arrays are cut to the group's padded width."""
 
-    buffer: Any  # rows with a leading one, (TILE, stride): see `row_stride`
+    buffer: Any  # rows with a leading one, (COLUMN, stride): see `row_stride`; or columns, (stride, COLUMN), if flat
     panel: Any  # hyperplanes of a group, or their gradient
     psi: Any
     softplus: Any
@@ -62,7 +65,7 @@ def workspace(is_dense: bool, n_inputs: int, starts: Any) -> Any:
         width = max(width, starts[side + 1] - starts[side])
     width = padded_size(max(width, min(BLOCK, starts[-1])))
     stride = row_stride(n_inputs) if is_dense else 1
-    buffer = np.zeros((TILE, stride))
+    buffer = np.zeros((COLUMN, stride))
     buffer[:, 0] = 1.0
     panel = np.zeros(stride * width)
     psi, softplus, slope = np.zeros(TILE * width), np.zeros(TILE * width), np.zeros(TILE * width)
@@ -72,6 +75,10 @@ def workspace(is_dense: bool, n_inputs: int, starts: Any) -> Any:
 
 def gather(rows: Any, index: Any, work: Any) -> None:
     """Copy the rows ``index`` behind the leading ones of the buffer (dense rows only)."""
+
+
+def checksum(rows: Any, first: int, last: int) -> float:  # type: ignore[empty-body]
+    """A sum that is not finite if a value in the rows ``first`` to ``last`` is not; zero for rows checked before."""
 
 
 def project(rows: Any, index: Any, parameters: Any, k0: Any, k1: Any, work: Any, psi: Any) -> None:
@@ -89,8 +96,8 @@ def specialise(function: Any) -> Callable[[Function], Function]:
     return register
 
 
-def _is_dense(rows: Any) -> bool:
-    return len(rows) == 1
+def _choose(rows: Any, dense: Any, csr: Any, columns: Any) -> Any:
+    return (dense, columns, csr)[len(rows) - 1]
 
 
 @specialise(gather)
@@ -105,7 +112,42 @@ def _gather(rows: Any, index: Any, work: Any) -> Any:
     def csr(rows: Any, index: Any, work: Any) -> None:
         pass
 
-    return dense if _is_dense(rows) else csr
+    def columns(rows: Any, index: Any, work: Any) -> None:
+        addresses, affine = rows
+        n, buffer = index.shape[0], work.buffer.reshape(-1)
+        is_run = index[n - 1] - index[0] == n - 1
+        buffer[:n] = 1.0
+        for d in range(addresses.shape[0]):
+            center, factor, column = affine[0, d], affine[1, d], buffer[(d + 1) * COLUMN : (d + 2) * COLUMN]
+            if is_run:
+                start = addresses[d] + np.uint64(8 * index[0])
+                for i in range(n):
+                    column[i] = (number_at(start + np.uint64(8 * i)) - center) * factor
+            else:
+                for i in range(n):
+                    column[i] = (number_at(addresses[d] + np.uint64(8 * index[i])) - center) * factor
+
+    return _choose(rows, dense, csr, columns)
+
+
+@specialise(checksum)
+def _checksum(rows: Any, first: int, last: int) -> Any:
+    def checked(rows: Any, first: int, last: int) -> float:
+        return 0.0
+
+    def columns(rows: Any, first: int, last: int) -> float:
+        return column_sum(rows[0], first, last)
+
+    return _choose(rows, checked, checked, columns)
+
+
+@kernel
+def fill_panel(depth: int, parameters: Any, k0: Any, k1: Any, width: int, panel: Any) -> None:
+    """Hyperplanes k0 <= k < k1 side by side in rows of ``width``."""
+    table = panel[: depth * width].reshape((-1, width))
+    for d in range(depth):
+        for k in range(k1 - k0):
+            table[d, k] = parameters[1 + d, k0 + k]
 
 
 @specialise(project)
@@ -113,11 +155,8 @@ def _project(rows: Any, index: Any, parameters: Any, k0: Any, k1: Any, work: Any
     def dense(rows: Any, index: Any, parameters: Any, k0: Any, k1: Any, work: Any, psi: Any) -> None:
         n, depth, stride = index.shape[0], rows[0].shape[1] + 1, work.buffer.shape[1]
         width = psi.shape[1]
-        panel = work.panel[: work.buffer.shape[1] * width].reshape((-1, width))
-        for d in range(depth):
-            for k in range(k1 - k0):
-                panel[d, k] = parameters[1 + d, k0 + k]
-        product(padded_size(n), width, depth, work.buffer, stride, 1, panel, width, psi, width)
+        fill_panel(depth, parameters, k0, k1, width, work.panel)
+        product(padded_size(n), width, depth, work.buffer, stride, 1, work.panel, width, psi, width)
 
     def csr(rows: Any, index: Any, parameters: Any, k0: Any, k1: Any, work: Any, psi: Any) -> None:
         data, indices, indptr = rows
@@ -143,7 +182,12 @@ def _project(rows: Any, index: Any, parameters: Any, k0: Any, k1: Any, work: Any
                     psi[i, k] += a0 * parameters[2 + d0, k0 + k]
                 j += 1
 
-    return dense if _is_dense(rows) else csr
+    def columns(rows: Any, index: Any, parameters: Any, k0: Any, k1: Any, work: Any, psi: Any) -> None:
+        n, depth, width = index.shape[0], rows[0].shape[0] + 1, psi.shape[1]
+        fill_panel(depth, parameters, k0, k1, width, work.panel)
+        product(padded_size(n), width, depth, work.buffer, 1, COLUMN, work.panel, width, psi, width)
+
+    return _choose(rows, dense, csr, columns)
 
 
 @specialise(accumulate)
@@ -168,7 +212,7 @@ def _accumulate(rows: Any, index: Any, weight: Any, slope: Any, k0: Any, k1: Any
                 for k in range(k1 - k0):
                     gradient[2 + d0, k0 + k] += a0 * slope[i, k]
 
-    return dense if _is_dense(rows) else csr
+    return _choose(rows, dense, csr, None)
 
 
 @kernel
@@ -333,11 +377,12 @@ def _group_gradient(
 @kernel
 def side_log_likelihood(
     rows: Any, codes: Any, weights: Any, parameters: Any, starts: Any, positive: Any, work: Any, total: Any
-) -> None:
-    """Add the log-likelihood of every side over all rows of a block of data to ``total``."""
-    log_weight, weight = parameters[0], np.exp(parameters[0])
+) -> float:
+    """Add the log-likelihood of every side over all rows of a block of data to ``total``; returns their `checksum`."""
+    log_weight, weight, check = parameters[0], np.exp(parameters[0]), 0.0
     for begin in range(0, codes.shape[0], TILE):
         index = np.arange(begin, min(begin + TILE, codes.shape[0]))
+        check += checksum(rows, begin, min(begin + TILE, codes.shape[0]))
         gather(rows, index, work)
         side = 0
         while side < starts.shape[0] - 1:
@@ -363,3 +408,4 @@ def side_log_likelihood(
                         own = log_weight[starts[s] : starts[s + 1]]
                         total[s] += row_weight * log_rate(own, psi[i, first:last], softplus[i, first:last])
             side = end
+    return check

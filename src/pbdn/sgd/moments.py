@@ -6,7 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.products import kernel
+from pbdn.sgd.columns import Columns
+from pbdn.sgd.products import kernel, number_at
 from pbdn.sgd.rows import RowSource
 
 
@@ -24,6 +25,30 @@ def add_moments(table: Any, weights: Any, pivot: Any, sums: Any, squares: Any) -
     return total
 
 
+@kernel
+def add_column_moments(addresses: Any, affine: Any, weights: Any, pivot: Any, sums: Any, squares: Any) -> float:
+    """The same for columns."""
+    total = 0.0
+    for i in range(weights.shape[0]):
+        total += weights[i]
+    for d in range(addresses.shape[0]):
+        start, middle, factor = addresses[d], affine[0, d], affine[1, d]
+        first = second = 0.0
+        for i in range(weights.shape[0]):
+            shifted = (number_at(start + np.uint64(8 * i)) - middle) * factor - pivot[d]
+            first += weights[i] * shifted
+            second += weights[i] * shifted * shifted
+        sums[d] += first
+        squares[d] += second
+    return total
+
+
+def _means(table: Columns) -> FloatArray:
+    """Mean of every column, rows not weighted."""
+    means = np.array([column.mean() for column in table.columns])
+    return np.asarray((means - table.affine[0]) * table.affine[1])
+
+
 def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
     """Weighted mean and standard deviation of every input, merged block by block.
 
@@ -32,11 +57,18 @@ def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
     total = 0.0
     mean: FloatArray = np.zeros(source.n_features)
     squares: FloatArray = np.zeros(source.n_features)
-    for block in source.blocks():
+    for block in source.scan():
         table = block.inputs.toarray() if sp.issparse(block.inputs) else block.inputs
-        pivot = mean if total > 0.0 else np.asarray(table, np.float64).mean(axis=0)
         sums, block_squares = np.zeros_like(mean), np.zeros_like(mean)
-        weight = add_moments(table, block.weights, pivot, sums, block_squares)
+        if isinstance(table, Columns):
+            pivot = mean if total > 0.0 else _means(table)
+            weight = add_column_moments(
+                table.addresses, table.affine, block.weights, pivot, sums, block_squares
+            )
+            table.refuse_not_finite(sums.sum())
+        else:
+            pivot = mean if total > 0.0 else np.asarray(table, np.float64).mean(axis=0)
+            weight = add_moments(table, block.weights, pivot, sums, block_squares)
         if weight == 0.0:
             continue
         shift = pivot - mean + sums / weight  # the block's mean less the mean so far

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.adam import Prior, add_penalty_gradient
+from pbdn.sgd.columns import Columns
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.kernels import batch_gradient, workspace
 
@@ -58,7 +59,9 @@ def says_yes(codes: IntArray, positive: int) -> NDArray[np.bool_]:
 
 
 def as_rows(inputs: Any) -> tuple[Any, ...]:
-    """Rows as the kernels take them: (X,) or the three arrays of a CSR matrix."""
+    """Rows as the kernels take them: (X,), the three arrays of a CSR matrix, or (addresses, affine) of columns."""
+    if isinstance(inputs, Columns):
+        return inputs.addresses, inputs.affine
     if sp.issparse(inputs):
         return inputs.data, inputs.indices, inputs.indptr
     return (inputs,)

@@ -32,6 +32,16 @@ padded_size: Callable[[Any], Any] = njit(cache=True, nogil=True, inline="always"
 
 
 @_intrinsic
+def number_at(typing_context: Any, address: Any) -> Any:
+    """The double at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.DoubleType().as_pointer()), align=8)
+
+    return types.float64(types.uintp), generate
+
+
+@_intrinsic
 def _block_product(
     typing_context: Any, c: Any, c_row: Any, a: Any, a_row: Any, a_depth: Any, b: Any, b_depth: Any, depth: Any
 ) -> Any:

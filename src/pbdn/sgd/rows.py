@@ -19,6 +19,7 @@ from pbdn.model.likelihood import FloatArray
 
 Transform = Callable[[Any], Any]
 BLOCK_ROWS = 16_384
+NOT_FINITE = "X holds NaN or infinity; impute or drop those rows before a MAP fit."
 CHUNK_BATCHES = 1000  # minibatches handed to the compiled loop at once
 
 
@@ -85,6 +86,9 @@ class RowSource(Protocol):
     def blocks(self) -> Iterator[Block]:
         """All rows once, in order."""
 
+    def scan(self) -> Iterator[Block]:
+        """The same for sums over rows: inputs may also be `pbdn.sgd.columns.Columns`, if the source has these."""
+
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
     ) -> Iterator[Minibatches]:
@@ -128,7 +132,7 @@ def contiguous(inputs: Any) -> Any:
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(values.sum(dtype=np.float64))
     if suspicious and not np.isfinite(values).all():
-        raise InvalidInputError("X holds NaN or infinity; impute or drop those rows before a MAP fit.")
+        raise InvalidInputError(NOT_FINITE)
     return matrix
 
 
@@ -202,6 +206,8 @@ class ArraySource:
     def blocks(self) -> Iterator[Block]:
         """All rows once."""
         yield self.block
+
+    scan = blocks
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False

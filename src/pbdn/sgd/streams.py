@@ -104,9 +104,7 @@ class StreamedSource(ABC):
     def _read(self, rng: Generator | None) -> Iterator[Block]:
         """One pass of checked, standardised and transformed rows."""
         for slab in self.slabs(rng):
-            slab = replace(slab, inputs=to_rows(slab.inputs, self.center, self.scale))
-            if self.class_factors is not None:
-                slab = replace(slab, weights=slab.weights * self.class_factors[slab.codes])
+            slab = self._weigh(replace(slab, inputs=to_rows(slab.inputs, self.center, self.scale)))
             if not self.transforms:
                 yield slab
                 continue
@@ -117,12 +115,22 @@ class StreamedSource(ABC):
                     inputs = transform(inputs)
                 yield replace(part, inputs=contiguous(inputs))
 
+    def _weigh(self, slab: Block) -> Block:
+        """Multiply row weights by the classes' factors."""
+        if self.class_factors is None:
+            return slab
+        return replace(slab, weights=slab.weights * self.class_factors[slab.codes])
+
     def _ahead(self, items: Iterator[Item]) -> Iterator[Item]:
         return read_ahead(items) if self.threaded else items
 
     def blocks(self) -> Iterator[Block]:
         """All rows once, in order."""
         return self._ahead(self._read(None))
+
+    def scan(self) -> Iterator[Block]:
+        """All rows once, in order; sources of columns give these if nothing but a standardisation is asked for."""
+        return self.blocks()
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
