@@ -5,8 +5,10 @@ import scipy.sparse as sp
 from pbdn.errors import InvalidInputError
 from pbdn.sgd.activity import log_inactivity, log_likelihoods
 from pbdn.sgd.arrow_rows import ArrowSource
+from pbdn.sgd.columns import Columns
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.moments import column_moments
+from pbdn.sgd.objective import positive_codes
 from pbdn.sgd.rows import ArraySource, join
 from pbdn.sgd.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.sgd.train import fit_map
@@ -86,6 +88,26 @@ def test_every_source_gives_the_same_objective(source, table, problem):
     )
 
 
+@pytest.mark.parametrize("source", ["memmap", "parquet", "table", "batches"], indirect=True)
+def test_sums_over_a_standardised_and_weighted_stream_are_those_of_its_rows(source, problem):
+    """Columns or rows, in windows or not: one objective."""
+    p = problem(n_inputs=D, widths=(2, 3, 4))
+    stream = source.standardised(np.array([1.0, -2.0, 0.0, 3.0]), np.array([2.0, 0.1, 1.0, 5.0]))
+    stream = stream.weighted(np.array([1.0, 0.5, 3.0]))
+    whole = join(list(stream.blocks()))
+    rows = ArraySource(whole.inputs, LABELS[whole.codes], weights=whole.weights)
+    for floor in (-np.inf, -50.0):
+        streamed, held = (log_inactivity(s, p.parameters, p.starts, floor=floor) for s in (stream, rows))
+        np.testing.assert_allclose(np.maximum(streamed, floor), np.maximum(held, floor), rtol=1e-11)
+    against = positive_codes(6, complements=True)
+    parameters, starts = np.tile(p.parameters, 2), np.concatenate([p.starts, p.starts[1:] + p.starts[-1]])
+    for passes in (log_likelihoods, log_inactivity):
+        streamed, held = (passes(s, parameters, starts, against) for s in (stream, rows))
+        np.testing.assert_allclose(streamed, held, rtol=1e-11)
+    for streamed, held in zip(column_moments(stream), column_moments(rows), strict=True):
+        np.testing.assert_allclose(streamed, held, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize("batch_size", [100, 70])
 def test_minibatches_are_passes_without_replacement(source, table, rng, batch_size):
     """Over k passes every row comes between k - 1 and k + 1 times, and batches are full and mixed."""
@@ -150,6 +172,44 @@ def test_values_that_are_not_finite_are_refused(table, bad):
     inputs[3, 1] = bad
     with pytest.raises(InvalidInputError, match="NaN or infinity"):
         ArraySource(inputs, table[1])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, None])
+def test_no_pass_over_a_file_takes_values_that_are_not_finite(tmp_path, table, problem, bad):
+    inputs, target, weights = table
+    p = problem(n_inputs=D, widths=(2, 3, 4))
+    column = list(inputs[:, 1])
+    column[777] = bad
+    columns = {"a": inputs[:, 0], "b": column, "c": inputs[:, 2], "d": inputs[:, 3], "label": target}
+    pq.write_table(pa.table(columns), tmp_path / "f.parquet", row_group_size=300)
+    source = ArrowSource(tmp_path / "f.parquet", "label")
+    for passes in (
+        lambda: column_moments(source),
+        lambda: log_likelihoods(source, p.parameters, p.starts),
+        lambda: log_inactivity(source, p.parameters, p.starts),
+        lambda: list(source.blocks()),
+    ):
+        with pytest.raises(InvalidInputError, match="NaN or infinity"):
+            passes()
+
+
+def test_finite_values_with_an_infinite_sum_are_taken(tmp_path, problem):
+    p = problem(n_inputs=1, widths=(2, 2))
+    x = np.tile([1e308, -1e308], 50)
+    pq.write_table(pa.table({"x": np.sort(x), "y": np.arange(100) % 2}), tmp_path / "f.parquet")
+    source = ArrowSource(tmp_path / "f.parquet", "y").standardised(np.zeros(1), np.full(1, 1e308))
+    assert np.isfinite(log_likelihoods(source, p.parameters, p.starts)).all()
+    assert np.isfinite(next(iter(source.blocks())).inputs).all()
+
+
+def test_files_whose_types_differ_are_read_in_the_types_of_the_dataset(tmp_path):
+    pq.write_table(pa.table({"x": [0.5, 1.5], "y": [0, 1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"y": [1, 0], "x": np.array([2, 3], np.int32)}), tmp_path / "b.parquet")
+    source = ArrowSource(tmp_path, "y")
+    for blocks in (source.blocks(), source.scan()):
+        inputs = [block.inputs for block in blocks]
+        values = [x.columns[0] if isinstance(x, Columns) else x[:, 0] for x in inputs]
+        np.testing.assert_array_equal(np.concatenate(values), [0.5, 1.5, 2.0, 3.0])
 
 
 def test_arrow_errors_name_the_column(tmp_path, table):

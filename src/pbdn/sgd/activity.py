@@ -105,7 +105,9 @@ def add_log_inactivity(
                 continue
             else:
                 index = others[: _rows_of_others(codes, -1 - code, first, last, others)]
-            _add_side(rows, index, weights, parameters, starts[side], starts[side + 1], floor, work, found, log_inactive)
+            _add_side(
+                rows, index, weights, parameters, starts[side], starts[side + 1], floor, work, found, log_inactive
+            )
     return total
 
 

@@ -14,7 +14,8 @@ from pbdn.sgd.columns import Columns
 from pbdn.sgd.rows import Block, encode, row_weights
 from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource, rows_within
 
-READ_ROWS = 32_768  # rows decoded at a time, fewer if they are wide
+READ_ROWS = 32_768  # rows turned at a time, fewer if they are wide
+GROUP_ROWS = 131_072  # rows of a common row group
 
 
 def _arrow() -> Any:
@@ -125,8 +126,8 @@ class ArrowSource(StreamedSource):
             for piece in (fragment.split_by_row_group() if _has_row_groups(fragment) else [fragment])
         ]
 
-    def _scan(self, rng: Generator | None) -> Iterator[Any]:
-        """Record batches, one row group after the other.
+    def _scan(self, rng: Generator | None, n_rows: int) -> Iterator[Any]:
+        """Record batches of at most ``n_rows`` rows, one row group after the other.
 
         A scanner over the whole dataset would read ahead across files, and go on reading after its consumer
         has left; one per row group keeps at most that row group in flight.
@@ -134,8 +135,9 @@ class ArrowSource(StreamedSource):
         pa = _arrow()
         options: dict[str, Any] = {
             "columns": self._columns,
-            "batch_size": rows_within(READ_ROWS, len(self._names)),
+            "batch_size": n_rows,
             "batch_readahead": 2,
+            "schema": self.dataset.schema,
         }
         parquet = {
             "fragment_readahead": 1,
@@ -145,13 +147,28 @@ class ArrowSource(StreamedSource):
             piece = self._pieces[number]
             if isinstance(piece, pa.RecordBatch):
                 yield piece
+            elif self._is_plain(piece):
+                yield from self._row_group(piece).to_batches(max_chunksize=n_rows)
             else:
-                extra = parquet if _has_row_groups(piece) else {}
-                yield from piece.to_batches(schema=self.dataset.schema, **options, **extra)
+                yield from piece.to_batches(**options, **(parquet if _has_row_groups(piece) else {}))
 
-    def slabs(self, rng: Generator | None) -> Iterator[Block]:
-        """Decoded record batches, by column."""
-        for batch in read_ahead(self._scan(rng), 1):  # the next row group opens while this one is turned
+    def _is_plain(self, piece: Any) -> bool:
+        """Whether a piece is a row group that holds all columns in the types of the dataset."""
+        if not _has_row_groups(piece):
+            return False
+        own, common = piece.physical_schema, self.dataset.schema
+        return all(name in own.names and own.field(name).type == common.field(name).type for name in self._columns)
+
+    def _row_group(self, piece: Any) -> Any:
+        """A row group as a table, read without the scanner, which takes a fifth more processor time."""
+        with piece.open() as file:
+            reader = _arrow().parquet.ParquetFile(file, metadata=piece.metadata, pre_buffer=False)
+            return reader.read_row_group(piece.row_groups[0].id, columns=self._columns)
+
+    def _decoded(self, rng: Generator | None, n_rows: int) -> Iterator[Block]:
+        """Columns of at most ``n_rows`` rows; a common row group is decoded while another one is worked on."""
+        n_rows, n_ahead = (rows_within(n, len(self._names)) for n in (n_rows, GROUP_ROWS))
+        for batch in read_ahead(self._scan(rng, n_rows), max(1, n_ahead // n_rows)):
             if batch.num_rows == 0:
                 continue
             inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
@@ -163,13 +180,16 @@ class ArrowSource(StreamedSource):
             )
             yield Block(inputs, codes, row_weights(weights, batch.num_rows))
 
+    def slabs(self, rng: Generator | None) -> Iterator[Block]:
+        """Decoded record batches, by column."""
+        return self._decoded(rng, READ_ROWS)
 
     def scan(self) -> Iterator[Block]:
         """All rows once, in order, by column unless the inputs are transformed."""
         if self.transforms:
             yield from self.blocks()
             return
-        for slab in self.slabs(None):
+        for slab in self._decoded(None, GROUP_ROWS):
             slab.inputs.standardise(self.center, self.scale)
             yield self._weigh(slab)
 

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pbdn.model.likelihood import FloatArray
 from pbdn.errors import InvalidInputError
+from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.products import kernel, number_at
 from pbdn.sgd.rows import NOT_FINITE, contiguous
 
@@ -23,7 +23,7 @@ class Columns:
     def __init__(self, columns: list[NDArray[Any]]) -> None:
         """Convert what is not float64; nothing else is copied."""
         self.columns = [np.ascontiguousarray(column, np.float64) for column in columns]
-        self.addresses = np.array([column.ctypes.data for column in self.columns], np.uintp)
+        self.addresses = np.array([column.__array_interface__["data"][0] for column in self.columns], np.uintp)
         self.affine: FloatArray = np.array([np.zeros(len(columns)), np.ones(len(columns))])  # centre, 1 / scale
 
     def standardise(self, center: FloatArray | None, scale: FloatArray | None) -> None:

@@ -380,6 +380,7 @@ def side_log_likelihood(
 ) -> float:
     """Add the log-likelihood of every side over all rows of a block of data to ``total``; returns their `checksum`."""
     log_weight, weight, check = parameters[0], np.exp(parameters[0]), 0.0
+    rate, log_probability = work.rate, work.row_weight
     for begin in range(0, codes.shape[0], TILE):
         index = np.arange(begin, min(begin + TILE, codes.shape[0]))
         check += checksum(rows, begin, min(begin + TILE, codes.shape[0]))
@@ -393,17 +394,20 @@ def side_log_likelihood(
             psi, softplus = work.psi[:size].reshape((-1, width)), work.softplus[:size].reshape((-1, width))
             project(rows, index, parameters, k0, k1, work, psi)
             softplus_only(index.shape[0] * width, work.psi, work.softplus)
-            for i in range(index.shape[0]):
-                code, row_weight = codes[index[i]], weights[index[i]]
-                for s in range(side, end):
-                    first, last = np.uint64(starts[s]) - k0, np.uint64(starts[s + 1]) - k0
-                    rate = row_rate(weight[k0:k1], softplus, i, first, last)
+            for s in range(side, end):
+                first, last = np.uint64(starts[s]) - k0, np.uint64(starts[s + 1]) - k0
+                for i in range(index.shape[0]):
+                    rate[i] = row_rate(weight[k0:k1], softplus, i, first, last)
+                for i in range(index.shape[0]):
+                    log_probability[i] = bernoulli_poisson(rate[i] if rate[i] > TINY_RATE else TINY_RATE)[0]
+                for i in range(index.shape[0]):
+                    code, row_weight = codes[index[i]], weights[index[i]]
                     if row_weight == 0.0:
                         continue
                     if (code != positive[s]) if positive[s] >= 0 else (code == -1 - positive[s]):
-                        total[s] -= row_weight * rate
-                    elif rate >= TINY_RATE:
-                        total[s] += row_weight * bernoulli_poisson(rate)[0]
+                        total[s] -= row_weight * rate[i]
+                    elif rate[i] >= TINY_RATE:
+                        total[s] += row_weight * log_probability[i]
                     else:
                         own = log_weight[starts[s] : starts[s + 1]]
                         total[s] += row_weight * log_rate(own, psi[i, first:last], softplus[i, first:last])

@@ -62,9 +62,7 @@ def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
         sums, block_squares = np.zeros_like(mean), np.zeros_like(mean)
         if isinstance(table, Columns):
             pivot = mean if total > 0.0 else _means(table)
-            weight = add_column_moments(
-                table.addresses, table.affine, block.weights, pivot, sums, block_squares
-            )
+            weight = add_column_moments(table.addresses, table.affine, block.weights, pivot, sums, block_squares)
             table.refuse_not_finite(sums.sum())
         else:
             pivot = mean if total > 0.0 else np.asarray(table, np.float64).mean(axis=0)
