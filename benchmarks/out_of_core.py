@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.record import save_result
 from pbdn import PBDNClassifier
-from pbdn.sgd.arrow_rows import READ_ROWS, ArrowSource
+from pbdn.sgd.arrow_rows import ArrowSource
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.rows import Block, Minibatches
 
@@ -45,6 +45,7 @@ BATCH = 100
 N_PRUNINGS = 8
 MEMORY_MB = 1024
 SCAN_SECONDS = 6.0
+SCAN_ROWS = 32_768
 
 
 def write_rows(folder: Path, n_rows: int, n_features: int) -> None:
@@ -113,7 +114,7 @@ def scan_default(folder: str) -> dict[str, float]:
 def scan_lean(folder: str) -> dict[str, float]:
     """Little read-ahead: faster on few cores, and less memory."""
     unbuffered = ds.ParquetFragmentScanOptions(pre_buffer=False)
-    lean = {"batch_size": READ_ROWS, "batch_readahead": 2, "fragment_readahead": 1}
+    lean = {"batch_size": SCAN_ROWS, "batch_readahead": 2, "fragment_readahead": 1}
     return scan(lambda: ds.dataset(folder).to_batches(**lean, fragment_scan_options=unbuffered))
 
 

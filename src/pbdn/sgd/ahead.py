@@ -1,11 +1,14 @@
-"""Read ahead in a thread: decoding the next rows while the compiled loop works on the present ones."""
+"""Read ahead in threads: decoding the next rows while the compiled loop works on the present ones."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from queue import Empty, Queue
 from threading import Event, Thread
 from typing import TypeVar
 
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 ITEMS_AHEAD = 2
 
@@ -56,3 +59,22 @@ def read_ahead(items: Iterator[Item], n_ahead: int = ITEMS_AHEAD) -> Iterator[It
             except Empty:
                 continue
         thread.join()
+
+
+def work_ahead(function: Callable[[Item], Result], items: Iterable[Item], n_threads: int) -> Iterator[Result]:
+    """``function`` of every item, in order; ``n_threads`` results are made or wait while another one is in use.
+
+    Errors are raised where the result would have come. What was not begun when the consumer leaves is dropped.
+    """
+    waiting: deque[Future[Result]] = deque()
+    with ThreadPoolExecutor(n_threads, "pbdn-work-ahead") as pool:
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
