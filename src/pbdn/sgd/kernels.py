@@ -115,17 +115,17 @@ def _gather(rows: Any, index: Any, work: Any) -> Any:
     def columns(rows: Any, index: Any, work: Any) -> None:
         addresses, affine = rows
         n, buffer = index.shape[0], work.buffer.reshape(-1)
-        is_run = index[n - 1] - index[0] == n - 1
+        first, is_run = index[0], index[n - 1] - index[0] == n - 1
         buffer[:n] = 1.0
         for d in range(addresses.shape[0]):
-            center, factor, column = affine[0, d], affine[1, d], buffer[(d + 1) * COLUMN : (d + 2) * COLUMN]
+            start, center, factor = addresses[d], affine[0, d], affine[1, d]
+            column = buffer[(d + 1) * COLUMN : (d + 2) * COLUMN]
             if is_run:
-                start = addresses[d] + np.uint64(8 * index[0])
                 for i in range(n):
-                    column[i] = (number_at(start + np.uint64(8 * i)) - center) * factor
+                    column[i] = (number_at(start, first + i) - center) * factor
             else:
                 for i in range(n):
-                    column[i] = (number_at(addresses[d] + np.uint64(8 * index[i])) - center) * factor
+                    column[i] = (number_at(start, index[i]) - center) * factor
 
     return _choose(rows, dense, csr, columns)
 

@@ -35,7 +35,7 @@ def add_column_moments(addresses: Any, affine: Any, weights: Any, pivot: Any, su
         start, middle, factor = addresses[d], affine[0, d], affine[1, d]
         first = second = 0.0
         for i in range(weights.shape[0]):
-            shifted = (number_at(start + np.uint64(8 * i)) - middle) * factor - pivot[d]
+            shifted = (number_at(start, i) - middle) * factor - pivot[d]
             first += weights[i] * shifted
             second += weights[i] * shifted * shifted
         sums[d] += first

@@ -32,13 +32,14 @@ padded_size: Callable[[Any], Any] = njit(cache=True, nogil=True, inline="always"
 
 
 @_intrinsic
-def number_at(typing_context: Any, address: Any) -> Any:
-    """The double at an address."""
+def number_at(typing_context: Any, address: Any, i: Any) -> Any:
+    """Number i of the doubles at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.DoubleType().as_pointer()), align=8)
+        start = builder.inttoptr(arguments[0], ir.DoubleType().as_pointer())
+        return builder.load(builder.gep(start, [arguments[1]]), align=8)
 
-    return types.float64(types.uintp), generate
+    return types.float64(types.uintp, types.intp), generate
 
 
 @_intrinsic
