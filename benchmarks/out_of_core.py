@@ -35,7 +35,7 @@ from benchmarks.record import save_result
 from pbdn import PBDNClassifier
 from pbdn.sgd.arrow_rows import ArrowSource
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import Block, Minibatches
+from pbdn.sgd.rows import Block, Minibatches, Result
 
 RESULTS = Path(__file__).parent / "results" / "out_of_core"
 SEED = 0
@@ -71,16 +71,23 @@ class CountingSource(ArrowSource):
 
     def __init__(self, data: Any, target: str) -> None:
         super().__init__(data, target)
-        self.rows_read = [0]  # shared with the transformed twins
+        self.counts: list[int] = []  # shared with the transformed twins, and by threads
 
-    def scan(self) -> Iterator[Block]:
-        for block in super().scan():
-            self.rows_read[0] += len(block)
-            yield block
+    @property
+    def rows_read(self) -> int:
+        return sum(self.counts)
+
+    def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        def counted(block: Block) -> Result:
+            result = function(block)
+            self.counts.append(len(block))
+            return result
+
+        return super().each(counted)
 
     def minibatches(self, *arguments: Any, **options: Any) -> Iterator[Minibatches]:
         for chunk in super().minibatches(*arguments, **options):
-            self.rows_read[0] += len(chunk.order)
+            self.counts.append(len(chunk.order))
             yield chunk
 
 
@@ -142,10 +149,10 @@ def fit(folder: str) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     return {
         "seconds": seconds,
-        "cpu_ns_per_row": 1e9 * (time.process_time() - cpu) / source.rows_read[0],
+        "cpu_ns_per_row": 1e9 * (time.process_time() - cpu) / source.rows_read,
         "rows": source.n_rows,
-        "rows_read": source.rows_read[0],
-        "rows_per_s": source.rows_read[0] / seconds,
+        "rows_read": source.rows_read,
+        "rows_per_s": source.rows_read / seconds,
         "peak_mb": peak_mb(),
         "n_experts": model.n_experts_[0],
         "log_likelihood_per_row": model.criterion_path_[0]["log_likelihood"] / source.n_rows,

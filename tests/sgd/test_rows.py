@@ -206,7 +206,7 @@ def test_files_whose_types_differ_are_read_in_the_types_of_the_dataset(tmp_path)
     pq.write_table(pa.table({"x": [0.5, 1.5], "y": [0, 1]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"y": [1, 0], "x": np.array([2, 3], np.int32)}), tmp_path / "b.parquet")
     source = ArrowSource(tmp_path, "y")
-    for blocks in (source.blocks(), source.scan()):
+    for blocks in (source.blocks(), source.each(lambda block: block)):
         inputs = [block.inputs for block in blocks]
         values = [x.columns[0] if isinstance(x, Columns) else x[:, 0] for x in inputs]
         np.testing.assert_array_equal(np.concatenate(values), [0.5, 1.5, 2.0, 3.0])

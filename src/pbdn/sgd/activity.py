@@ -189,15 +189,21 @@ def log_inactivity(
     """
     result = np.zeros(parameters.shape[1])
     positive = positive_codes(len(starts) - 1) if positive is None else positive
-    for block in source.scan():
-        rows, is_columns = as_rows(block.inputs), isinstance(block.inputs, Columns)
+
+    def of_block(block: Block) -> FloatArray:
+        sums = np.where(result > floor, 0.0, result)  # who is decided stays out, whatever the others' sums
+        is_columns = isinstance(block.inputs, Columns)
         work = workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
-        window = COLUMN_WINDOW if is_columns else max(len(block), 1)
         check = add_log_inactivity(
-            rows, block.codes, block.weights, parameters, starts, positive, floor, window, work, result
-        )
+            as_rows(block.inputs), block.codes, block.weights, parameters, starts, positive, floor,
+            COLUMN_WINDOW if is_columns else max(len(block), 1), work, sums,
+        )  # fmt: skip
         if is_columns:
             block.inputs.refuse_not_finite(check)
+        return sums
+
+    for sums in source.each(of_block):
+        result += np.where(result > floor, sums, 0.0)
         if not (result > floor).any():
             break
     return result
@@ -209,12 +215,18 @@ def log_likelihoods(
     """Log-likelihood of every side over all rows."""
     total = np.zeros(len(starts) - 1)
     positive = positive_codes(len(total)) if positive is None else positive
-    for block in source.scan():
-        rows = as_rows(block.inputs)
+
+    def of_block(block: Block) -> FloatArray:
+        sums = np.zeros_like(total)
         work = workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
-        check = side_log_likelihood(rows, block.codes, block.weights, parameters, starts, positive, work, total)
+        rows = as_rows(block.inputs)
+        check = side_log_likelihood(rows, block.codes, block.weights, parameters, starts, positive, work, sums)
         if isinstance(block.inputs, Columns):
             block.inputs.refuse_not_finite(check)
+        return sums
+
+    for sums in source.each(of_block):
+        total += sums
     return total
 
 

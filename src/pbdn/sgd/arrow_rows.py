@@ -1,6 +1,6 @@
 """Rows of a Parquet file or folder, an Arrow dataset or an Arrow table, read by row group."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.sgd.ahead import read_ahead, work_ahead
 from pbdn.sgd.columns import Columns
-from pbdn.sgd.rows import Block, encode, row_weights
+from pbdn.sgd.rows import Block, Result, encode, row_weights
 from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource, rows_within
 
 READ_ROWS = BUFFER_ROWS  # rows turned at a time, fewer if they are wide; a whole buffer needs no copy
-READERS = 2  # threads that decode row groups
+READERS = 2  # threads of an ordered pass: each decodes row groups and works on them
 GROUP_ROWS = 131_072  # rows of a common row group
 
 
@@ -156,62 +156,69 @@ class ArrowSource(StreamedSource):
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether all pieces are row groups that hold the columns in the types of the dataset."""
+        """Whether all pieces are row groups of common size that hold the columns in the types of the dataset."""
         types = [(name, self.dataset.schema.field(name).type) for name in self._columns]
+        most = rows_within(GROUP_ROWS, len(self._names))
 
         def is_plain(piece: Any) -> bool:
             own = dict(zip(piece.physical_schema.names, piece.physical_schema.types, strict=True))
-            return all(own.get(name) == kind for name, kind in types)
+            return piece.row_groups[0].num_rows <= most and all(own.get(name) == kind for name, kind in types)
 
         return all(_has_row_groups(piece) and is_plain(piece) for piece in self._pieces)
 
-    def _row_groups(self, rng: Generator | None, n_rows: int) -> Iterator[Any]:
-        """The same for row groups, without the scanner.
+    def _row_group(self, piece: Any) -> Any:
+        """A row group as a table, decoded in the calling thread.
 
-        Threads that decode one row group each overlap better than the columns of one, and take less processor
-        time. There is but one reader where row groups are large, and for minibatches, which take longer than it.
+        Threads that decode one row group each overlap better than the columns of one, and the scanner takes
+        more processor time.
         """
-        largest = max((piece.row_groups[0].num_rows for piece in self._pieces), default=0)
-        is_large = largest > rows_within(GROUP_ROWS, len(self._names))
-        n_threads = 1 if is_large or rng is not None else READERS
+        with piece.open() as file:
+            reader = _arrow().parquet.ParquetFile(file, metadata=piece.metadata, pre_buffer=False)
+            return reader.read_row_group(piece.row_groups[0].id, columns=self._columns, use_threads=False)
 
-        def read(piece: Any) -> Any:
-            with piece.open() as file:
-                reader = _arrow().parquet.ParquetFile(file, metadata=piece.metadata, pre_buffer=False)
-                number = piece.row_groups[0].id
-                return reader.read_row_group(number, columns=self._columns, use_threads=is_large)
-
-        for table in work_ahead(read, self._order(rng), n_threads):
-            yield from table.to_batches(max_chunksize=n_rows)
-
-    def _decoded(self, rng: Generator | None, n_rows: int) -> Iterator[Block]:
-        """Columns of at most ``n_rows`` rows, read ahead."""
-        n_rows = rows_within(n_rows, len(self._names))
-        batches = self._row_groups(rng, n_rows) if self._is_plain else read_ahead(self._scan(rng, n_rows), 1)
-        for batch in batches:
-            if batch.num_rows == 0:
-                continue
-            inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
-            weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
-            codes = (
-                np.zeros(batch.num_rows, np.int64)
-                if self.target is None
-                else encode(_to_numpy(batch.column(self.target)), self.classes)
-            )
-            yield Block(inputs, codes, row_weights(weights, batch.num_rows))
+    def _block(self, batch: Any) -> Block:
+        """The columns of a record batch."""
+        inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
+        weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
+        codes = (
+            np.zeros(batch.num_rows, np.int64)
+            if self.target is None
+            else encode(_to_numpy(batch.column(self.target)), self.classes)
+        )
+        return Block(inputs, codes, row_weights(weights, batch.num_rows))
 
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
-        """Decoded record batches, by column."""
-        return self._decoded(rng, READ_ROWS)
+        """Decoded record batches, by column; one is read ahead."""
+        n_rows = rows_within(READ_ROWS, len(self._names))
+        if self._is_plain:
+            tables = work_ahead(self._row_group, self._order(rng), 1)
+            batches = (batch for table in tables for batch in table.to_batches(max_chunksize=n_rows))
+        else:
+            batches = read_ahead(self._scan(rng, n_rows), 1)
+        return (self._block(batch) for batch in batches if batch.num_rows)
 
-    def scan(self) -> Iterator[Block]:
-        """All rows once, in order, by column unless the inputs are transformed."""
+    def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        """``function`` of every block of columns (of rows if these are transformed), in order."""
         if self.transforms:
-            yield from self.blocks()
+            yield from super().each(function)
             return
-        for slab in self._decoded(None, GROUP_ROWS):
-            slab.inputs.standardise(self.center, self.scale)
-            yield self._weigh(slab)
+        n_rows = rows_within(GROUP_ROWS, len(self._names))
+
+        def results(batches: Iterable[Any]) -> Iterator[Result]:
+            for batch in batches:
+                if batch.num_rows:
+                    block = self._weigh(self._block(batch))
+                    block.inputs.standardise(self.center, self.scale)
+                    yield function(block)
+
+        def results_of(piece: Any) -> list[Result]:
+            return list(results(self._row_group(piece).to_batches(max_chunksize=n_rows)))
+
+        if self._is_plain:
+            for some in work_ahead(results_of, self._pieces, READERS):
+                yield from some
+        else:
+            yield from results(read_ahead(self._scan(None, n_rows), 1))
 
 
 def _has_row_groups(fragment: Any) -> bool:

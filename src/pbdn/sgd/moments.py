@@ -57,7 +57,7 @@ def column_moments(source: RowSource) -> tuple[FloatArray, FloatArray]:
     total = 0.0
     mean: FloatArray = np.zeros(source.n_features)
     squares: FloatArray = np.zeros(source.n_features)
-    for block in source.scan():
+    for block in source.each(lambda block: block):
         table = block.inputs.toarray() if sp.issparse(block.inputs) else block.inputs
         sums, block_squares = np.zeros_like(mean), np.zeros_like(mean)
         if isinstance(table, Columns):

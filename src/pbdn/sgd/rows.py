@@ -7,7 +7,7 @@ not in memory live in ``pbdn.sgd.streams`` and ``pbdn.sgd.arrow_rows``.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
 
+Result = TypeVar("Result")
 Transform = Callable[[Any], Any]
 BLOCK_ROWS = 16_384
 NOT_FINITE = "X holds NaN or infinity; impute or drop those rows before a MAP fit."
@@ -86,8 +87,12 @@ class RowSource(Protocol):
     def blocks(self) -> Iterator[Block]:
         """All rows once, in order."""
 
-    def scan(self) -> Iterator[Block]:
-        """The same for sums over rows: inputs may also be `pbdn.sgd.columns.Columns`, if the source has these."""
+    def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        """``function`` of every block of rows, in order, for sums over rows.
+
+        Inputs may also be `pbdn.sgd.columns.Columns`. Files are read by several threads, which apply the function:
+        it must be pure, and is called for a few blocks in vain when the consumer leaves.
+        """
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
@@ -207,7 +212,9 @@ class ArraySource:
         """All rows once."""
         yield self.block
 
-    scan = blocks
+    def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        """``function`` of all rows."""
+        yield function(self.block)
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False

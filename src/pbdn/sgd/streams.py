@@ -21,7 +21,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.ahead import read_ahead
 from pbdn.sgd.columns import to_rows
-from pbdn.sgd.rows import BLOCK_ROWS, Block, Minibatches, Transform, contiguous, encode, join, row_weights
+from pbdn.sgd.rows import BLOCK_ROWS, Block, Minibatches, Result, Transform, contiguous, encode, join, row_weights
 
 Item = TypeVar("Item")
 
@@ -128,9 +128,9 @@ class StreamedSource(ABC):
         """All rows once, in order."""
         return self._ahead(self._read(None))
 
-    def scan(self) -> Iterator[Block]:
-        """All rows once, in order; sources of columns give these if nothing but a standardisation is asked for."""
-        return self.blocks()
+    def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
+        """``function`` of every block of rows, in order."""
+        return map(function, self.blocks())
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
