@@ -4,13 +4,13 @@ python -m benchmarks.out_of_core [--rows 20000000 | --sizes 1000000 2000000 4000
 
 Writes a synthetic data set (float64, row groups of 131072 rows) of a quarter, half and all of ``--rows``
 (or of every one of ``--sizes``) into a temporary folder, removed afterwards. For each size fresh processes
-scan the folder with pyarrow alone, with its default settings and with little read-ahead (which is faster and
-needs less memory), before and after another one fits ``PBDNClassifier(inference="map", max_depth=1)``: one
-pass finds the classes, one the standardisation, the minibatches make one full shuffled pass, experts are
+scan the folder with pyarrow alone (its default settings; little read-ahead, which needs less memory; row group by
+row group without the scanner) before and after another one fits ``PBDNClassifier(inference="map", max_depth=1)``:
+one pass finds the classes, one the standardisation, the minibatches make one full shuffled pass, experts are
 pruned eight times, and a last pass gives the log-likelihood. The baseline is the fastest scan that stays
 under 1 GB, passes repeated for six seconds; "default" is the ratio to pyarrow's default settings whatever
-memory they take. "Rows per second" counts every row that reached the fit, over its whole time; compilation is done
-before on a few rows. "CPU" is the ratio of CPU seconds per row read (scan over fit), which other work on the machine
+memory they take. "Rows per second" counts every row that the fit has worked on, over its whole time; compilation is
+done before on a few rows. "CPU" is the ratio of CPU seconds per row read (scan over fit), which other work on the machine
 disturbs least; "passes" are rows read over rows. Peak memory is the resident maximum of the process.
 """
 
@@ -67,7 +67,7 @@ def write_rows(folder: Path, n_rows: int, n_features: int) -> None:
 
 
 class CountingSource(ArrowSource):
-    """Counts the rows that reach the fit."""
+    """Counts the rows that the fit works on."""
 
     def __init__(self, data: Any, target: str) -> None:
         super().__init__(data, target)
@@ -167,9 +167,9 @@ def measure(n_rows: int, n_features: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         write_rows(Path(folder), n_rows, n_features)
         size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 2**20
-        scans = [{"kind": kind} | in_new_process(kind, folder) for kind in ("scan_default", "scan_lean")]
+        scans = [{"kind": kind} | in_new_process(kind, folder) for kind in SCANS]
         fitted = in_new_process("fit", folder)
-        scans += [{"kind": kind} | in_new_process(kind, folder) for kind in ("scan_default", "scan_lean")]
+        scans += [{"kind": kind} | in_new_process(kind, folder) for kind in SCANS]
     lean = [one["rows_per_s"] for one in scans if one["peak_mb"] < MEMORY_MB]
     ratio = fitted["rows_per_s"] / max(lean)
     default = max(one["rows_per_s"] for one in scans if one["kind"] == "scan_default")
