@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from pbdn import ISHMClassifier, PBDNClassifier, streaming
 from pbdn.errors import InvalidInputError
 from pbdn.scaling import standard_scaling
-from pbdn.sgd.ahead import read_ahead
+from pbdn.sgd.ahead import read_ahead, work_ahead
 from pbdn.sgd.arrow_rows import ArrowSource
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.streams import BatchSource, MemmapSource
@@ -242,3 +242,24 @@ def test_reading_ahead_keeps_order_errors_and_no_thread():
     assert next(reader) == 0
     reader.close()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("n_threads", [1, 2, 5])
+def test_working_ahead_keeps_order_errors_and_no_thread(n_threads):
+    done = []
+
+    def inverse(n):
+        done.append(n)
+        return 1 / n
+
+    assert list(work_ahead(inverse, range(1, 50), n_threads)) == [1 / n for n in range(1, 50)]
+    seen = []
+    with pytest.raises(ZeroDivisionError):
+        seen.extend(work_ahead(inverse, [4, 2, 1, 0, 5], n_threads))
+    before = threading.active_count()
+    done.clear()
+    worker = work_ahead(inverse, range(1, 10**9), n_threads)
+    assert next(worker) == 1
+    worker.close()
+    assert threading.active_count() == before
+    assert len(done) <= n_threads + 1  # never further ahead

@@ -190,6 +190,7 @@ class ArrowSource(StreamedSource):
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """Decoded record batches, by column; one is read ahead."""
         n_rows = rows_within(READ_ROWS, len(self._names))
+        batches: Iterator[Any]
         if self._is_plain:
             tables = work_ahead(self._row_group, self._order(rng), 1)
             batches = (batch for table in tables for batch in table.to_batches(max_chunksize=n_rows))
