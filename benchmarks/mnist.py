@@ -2,7 +2,7 @@
 
     python -m benchmarks.mnist                    # fit both, write the record, save the model under out/
     python -m benchmarks.mnist --device cuda
-    python -m benchmarks.mnist --report           # out/mnist.html and one strip of subtypes per digit from the saved model
+    python -m benchmarks.mnist --report           # out/mnist.html from the saved model: pictures of the subtypes per digit
 
     python -m benchmarks.mnist --minibatches 4000 --max-experts 5 --max-depth 2 --criterion aic_eps   # minutes, one core
 
@@ -15,8 +15,6 @@ import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 import benchmarks  # noqa: F401  (finds the data)
 from benchmarks.multiclass import metrics, network_scores
@@ -78,30 +76,12 @@ def fit(device: str | None, seed: int, max_depth: int, max_experts: int, n_minib
 
 
 def report() -> None:
-    """Pictures of the subtypes: the whole report, and one strip per digit."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from pbdn.plots import SubtypesDisplay
-
-    data = load_mnist()
+    """The report of the saved model on test digits, with a picture per expert."""
     model = PBDNClassifier.load(OUT / "mnist.pbdn")
-    X, y, _, _ = data.split(0)
-    rows = np.random.default_rng(0).choice(len(y), 5000, replace=False)
-    display = SubtypesDisplay.from_estimator(model, X[rows], layer=1, shape=IMAGE, draw=False)
-    for side in dict.fromkeys(display.sides):
-        chosen = [j for j, name in enumerate(display.sides) if name == side]
-        strip = replace(
-            display,
-            sides=[display.sides[j] for j in chosen],
-            experts=[display.experts[j] for j in chosen],
-            shares=display.shares[chosen],
-            means=display.means[chosen],
-            standard=display.standard[chosen],
-        ).plot()
-        strip.figure_.savefig(OUT / f"mnist_subtypes_{str(side).replace(' ', '_')}.png", dpi=100)
-        matplotlib.pyplot.close(strip.figure_)
-    print(f"{len(set(display.sides))} strips of subtypes in {OUT}")
+    _, _, X, y = load_mnist().split(0)
+    page = model.report(X, y, OUT / "mnist.html", source="MNIST, test digits", target="the digit", image_shape=IMAGE)
+    n_pictures = page.count("<img ")
+    print(f"{OUT / 'mnist.html'}: {n_pictures} pictures of subtypes, {len(page) / 1e6:.1f} MB")
 
 
 def main() -> None:

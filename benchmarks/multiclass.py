@@ -3,11 +3,10 @@
     python -m benchmarks.quality --data multiclass                 # everything that is not there yet, then the table
     python -m benchmarks.quality --data multiclass --methods map   # one method
     python -m benchmarks.multiclass --methods map --device cuda --jobs 8
-    python -m benchmarks.multiclass --validate                     # the settings that were compared for MAP
 
 Satimage, penbased and letter, scikit-learn's digits and wine; split j trains on 70 % of the rows, chosen by seed j.
-``--validate`` never sees test rows: it fits four fifths of the training rows and scores the last fifth. Every fit is
-one JSON file; finished ones are not run again.
+Every fit is one JSON file; finished ones are not run again. `benchmarks.multiclass_settings` compares settings of MAP
+without test rows.
 """
 
 import argparse
@@ -26,27 +25,19 @@ from benchmarks.rivals import make_rival
 from pbdn import PBDNClassifier
 from pbdn.datasets import load_extra
 from pbdn.scaling import standard_scaling
-from pbdn.sgd.config import MapConfig, default_config
+from pbdn.sgd.config import default_config
 
 RESULTS = Path(__file__).parent / "results" / "quality"
 DATA = ("wine", "digits", "satimage", "penbased", "letter")
 RIVALS = {"svm": "svm", "lightgbm": "lightgbm", "mlp": "mlp_early_stopping"}
+OPTIMISED: dict[str, dict[str, Any]] = {"map": {}, "map_5_experts": {"max_experts": 5}}
 SAMPLED: dict[str, dict[str, Any]] = {
-    "gibbs": {},
-    "gibbs_one_per_class": {"sides": "one_per_class"},
-    "race": {"head": "race"},
+    "gibbs": {"inference": "map+gibbs", "prediction": "posterior", "criterion": "holdout"},
+    "gibbs_paths": {"inference": "map+gibbs", "criterion": "holdout"},
+    "gibbs_one_layer": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1},
+    "race": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1, "head": "race"},
 }
-METHODS = ("map", *SAMPLED, *RIVALS)
-VARIANTS: dict[str, dict[str, Any]] = {
-    "default": {},
-    "aic_inputs": {"criterion": "aic_inputs"},
-    "aic_eps": {"criterion": "aic_eps"},
-    "one_per_class": {"sides": "one_per_class"},
-    "binary_settings": {"map_config": MapConfig()},
-    "binary_settings_16000": {"map_config": MapConfig(n_minibatches=16_000)},
-    "10_experts": {"max_experts": 10},
-}
-"""Settings compared on validation rows; "default" is what the estimator does by itself."""
+METHODS = (*OPTIMISED, *SAMPLED, *RIVALS)
 WHOLE_GRID_ROWS = 2000  # up to so many training rows the SVM searches the paper's whole grid, else the quick profile
 
 
@@ -62,14 +53,11 @@ def load(name: str) -> tuple[Any, Any]:
     return np.asarray(X, dtype=float), np.unique(y, return_inverse=True)[1]
 
 
-def split_rows(n_rows: int, split: int, validate: bool = False) -> tuple[Any, Any]:
-    """Rows to fit and rows to score: 70 % against 30 %, or four fifths of the 70 % against the last fifth."""
+def split_rows(n_rows: int, split: int) -> tuple[Any, Any]:
+    """Rows to fit and rows to score: 70 % against 30 %."""
     order = np.random.default_rng([split, n_rows]).permutation(n_rows)
     n_train = int(0.7 * n_rows)
-    if not validate:
-        return order[:n_train], order[n_train:]
-    cut = int(0.8 * n_train)
-    return order[:cut], order[cut:n_train]
+    return order[:n_train], order[n_train:]
 
 
 def metrics(y: Any, probability: Any) -> dict[str, float]:
@@ -129,26 +117,22 @@ def fit_rival(name: str, X: Any, y: Any, X_test: Any, y_test: Any, seed: int) ->
     return scores
 
 
-def one_fit(
-    method: str, name: str, split: int, device: str | None = None, variant: str = "", n_sweeps: int = 2000
-) -> None:
-    """Fit one split by one method and write the record; a ``variant`` is scored on validation rows."""
-    folder = f"multiclass-validation/{variant}" if variant else f"multiclass-{method}"
-    path = RESULTS / folder / f"{name}-{split}.json"
+def one_fit(method: str, name: str, split: int, device: str | None = None, n_sweeps: int = 1000) -> None:
+    """Fit one split by one method and write the record."""
+    path = RESULTS / f"multiclass-{method}" / f"{name}-{split}.json"
     if path.exists():
         return
     X, y = load(name)
-    train, test = split_rows(len(y), split, validate=bool(variant))
+    train, test = split_rows(len(y), split)
     settings: dict[str, Any] = {}
     if method in RIVALS:
         scores = fit_rival(method, X[train], y[train], X[test], y[test], split)
     else:
         if method in SAMPLED:
-            settings = {"inference": "gibbs", "n_sweeps": n_sweeps, "n_burn_in": n_sweeps // 2, **SAMPLED[method]}
+            settings = {"n_sweeps": n_sweeps, "n_burn_in": n_sweeps // 2, **SAMPLED[method]}
         else:
-            settings = {"inference": "map", **VARIANTS.get(variant, {})}
-            usual = default_config(int(y.max()) + 1, settings.get("max_experts", 20))
-            settings["map_config"] = replace(settings.get("map_config", usual), device=device)
+            usual = default_config(int(y.max()) + 1, OPTIMISED[method].get("max_experts", 20))
+            settings = {"inference": "map", "map_config": replace(usual, device=device), **OPTIMISED[method]}
         model, spent = fit_network(settings, X[train], y[train], split)
         scores = {**network_scores(model, X[test], y[test]), **spent}
     config = {"method": method, **{key: _plain(value) for key, value in settings.items()}}
@@ -196,24 +180,6 @@ def _layer_means(records: list[dict[str, Any]]) -> list[float]:
     return [float(np.mean([r["units"][t] for r in records if t < len(r["units"])])) for t in range(deepest)]
 
 
-def validation_table() -> str:
-    """Error and log-loss of every variant on validation rows."""
-    lines = [
-        "| data | settings | splits | error % | log-loss | ECE | units | complexity |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
-    for name in DATA:
-        for variant in VARIANTS:
-            mine = [r for r in load_results(RESULTS / "multiclass-validation" / variant) if r["data"] == name]
-            if mine:
-                units = "-".join(f"{k:.0f}" for k in _layer_means(mine))
-                lines.append(
-                    f"| {name} | {variant} | {len(mine)} | {_mean(mine, 'error', 2)} | {_mean(mine, 'log_loss', 3)} | "
-                    f"{_mean(mine, 'ece', 3)} | {units} | {_mean(mine, 'complexity', 0)} |"
-                )
-    return "\n".join(lines)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -221,30 +187,21 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--names", default=",".join(DATA))
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--only-table", action="store_true")
-    parser.add_argument("--validate", action="store_true", help="compare settings of MAP on validation rows")
-    parser.add_argument("--sweeps", type=int, default=2000, help="Gibbs sweeps per layer, half of them burn-in")
+    parser.add_argument("--sweeps", type=int, default=1000, help="Gibbs sweeps per layer, half of them burn-in")
     parser.add_argument("--device", default=None, help="torch device of the MAP fits")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     names = options.names.split(",")
-    if options.validate:
-        tasks = [
-            ("map", name, split, options.device, v)
-            for split in range(options.splits)
-            for name in names
-            for v in VARIANTS
-        ]
-    else:
-        methods = options.methods.split(",")
-        tasks = [
-            (m, name, split, options.device, "", options.sweeps)
-            for split in range(options.splits)
-            for m in methods
-            for name in names
-        ]
+    methods = options.methods.split(",")
+    tasks = [
+        (method, name, split, options.device, options.sweeps)
+        for split in range(options.splits)
+        for method in methods
+        for name in names
+    ]
     if not options.only_table:
         Parallel(n_jobs=options.jobs)(delayed(one_fit)(*task) for task in tasks)
-    print(validation_table() if options.validate else table())
+    print(table())
 
 
 if __name__ == "__main__":

@@ -10,10 +10,11 @@ from fitted import HOSTILE, lone_side, optimised, sampled, three_classes
 
 pytest.importorskip("jinja2")
 
+from pbdn.errors import InvalidInputError
 from pbdn.report import collect, measure, render_card, render_html
 from pbdn.report.insight import feature_effects, subtype_rules
 from pbdn.report.quality import roc_area, wilson
-from pbdn.report.svg import heat_png, ticks
+from pbdn.report.svg import grey_png, heat_png, ticks
 
 
 class Tags(HTMLParser):
@@ -80,6 +81,22 @@ def test_sections_follow_the_data():
     assert 'class="confusion"' not in without
     model, X, y = optimised()
     assert "an optimum (MAP)" in render_html(collect(model, X, y))
+
+
+def test_subtypes_as_pictures():
+    model, X, y = three_classes()
+    shape = (1, X.shape[1])
+    page = render_html(collect(model, X, y, image_shape=shape))
+    attributes = Tags(page).attributes
+    sources = [value for name, value in attributes if name == "src"]
+    assert len(sources) == sum(model.n_experts_[0])
+    assert all(value.startswith("data:image/png;base64,") for value in sources)
+    for label in model.classes_:
+        assert ("alt", f"{label}, expert 1") in attributes
+        assert ("alt", f"not {label}, expert 1") in attributes
+    assert "Pictures of the subtypes" not in render_html(collect(model, X, y))
+    with pytest.raises(InvalidInputError, match="pixels"):
+        collect(model, X, y, image_shape=(7, 11))
 
 
 def test_report_method_writes_the_file(tmp_path):
@@ -162,5 +179,9 @@ def test_ticks_and_png():
     import base64
     import io
 
-    image = matplotlib.imread(io.BytesIO(base64.b64decode(heat_png(np.array([[0.0, 1.0]])).split(",")[1])))
-    np.testing.assert_allclose(image[0] * 255, [[33, 102, 172], [178, 24, 43]], atol=0.5)
+    def pixels(url):
+        return 255 * matplotlib.imread(io.BytesIO(base64.b64decode(url.split(",")[1])))
+
+    np.testing.assert_allclose(pixels(heat_png(np.array([[0.0, 1.0]])))[0], [[33, 102, 172], [178, 24, 43]], atol=0.5)
+    grey = pixels(grey_png(np.array([[0.0, 0.2], [1.0, 2.0]])))  # top row first
+    np.testing.assert_allclose(grey, np.repeat([[[0], [51]], [[255], [255]]], 3, axis=-1), atol=0.5)

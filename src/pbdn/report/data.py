@@ -13,6 +13,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.plots.base import side_labels
 from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
+from pbdn.plots.experts import SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.plots.paths import TraceDisplay
 from pbdn.report.insight import feature_effects, some_rows, subtype_rules, with_names
@@ -45,6 +46,7 @@ class ReportData:
     calibration: CalibrationDisplay | None = None
     columns: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    images: SubtypesDisplay | None = None
 
 
 def collect(
@@ -58,6 +60,7 @@ def collect(
     validation: dict[str, Any] | None = None,
     notes: list[str] | None = None,
     features: tuple[Any, Any] | None = None,
+    image_shape: tuple[int, int] | None = None,
 ) -> ReportData:
     """Describe a fitted estimator on rows, best ones that it was not fitted on.
 
@@ -75,6 +78,8 @@ def collect(
     notes : list of str, optional
     features : two names or numbers, optional
         Axes of the decision maps; default: the two that move predictions most.
+    image_shape : (height, width), optional
+        Rows are images, line by line: the subtypes of the first layer are shown as pictures.
     """
     rows = _dense(estimator, X)
     if rows.shape[0] < 1:
@@ -88,6 +93,9 @@ def collect(
         quality = measure(y, probability, estimator.classes_)
         calibration = CalibrationDisplay.from_predictions(y, probability, estimator.classes_, draw=False)
     rules = subtype_rules(estimator, some)
+    images = None
+    if image_shape is not None:
+        images = SubtypesDisplay.from_estimator(estimator, with_names(estimator, some), shape=image_shape, draw=False)
     facts = {
         "version": __version__,
         "estimator": type(estimator).__name__,
@@ -118,6 +126,7 @@ def collect(
         calibration=calibration,
         columns=list(columns or []),
         notes=list(notes or []),
+        images=images,
     )
 
 

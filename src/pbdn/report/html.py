@@ -41,6 +41,7 @@ def render_html(data: ReportData) -> str:
         measures=measures(data),
         pictures={name: Markup(text) for name, text in markup.items()},
         maps=maps,
+        images=pictures.subtype_pictures(data.images) if data.images else [],
         map_values=[_map_values(display) for display in data.maps],
         largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
     )

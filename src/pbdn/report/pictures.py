@@ -4,9 +4,10 @@ import numpy as np
 
 from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
+from pbdn.plots.experts import SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.report.data import FloatArray
-from pbdn.report.svg import COLOURS, Chart, dot_mark, esc, heat_png, legend, line_mark, shorten
+from pbdn.report.svg import COLOURS, Chart, dot_mark, esc, grey_png, heat_png, legend, line_mark, shorten
 
 MAX_NAMED = 20  # entries of a legend
 
@@ -46,6 +47,18 @@ def calibration_picture(display: CalibrationDisplay) -> str:
         chart.line([p, p], [low, high], COLOURS[0], text)
         chart.dot(float(p), float(o), COLOURS[0], text)
     return chart.svg()
+
+
+def subtype_pictures(display: SubtypesDisplay) -> list[tuple[str, list[tuple[int, float, str]]]]:
+    """Mean images of the first layer's subtypes per side: (side, [(expert, share, data URL)]), on one scale of grey."""
+    assert display.shape is not None
+    low, high = float(display.means.min()), float(display.means.max())
+    grey = (display.means - low) / (high - low if high > low else 1.0)
+    sides: dict[str, list[tuple[int, float, str]]] = {}
+    for side, expert, share, image in zip(display.sides, display.experts, display.shares, grey, strict=True):
+        one = (expert, float(share), grey_png(image.reshape(display.shape)))
+        sides.setdefault(str(side), []).append(one)
+    return list(sides.items())
 
 
 def trace_picture(traces: list[tuple[str, FloatArray, FloatArray]]) -> str:

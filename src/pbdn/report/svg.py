@@ -171,7 +171,17 @@ def heat_png(values: NDArray[np.float64]) -> str:
     v = np.clip(values[::-1], 0.0, 1.0)[..., None]
     blue, white, red = np.array([33.0, 102, 172]), np.array([247.0, 247, 247]), np.array([178.0, 24, 43])
     rgb = np.where(v < 0.5, blue + (white - blue) * (2 * v), white + (red - white) * (2 * v - 1))
-    pixels = rgb.round().astype(np.uint8)
+    return _png(rgb.round().astype(np.uint8))
+
+
+def grey_png(values: NDArray[np.float64]) -> str:
+    """Values in [0, 1], top row first, as a data URL of a PNG from black to white."""
+    grey = np.rint(255 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
+    return _png(np.repeat(grey[..., None], 3, axis=-1))
+
+
+def _png(pixels: NDArray[np.uint8]) -> str:
+    """Pixels (height, width, 3), top row first, as a data URL."""
     height, width, _ = pixels.shape
     lines = b"".join(b"\0" + row.tobytes() for row in pixels)
 

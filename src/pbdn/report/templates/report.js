@@ -76,7 +76,7 @@
   const chooser = document.getElementById("class");
   if (chooser) {
     chooser.addEventListener("change", () => {
-      for (const figure of all("figure")) figure.hidden = figure.dataset.figure !== chooser.value;
+      for (const figure of all("figure[data-figure]")) figure.hidden = figure.dataset.figure !== chooser.value;
     });
   }
   const readout = document.getElementById("readout");
