@@ -41,9 +41,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "evidence_28": {"prune_above": 1e-12},
     "evidence_46": {"prune_above": 1e-20},
     "5_experts": {"max_experts": 5},
+    "5_experts_evidence_138": {"max_experts": 5, "prune_above": 1e-60},
+    "one_per_class": {},
 }
 """Changes to the default for several classes. "gauss_p" is near a Gaussian penalty of precision p; "evidence_n" drops an
-expert unless the data speak for it with n nats."""
+expert unless the data speak for it with n nats; "one_per_class" has no sides against the classes."""
 
 
 def config_of(settings: str, n_classes: int, device: str | None) -> MapConfig:
@@ -61,14 +63,20 @@ def fold_scores(name: str, settings: str, fold: int, seed: int, device: str | No
     rows, others, n_classes = scaling.apply(X[~scored]), scaling.apply(X[scored]), int(y.max()) + 1
     source = ArraySource(rows, y[~scored], classes=np.arange(n_classes), weights=None)
     config = config_of(settings, n_classes, device)
-    engine = MapEngine(source, 2 * n_classes, config, 1000 * seed + fold, complements=True)
+    pairs = settings != "one_per_class"
+    n_sides = 2 * n_classes if pairs else n_classes
+    engine = MapEngine(source, n_sides, config, 1000 * seed + fold, complements=pairs)
     probabilities, steps = [], []
     for depth in range(1, DEPTH + 1):
         engine.advance(engine.fit_layer(depth).layer)
-        network = Network(tuple(engine.layers), X.shape[1], complements=True)
+        network = Network(tuple(engine.layers), X.shape[1], complements=pairs)
         probabilities.append(network.class_probability(others))
         wrong = network.class_probability(rows[:N_CHECKED]).argmax(axis=1) != y[~scored][:N_CHECKED]
-        sizes = {"train_error": float(100 * wrong.mean()), "complexity": network.complexity, "units": list(network.n_units)}
+        sizes = {
+            "train_error": float(100 * wrong.mean()),
+            "complexity": network.complexity,
+            "units": list(network.n_units),
+        }
         steps.append({**metrics(y[scored], probabilities[-1]), **sizes})
     return {"fold": fold, "seed": seed, "y": y[scored], "probabilities": probabilities, "steps": steps}
 
