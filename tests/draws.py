@@ -6,6 +6,11 @@ from numba import njit
 from pbdn.variates.stream import open_stream, stream_buffer, stream_key
 
 
+def from_python(function):
+    """A function that only kernels call, with an entrance for Python."""
+    return njit(lambda *arguments: function(*arguments))
+
+
 @njit(nogil=True)
 def _fill0(draw, buffer, key, out):
     stream = open_stream(buffer, key, 0, 0, 0)

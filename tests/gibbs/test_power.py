@@ -11,7 +11,7 @@ import pytest
 from benchmarks import numpy_sweep
 
 from checks import ALPHA, assert_mean
-from draws import draws
+from draws import draws, from_python
 from joint import Binary, joint_z, z_limit
 from pbdn.gibbs import first_events, local, local_counts, sweep, updates
 from pbdn.variates.polyagamma import polya_gamma
@@ -20,6 +20,8 @@ from pbdn.variates.stream import HYPERPLANES
 # published kernels, before anything is patched
 draw_events, draw_first_events, sum_statistics = local.draw_events, first_events.draw_first_events, local.sum_statistics
 draw_expert_weights, draw_experts = updates.draw_expert_weights, updates.draw_experts
+draw_mass_tables, draw_mass = from_python(updates.draw_mass_tables), from_python(updates.draw_mass)
+draw_log_weights, draw_inv_scale = from_python(updates.draw_log_weights), from_python(updates.draw_inv_scale)
 MOMENT, GRAM = -1, -2  # last arguments of the kernels that sum statistics
 
 
@@ -33,10 +35,10 @@ def published_order(patch):
     """γ₀ drawn after r and c₀, and r not drawn again."""
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
-        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        new_scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
-        seated = updates.draw_mass_tables(stream, tables, mass)
-        mass = updates.draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        new_scale = draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        seated = draw_mass_tables(stream, tables, mass)
+        mass = draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
         return mass, log_weights, new_scale
 
     patch(updates, "draw_expert_weights", wrong)
@@ -66,10 +68,10 @@ def off_by_one_crt(patch):
     """CRT(l - 1) for CRT(l): the first customer opens no table."""
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
-        seated = updates.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
-        mass = updates.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
-        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        seated = draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
+        mass = draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        scale = draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
         return mass, log_weights, scale
 
     patch(updates, "draw_expert_weights", wrong)

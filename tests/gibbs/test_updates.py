@@ -10,6 +10,7 @@ from draws import vector_draws
 from pbdn.gibbs import updates
 from pbdn.gibbs.state import prior_values
 from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.variates.stream import stream_buffer
 
 N = 100_000
 TABLES = np.array([0.0, 3.0, 40.0])
@@ -207,7 +208,7 @@ def test_precision_floor_enters_the_draw_of_hyperplanes_only(rng):
     spread = []
     for floor in (0.0, 1e-3):
         priors = prior_values(Hyperpriors(precision_floor=floor))
-        buffer = np.zeros(200, np.uint64)
+        buffer = stream_buffer()
         planes = [
             updates.draw_experts(gram, moment, tiny, np.ones(1), priors, np.uint64(1), index, buffer)[0]
             for index in range(400)

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from checks import Z_MAX
+from draws import from_python
 from pbdn.gibbs import local, updates
 from pbdn.gibbs.rows import make_rows
 from pbdn.variates.stream import HYPERPLANES, open_stream, stream_buffer, stream_key
 
 PRECISION = np.array([0.5, 1.0])
+draw_gaussian = from_python(updates.draw_gaussian)
 
 
 def quadrature(x, target):
@@ -41,7 +43,7 @@ def sampled(rows, first_only, seed, n_sweeps):
         gram, moment = np.zeros((1, 1, 3)), np.zeros((1, 1, 2))
         local.sum_statistics(rows.arrays, watched, planes, weights, events, key, index, 0, 1, 1, buffer, gram, moment)
         stream = open_stream(buffer, key, index, 0, HYPERPLANES)
-        planes, rescues = updates.draw_gaussian(stream, gram[0, 0], moment[0, 0], PRECISION)
+        planes, rescues = draw_gaussian(stream, gram[0, 0], moment[0, 0], PRECISION)
         planes = planes[None]
         assert rescues == 0
         out[index] = planes[0]

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from checks import Z_MAX, assert_cdf, assert_mean, assert_variance
-from draws import draws
+from draws import draws, from_python
 from pbdn.variates.stream import (
     bits,
     exponential,
@@ -16,6 +16,8 @@ from pbdn.variates.stream import (
     stream_key,
     uniform,
 )
+
+cipher, next_bits = from_python(philox), from_python(bits)
 
 # Random123's known answers for philox4x32 with ten rounds: counter, key, result
 KNOWN_ANSWERS = [
@@ -31,7 +33,7 @@ KNOWN_ANSWERS = [
 
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN_ANSWERS)
 def test_philox_known_answers(counter, key, answer):
-    assert tuple(int(word) for word in philox(*map(np.uint64, counter + key))) == answer
+    assert tuple(int(word) for word in cipher(*map(np.uint64, counter + key))) == answer
 
 
 KEY = np.uint64(123)
@@ -40,7 +42,7 @@ KEY = np.uint64(123)
 def words(n, *where, key=KEY):
     buffer = stream_buffer()
     stream = open_stream(buffer, key, *where)
-    return np.array([bits(stream) for _ in range(n)], dtype=np.uint64)
+    return np.array([next_bits(stream) for _ in range(n)], dtype=np.uint64)
 
 
 def test_stream_is_the_cipher_of_its_counters():
@@ -48,10 +50,10 @@ def test_stream_is_the_cipher_of_its_counters():
     key = stream_key(7, 1, 2)
     got = words(128, 5, 9, 3, key=key)
     k = int(key)
-    cipher = [philox(*map(np.uint64, (position, 9, 5, 3, k & 0xFFFFFFFF, k >> 32))) for position in range(64)]
-    cipher = [[int(word) for word in block] for block in cipher]
-    low = [block[1] << 32 | block[0] for block in cipher]
-    high = [block[3] << 32 | block[2] for block in cipher]
+    blocks = [cipher(*map(np.uint64, (position, 9, 5, 3, k & 0xFFFFFFFF, k >> 32))) for position in range(64)]
+    blocks = [[int(word) for word in block] for block in blocks]
+    low = [block[1] << 32 | block[0] for block in blocks]
+    high = [block[3] << 32 | block[2] for block in blocks]
     assert got.tolist() == low[:32] + high[:32] + low[32:] + high[32:]
 
 

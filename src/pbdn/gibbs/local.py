@@ -62,7 +62,7 @@ def transposed(matrix):
     return out
 
 
-@kernel
+@internal
 def choose_in_logs(stream, log_weights, distance):
     """Expert with probability ∝ r_k s(ψ_k) where those underflow: ln s(ψ) = ψ there."""
     n_experts = distance.shape[0]
@@ -374,7 +374,7 @@ def add_product(left, right, total):
             total[k, j] += product[k, j]
 
 
-@kernel
+@internal
 def add_block(rows, low, high, pg_weights, linear, scratch, gram_t, last_of_group, gram, moment):
     """Add one block to its group's sums; sparse pairs are gathered in gram_t and moved over at the end of the group."""
     if not rows.is_sparse:
@@ -388,7 +388,7 @@ def add_block(rows, low, high, pg_weights, linear, scratch, gram_t, last_of_grou
                 gram_t[p, k] = 0.0
 
 
-@kernel
+@internal
 def block_scratch(rows, n_experts, n_inputs):
     """Scratch of `add_block`: products of a few rows or scaled inputs where rows are dense, pairs where they are sparse."""
     n_pairs = n_inputs * (n_inputs + 1) // 2

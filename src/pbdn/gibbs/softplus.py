@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pbdn.variates.compiled import kernel, vectorised
+from pbdn.variates.compiled import internal, vectorised
 from pbdn.variates.vectors import atanh_ratio, exp_negative
 
 
-@kernel
+@internal
 def softplus(x):
     """s(x) = ln(1 + e^x) of one number."""
     small = np.log1p(np.exp(-abs(x)))

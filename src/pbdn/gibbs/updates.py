@@ -21,7 +21,7 @@ SMALLEST_DUAL_PRECISION = 1e-14  # prior precisions below this would cancel in t
 SMALLEST_PRECISION, LARGEST_PRECISION = 1e-16, 1e30
 
 
-@kernel
+@internal
 def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     """γ₀ | l, c₀ with r integrated out ~ Gamma(a₀ + Σ_k l̃_k, b₀ + (1/K) Σ_k ln(1 + S_k / c₀)) given l̃.
 
@@ -35,7 +35,7 @@ def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     return gamma_variate(stream, shape + total_tables) / (rate + total_log / n_experts)
 
 
-@kernel
+@internal
 def draw_mass_tables(stream, tables, mass):
     """l̃_k ~ CRT(l_k, γ₀/K)."""
     n_experts = tables.shape[0]
@@ -45,7 +45,7 @@ def draw_mass_tables(stream, tables, mass):
     return out
 
 
-@kernel
+@internal
 def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     """ln r_k with r_k ~ Gamma(γ₀/K + l_k, c₀ + S_k)."""
     n_experts = tables.shape[0]
@@ -56,7 +56,7 @@ def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     return out
 
 
-@kernel
+@internal
 def draw_inv_scale(stream, log_weights, mass, shape, rate):
     """c₀ ~ Gamma(e₀ + γ₀, f₀ + Σ_k r_k)."""
     total = 0.0
@@ -142,7 +142,7 @@ def factor_with_ridge(matrix):
         ridge = 1e-12 if ridge == 0.0 else 10.0 * ridge
 
 
-@kernel
+@internal
 def draw_gaussian(stream, gram, linear, precision):
     """β ~ N(Q⁻¹h, Q⁻¹) with Q = diag(α) + A, A packed by rows v ≤ w.
 
@@ -181,7 +181,7 @@ def draw_gaussian(stream, gram, linear, precision):
     return beta, rescues
 
 
-@kernel
+@internal
 def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     """The same law where rows are fewer than inputs, at cost O(n² D).
 
@@ -225,7 +225,7 @@ def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     return u - np.dot(spread.T, residual), rescues
 
 
-@kernel
+@internal
 def draw_precisions(stream, hyperplane, coef_rate, shape):
     """α_vk ~ Gamma(a_β + ½, b_k + ½ β_vk²)."""
     out = np.empty(hyperplane.shape[0])
@@ -236,7 +236,7 @@ def draw_precisions(stream, hyperplane, coef_rate, shape):
     return out
 
 
-@kernel
+@internal
 def draw_coef_rate(stream, precision, coef_shape, shape, rate):
     """b_k ~ Gamma(e₀ + a_β D, f₀ + Σ_v α_vk)."""
     total = rate

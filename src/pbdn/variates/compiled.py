@@ -2,7 +2,7 @@
 
 from numba import njit
 
-kernel = njit(cache=True, nogil=True, error_model="numpy")
+kernel = njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 """A function that Python calls."""
 
 internal = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -19,5 +19,14 @@ vectorised = njit(
 )
 """An internal function of straight-line loops, with multiplications and additions fused."""
 
-inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
-"""A small function that becomes part of its callers before they are compiled."""
+elementary = njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"contract"},
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+    forceinline=True,
+)
+"""An internal function of one number that becomes part of the loops calling it, so that they are vectorised. It is so at the
+level of machine code: put in as Python statements (``inline="always"``) its types would be inferred again in every caller."""

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from pbdn.variates.compiled import kernel
+from pbdn.variates.compiled import internal
 from pbdn.variates.stream import exponential, normal, uniform
 
 
-@kernel
+@internal
 def gamma_at_least_one(stream, shape):
     """G ~ Gamma(shape, 1) for shape ≥ 1 (Marsaglia & Tsang 2000); exact."""
     d = shape - 1.0 / 3.0
@@ -23,7 +23,7 @@ def gamma_at_least_one(stream, shape):
             return d * v
 
 
-@kernel
+@internal
 def log_gamma_variate(stream, shape):
     """ln G with G ~ Gamma(shape, 1), any shape > 0: finite where G itself underflows.
 
@@ -34,7 +34,7 @@ def log_gamma_variate(stream, shape):
     return np.log(gamma_at_least_one(stream, shape + 1.0)) - exponential(stream) / shape
 
 
-@kernel
+@internal
 def gamma_variate(stream, shape):
     """G ~ Gamma(shape, 1), any shape > 0; a value below the smallest double is 0."""
     if shape >= 1.0:

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pbdn.variates.compiled import internal, kernel
+from pbdn.variates.compiled import internal
 from pbdn.variates.stream import normal, uniform
 
 SEARCH_BELOW = 10.0  # means under which the table is searched from the bottom
@@ -33,7 +33,7 @@ def poisson_above_ten(stream, mean):
             return k
 
 
-@kernel
+@internal
 def positive_poisson(stream, mean):
     """N ~ Poisson(mean) given N ≥ 1, mean > 0; as mean → 0 the draw tends to 1.
 
@@ -58,7 +58,7 @@ def positive_poisson(stream, mean):
     return count
 
 
-@kernel
+@internal
 def binomial(stream, n, p):
     """N ~ Binomial(n, p), n a whole number held in a double; exact (normal law above NORMAL_ABOVE)."""
     if n <= 0.0 or p <= 0.0:
@@ -113,7 +113,7 @@ def binomial_lower(stream, n, p):
             return k
 
 
-@kernel
+@internal
 def multinomial_split(stream, total, mass, counts):
     """Counts ~ Multinomial(total, mass / Σ mass), written into ``counts``.
 
@@ -138,7 +138,7 @@ def multinomial_split(stream, total, mass, counts):
     counts[n_parts - 1] += left
 
 
-@kernel
+@internal
 def choose(stream, mass, whole):
     """K with P(K = k) = mass_k / whole, where whole = Σ mass > 0; never an index of zero mass."""
     left = uniform(stream) * whole

@@ -23,7 +23,7 @@ fourth cumulant is below 2e-3, and below 10 % for b ≥ ONE_GAMMA where it no lo
 
 import numpy as np
 
-from pbdn.variates.compiled import inlined, internal, kernel
+from pbdn.variates.compiled import internal
 from pbdn.variates.gamma import gamma_at_least_one
 from pbdn.variates.stream import bits, normal, uniform
 
@@ -53,7 +53,7 @@ def _tail_series(n_terms: int = 9) -> np.ndarray:
 _TAIL_SERIES = _tail_series()
 
 
-@kernel
+@internal
 def unit_cumulants(c):
     """Cumulants 1 to 3 of PG(1, c) for |c| ≥ SERIES_BELOW (closed form in h = |c|/2, t = tanh h)."""
     h = 0.5 * abs(c)
@@ -66,7 +66,7 @@ def unit_cumulants(c):
     return first, second, third
 
 
-@kernel
+@internal
 def tail_cumulants(c, d1):
     """Cumulants 1 to 3 of Σ_{n≥2} g_n / d_n at b = 1."""
     if abs(c) < SERIES_BELOW:
@@ -82,7 +82,7 @@ def tail_cumulants(c, d1):
     return first - inverse, second - inverse * inverse, third - 2.0 * inverse * inverse * inverse
 
 
-@inlined
+@internal
 def shifted_gamma(stream, b, first, second, third):
     """A shifted gamma whose first three cumulants are b times those given."""
     scale = 0.5 * third / second
@@ -90,7 +90,7 @@ def shifted_gamma(stream, b, first, second, third):
     return b * first + scale * (gamma_at_least_one(stream, shape) - shape)
 
 
-@kernel
+@internal
 def envelope_ratio(b, x):
     """a(x) of the module docstring, to about 1e-13 absolute."""
     ratio = np.exp(-0.5 * (1.0 + b) / x)  # e^{-(2j-1+b)/2x}, here j = 1
@@ -159,7 +159,7 @@ def polya_gamma_sum(stream, b, c):
     return shifted_gamma(stream, b, first + inverse, second, third)
 
 
-@kernel
+@internal
 def polya_gamma(stream, b, c):
     """ω ~ PG(b, c) for b ≥ 0 and any c; b = 0 gives 0, and a NaN gives NaN instead of an endless search."""
     if b <= 0.0:
@@ -177,5 +177,5 @@ def polya_gamma_cumulants(b: float, c: float) -> tuple[float, float]:
     h = 0.5 * abs(c)
     if h < 1e-2:
         return b * (0.25 - c * c / 48.0), b * (1.0 / 24.0 - c * c / 120.0)
-    first, second, _ = unit_cumulants(c)
+    first, second, _ = unit_cumulants.py_func(c)
     return b * float(first), b * float(second)

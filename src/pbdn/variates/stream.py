@@ -10,32 +10,38 @@ state has to be stored between sweeps. The memory of a stream is a plain uint64 
 header and a buffer that is refilled a few blocks at a time, which lets the compiler vectorise the cipher. Compiled
 code holds a stream by the *address* of that array, because an array argument costs an atomic reference count per
 call, ten times the draw itself; so whoever opens a stream must keep its buffer alive (kernels get it as an argument).
+The header also holds the address of the compiled cipher: called by it, the cipher is compiled once, and not again into each
+of the thirty functions that draw random numbers.
 """
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import carray, types
+from numba import cfunc, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pbdn.variates.compiled import inlined, internal, kernel
+from pbdn.variates.compiled import elementary, internal, kernel
 
 # purposes: one independent stream each within a sweep
 # (NumPy integers, because a literal argument makes the compiler specialise for every value)
 TABLES, PG_WEIGHTS, WEIGHTS, HYPERPLANES, INITIAL, MISSING_CUSTOMERS = (np.int64(j) for j in range(6))
 
-_HEADER = 6  # key, block, sweep, purpose, position, cursor
-_KEY, _BLOCK, _SWEEP, _PURPOSE, _POSITION, _CURSOR = range(_HEADER)
-_BATCH = 32  # cipher calls per refill, two words each
-_END = _HEADER + 2 * _BATCH
+_HEADER = 7
+_KEY, _BLOCK, _SWEEP, _PURPOSE, _POSITION, _CURSOR, _CIPHER = range(_HEADER)
+_BATCH = np.int64(32)  # cipher calls per refill, two words each
+_BEGIN, _END = np.uint64(_HEADER), np.uint64(_HEADER + 2 * _BATCH)
+_WORD = np.uint64(8)  # bytes
 
 _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 _M0, _M1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _TO_UNIT = 2.0**-53
+
+_WORDS = types.CPointer(types.uint64)
 
 
 def stream_key(seed: int, *where: int) -> np.uint64:
@@ -45,69 +51,62 @@ def stream_key(seed: int, *where: int) -> np.uint64:
 
 def stream_buffer() -> NDArray[np.uint64]:
     """Memory for one stream."""
-    return np.zeros(_END, np.uint64)
+    buffer = np.zeros(int(_END), np.uint64)
+    buffer[_CIPHER] = _cipher_address()
+    return buffer
 
 
-@intrinsic
-def _pointer(typing_context: Any, address: Any) -> Any:
-    """Cast an address to a pointer to uint64."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], ir.IntType(64).as_pointer())
-
-    return types.CPointer(types.uint64)(types.uintp), generate
-
-
-@internal
-def _words(stream):
-    """The memory behind a stream, as an array that is not reference-counted."""
-    return carray(_pointer(stream), (_END,))
-
-
-@inlined
-def philox_round(x0, x1, x2, x3, k0, k1):
-    """One Philox4x32 round on four words and a two-word round key (each a uint32 held in a uint64)."""
-    p0 = _M0 * x0
-    p1 = _M1 * x2
-    return (p1 >> _SHIFT) ^ x1 ^ k0, p1 & _LOW, (p0 >> _SHIFT) ^ x3 ^ k1, p0 & _LOW
-
-
-@inlined
+@elementary
 def philox(x0, x1, x2, x3, k0, k1):
-    """Philox4x32-10 of one counter; written out so that the compiler vectorises a loop over counters."""
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    x0, x1, x2, x3 = philox_round(x0, x1, x2, x3, k0, k1)
-    k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
-    return philox_round(x0, x1, x2, x3, k0, k1)
+    """Philox4x32-10 of one counter and a two-word key (each a uint32 held in a uint64)."""
+    for _ in range(10):
+        p0, p1 = _M0 * x0, _M1 * x2
+        x0, x1, x2, x3 = (p1 >> _SHIFT) ^ x1 ^ k0, p1 & _LOW, (p0 >> _SHIFT) ^ x3 ^ k1, p0 & _LOW
+        k0, k1 = (k0 + _W0) & _LOW, (k1 + _W1) & _LOW
+    return x0, x1, x2, x3
 
 
-@internal
-def encrypt(words, calls, out):
+def encrypt(words: Any, calls: Any, out: Any) -> None:
     """Encrypt the stream's next counters into 2 ``calls`` words: low halves of the results first, then the high halves."""
     k0, k1 = words[_KEY] & _LOW, words[_KEY] >> _SHIFT
     base = words[_POSITION]
     c1, c2, c3 = words[_BLOCK], words[_SWEEP], words[_PURPOSE]
-    low, high = out[:calls], out[calls : 2 * calls]
     for call in range(calls):
         x0, x1, x2, x3 = philox((base + np.uint64(call)) & _LOW, c1, c2, c3, k0, k1)
-        low[call] = (x1 << _SHIFT) | x0
-        high[call] = (x3 << _SHIFT) | x2
+        out[call] = (x1 << _SHIFT) | x0
+        out[calls + call] = (x3 << _SHIFT) | x2
     words[_POSITION] = base + np.uint64(calls)
+
+
+@cache
+def _cipher_address() -> int:
+    """Where the compiled `encrypt` lies in this process."""
+    compiled = cfunc(types.void(_WORDS, types.int64, _WORDS), cache=True, error_model="numpy")(encrypt)
+    return int(compiled.address)
+
+
+@intrinsic
+def _memory(typing_context: Any, address: Any) -> Any:
+    """The words at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], ir.IntType(64).as_pointer())
+
+    return _WORDS(types.uintp), generate
+
+
+@intrinsic
+def _run_cipher(typing_context: Any, words: Any, calls: Any, out: Any) -> Any:
+    """`encrypt`, by the address in the stream's header."""
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word.as_pointer(), word, word.as_pointer()])
+        address = builder.load(builder.gep(args[0], [word(_CIPHER)]))
+        builder.call(builder.inttoptr(address, kind.as_pointer()), args)
+        return context.get_dummy_value()
+
+    return types.void(_WORDS, types.int64, _WORDS), generate
 
 
 @kernel
@@ -118,18 +117,18 @@ def open_stream(buffer, key, sweep, block, purpose):
     buffer[_SWEEP] = np.uint64(sweep) & _LOW
     buffer[_PURPOSE] = np.uint64(purpose) & _LOW
     buffer[_POSITION] = np.uint64(0)
-    buffer[_CURSOR] = np.uint64(_END)
+    buffer[_CURSOR] = _END
     return buffer.ctypes.data
 
 
-@kernel
+@internal
 def bits(stream):
     """64 random bits."""
-    words = _words(stream)
+    words = _memory(stream)
     cursor = words[_CURSOR]
-    if cursor == np.uint64(_END):
-        encrypt(words, np.int64(_BATCH), words[_HEADER:])
-        cursor = np.uint64(_HEADER)
+    if cursor == _END:
+        _run_cipher(words, _BATCH, _memory(stream + _WORD * _BEGIN))
+        cursor = _BEGIN
     words[_CURSOR] = cursor + np.uint64(1)
     return words[cursor]
 
@@ -137,18 +136,18 @@ def bits(stream):
 @internal
 def fill_bits(stream, out, n):
     """The stream's next cipher calls as n or n + 1 words of 64 random bits in ``out``; words left in the buffer are dropped."""
-    words = _words(stream)
-    encrypt(words, (n + 1) // 2, out)
-    words[_CURSOR] = np.uint64(_END)
+    words = _memory(stream)
+    _run_cipher(words, (n + 1) // 2, _memory(out.ctypes.data))
+    words[_CURSOR] = _END
 
 
-@kernel
+@internal
 def uniform(stream):
     """U ~ Uniform(0, 1), never 0 or 1."""
     return (np.float64(bits(stream) >> np.uint64(11)) + 0.5) * _TO_UNIT
 
 
-@kernel
+@internal
 def exponential(stream):
     """E ~ Exp(1)."""
     return -np.log(uniform(stream))
@@ -184,7 +183,7 @@ def _normal_slow(stream, layer, x):
     return height < np.exp(-0.5 * x * x), x
 
 
-@kernel
+@internal
 def normal(stream):
     """Z ~ N(0, 1) by the 256-layer ziggurat."""
     while True:

@@ -4,13 +4,13 @@ import math
 
 import numpy as np
 
-from pbdn.variates.compiled import kernel
+from pbdn.variates.compiled import internal
 from pbdn.variates.stream import uniform
 
 ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tables are drawn whole
 
 
-@kernel
+@internal
 def log_rising_ratio(t, a):
     """ln Γ(t + a) - ln Γ(t); for large t the difference of two Stirling series, which does not cancel."""
     if t < 1e3:
@@ -18,7 +18,7 @@ def log_rising_ratio(t, a):
     return (t - 0.5) * np.log1p(a / t) - a + a * np.log(t + a) - a / (12.0 * t * (t + a))
 
 
-@kernel
+@internal
 def crt(stream, customers, concentration):
     """L ~ CRT(n, a) = Σ_{j=1..n} Bernoulli(a / (a + j - 1)): tables taken by n customers at concentration a.
 
@@ -61,7 +61,7 @@ def crt(stream, customers, concentration):
     return tables
 
 
-@kernel
+@internal
 def log_expm1(a):
     """ln(e^a - 1) for a > 0, without overflow or loss for small a."""
     if a > 30.0:
@@ -71,7 +71,7 @@ def log_expm1(a):
     return np.log(np.expm1(max(a, 1e-300)))
 
 
-@kernel
+@internal
 def table_distance(stream, low, high):
     """η with density σ(η) / (high - low) where s(η) lies in (low, high): η = ln(e^{low + U (high - low)} - 1).
 

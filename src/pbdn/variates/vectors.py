@@ -1,7 +1,6 @@
 """Elementary functions as straight-line arithmetic, which the compiler turns into vector instructions inside loops.
 
-Each is within a few units of the last place (1e-15 relative) on the range it states. They are inlined, so a loop that calls them must
-be compiled with ``fastmath={"contract"}`` to get fused multiply-adds.
+Each is within a few units of the last place (1e-15 relative) on the range it states.
 """
 
 from math import factorial
@@ -12,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from pbdn.variates.compiled import inlined
+from pbdn.variates.compiled import elementary
 
 _LOG2E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
@@ -23,11 +22,12 @@ ONE_BITS = np.int64(0x3FF0000000000000)
 _ROOT_HALF_BITS = np.int64(np.float64(np.sqrt(0.5)).view(np.int64))
 _SMALLEST = -700.0  # e^x is not taken below this
 
-_EXP = np.array([1.0 / factorial(j) for j in range(14)])  # on |r| ≤ ½ ln 2: error 2e-17
-_ATANH = np.array([1.0 / (2 * j + 1) for j in range(17)])  # atanh(z) / z in z², on z ≤ ⅓: error 2e-17
-_SINE = np.array(
-    [(-1.0) ** j * (np.pi / 2) ** (2 * j + 1) / factorial(2 * j + 1) for j in range(12)]
-)  # sin(πv/2) / v in v²
+# coefficients from the constant on
+_EXP = tuple(1.0 / factorial(j) for j in range(14))  # e^r on |r| ≤ ½ ln 2: error 2e-17
+_EXP_RATIO = tuple((-1.0) ** j / factorial(j + 1) for j in range(12))  # (1 - e^-t) / t on t ≤ 0.35
+_ATANH = tuple(1.0 / (2 * j + 1) for j in range(17))  # atanh(z) / z in z², on z ≤ ⅓: error 2e-17
+_ATANH_SHORT = _ATANH[:11]  # on z ≤ 0.172
+_SINE = tuple((-1.0) ** j * (np.pi / 2) ** (2 * j + 1) / factorial(2 * j + 1) for j in range(12))  # sin(πv/2) / v in v²
 
 
 @intrinsic
@@ -50,127 +50,78 @@ def as_float(typing_context: Any, n: Any) -> Any:
     return types.float64(types.int64), generate
 
 
-@inlined
+@intrinsic
+def polynomial(typing_context: Any, x: Any, coefficients: Any) -> Any:
+    """Σ_j coefficients_j x^j by Horner's rule, in fused multiply-adds; ``coefficients`` is a constant tuple.
+
+    Made as one instruction sequence: as Python statements the compiler would infer the type of every step anew.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.extract_value(args[1], coefficients.count - 1)
+        for j in range(coefficients.count - 2, -1, -1):
+            product = builder.fmul(value, args[0], flags=("contract",))
+            value = builder.fadd(product, builder.extract_value(args[1], j), flags=("contract",))
+        return value
+
+    return types.float64(types.float64, coefficients), generate
+
+
+@elementary
 def exp_negative(x):
     """e^x for x ≤ 0 (e^-700 at least)."""
-    t = max(x, _SMALLEST)
+    t = x if x > _SMALLEST else _SMALLEST
     shifted = t * _LOG2E + _MAGIC
     k = shifted - _MAGIC
     r = (t - k * _LN2_HIGH) - k * _LN2_LOW
-    p = _EXP[13]
-    p = p * r + _EXP[12]
-    p = p * r + _EXP[11]
-    p = p * r + _EXP[10]
-    p = p * r + _EXP[9]
-    p = p * r + _EXP[8]
-    p = p * r + _EXP[7]
-    p = p * r + _EXP[6]
-    p = p * r + _EXP[5]
-    p = p * r + _EXP[4]
-    p = p * r + _EXP[3]
-    p = p * r + _EXP[2]
-    p = p * r + 1.0
-    p = p * r + 1.0
-    return p * as_float((as_bits(shifted) + np.int64(1023)) << np.int64(52))
+    return polynomial(r, _EXP) * as_float((as_bits(shifted) + np.int64(1023)) << np.int64(52))
 
 
-@inlined
+@elementary
 def atanh_ratio(q):
     """atanh(z) / z with q = z² ≤ 1/9."""
-    p = _ATANH[16]
-    p = p * q + _ATANH[15]
-    p = p * q + _ATANH[14]
-    p = p * q + _ATANH[13]
-    p = p * q + _ATANH[12]
-    p = p * q + _ATANH[11]
-    p = p * q + _ATANH[10]
-    p = p * q + _ATANH[9]
-    p = p * q + _ATANH[8]
-    p = p * q + _ATANH[7]
-    p = p * q + _ATANH[6]
-    p = p * q + _ATANH[5]
-    p = p * q + _ATANH[4]
-    p = p * q + _ATANH[3]
-    p = p * q + _ATANH[2]
-    p = p * q + _ATANH[1]
-    return p * q + 1.0
+    return polynomial(q, _ATANH)
 
 
-@inlined
+@elementary
 def log_positive(x):
     """ln x for a normal x > 0."""
     bits = as_bits(x)
     exponent = (bits - _ROOT_HALF_BITS) >> np.int64(52)
     f = as_float(bits - (exponent << np.int64(52))) - 1.0  # √½ ≤ 1 + f < √2
-    z = f / (2.0 + f)
-    q = z * z  # ≤ 0.0295
-    p = _ATANH[10]
-    p = p * q + _ATANH[9]
-    p = p * q + _ATANH[8]
-    p = p * q + _ATANH[7]
-    p = p * q + _ATANH[6]
-    p = p * q + _ATANH[5]
-    p = p * q + _ATANH[4]
-    p = p * q + _ATANH[3]
-    p = p * q + _ATANH[2]
-    p = p * q + _ATANH[1]
-    p = p * q + 1.0
+    z = f / (2.0 + f)  # |z| < 0.172
     k = as_float(exponent + _MAGIC_BITS) - _MAGIC
-    return k * _LN2_HIGH + (k * _LN2_LOW + 2.0 * z * p)
+    return k * _LN2_HIGH + (k * _LN2_LOW + 2.0 * z * polynomial(z * z, _ATANH_SHORT))
 
 
-@inlined
+@elementary
 def one_minus_exp(x):
     """1 - e^{-x} for x ≥ 0, to full relative accuracy: by series below ⅓."""
-    t = min(x, 0.35)
-    p = -_EXP[12]
-    p = _EXP[11] + p * t
-    p = p * t - _EXP[10]
-    p = p * t + _EXP[9]
-    p = p * t - _EXP[8]
-    p = p * t + _EXP[7]
-    p = p * t - _EXP[6]
-    p = p * t + _EXP[5]
-    p = p * t - _EXP[4]
-    p = p * t + _EXP[3]
-    p = p * t - _EXP[2]
-    p = p * t + 1.0
-    return t * p if x < 0.35 else 1.0 - exp_negative(-x)
+    t = x if x < 0.35 else 0.35
+    return t * polynomial(t, _EXP_RATIO) if x < 0.35 else 1.0 - exp_negative(-x)
 
 
-@inlined
+@elementary
 def minus_log_one_minus(w):
     """-ln(1 - w) for 0 ≤ w < 1, to full relative accuracy: by series below ½."""
-    t = min(w, 0.5)
+    t = w if w < 0.5 else 0.5
     z = t / (2.0 - t)
     return 2.0 * z * atanh_ratio(z * z) if w < 0.5 else -log_positive(1.0 - w)
 
 
-@inlined
+@elementary
 def log_exp_minus_one(a):
     """ln(e^a - 1) for a ≥ 1e-300."""
     return a + log_positive(one_minus_exp(a))
 
 
-@inlined
+@elementary
 def sine_quarter(v):
     """sin(πv/2) for 0 ≤ v ≤ 1, to full relative accuracy."""
-    q = v * v
-    p = _SINE[11]
-    p = p * q + _SINE[10]
-    p = p * q + _SINE[9]
-    p = p * q + _SINE[8]
-    p = p * q + _SINE[7]
-    p = p * q + _SINE[6]
-    p = p * q + _SINE[5]
-    p = p * q + _SINE[4]
-    p = p * q + _SINE[3]
-    p = p * q + _SINE[2]
-    p = p * q + _SINE[1]
-    return v * (p * q + _SINE[0])
+    return v * polynomial(v * v, _SINE)
 
 
-@inlined
+@elementary
 def unit_interval(word):
     """U in (0, 1) from the upper 52 of 64 random bits (a uint64)."""
     return as_float(np.int64(word >> np.uint64(12)) | ONE_BITS) - (1.0 - 2.0**-53)
