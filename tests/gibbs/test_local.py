@@ -11,14 +11,17 @@ from scipy import stats
 
 from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
 from draws import from_python, vector_draws
+from pbdn.gibbs import gram as gram_module
 from pbdn.gibbs import local
 from pbdn.gibbs.first_events import draw_first_events
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 from pbdn.gibbs.softplus import softplus, softplus_block
+from pbdn.gibbs.state import initial_state
+from pbdn.gibbs.sweep import log_likelihood
 from pbdn.variates.stream import stream_buffer, stream_key
 
 WEIGHTS = np.array([0.4, 1.5, 0.05])
-block_scratch, add_block = from_python(local.block_scratch), from_python(local.add_block)
+gram_scratch, add_block = from_python(gram_module.gram_scratch), from_python(gram_module.add_block)
 
 
 def test_softplus_block():
@@ -46,28 +49,27 @@ def test_sums_over_rows(rng, n, d):
     omega[:n], linear[:n] = rng.gamma(1.0, size=(n, 3)), rng.standard_normal((n, 3))
     x = np.column_stack([np.ones(n), inputs])
     upper = np.triu_indices(d + 1)
-    expected = np.einsum("nk,nv,nw->kvw", omega[:n], x, x)[:, upper[0], upper[1]]
+    expected = np.einsum("nk,nv,nw->vwk", omega[:n], x, x)[upper]
     for form in (inputs, sp.csr_array(inputs)):
         rows = make_rows(form, target, merge=False).arrays
-        gram, moment = np.zeros((3, len(upper[0]))), np.zeros((3, d + 1))
-        scratch = block_scratch(rows, 3, d + 1)
-        add_block(rows, 0, n, omega, linear, *scratch, True, gram, moment)
+        gram, moment = np.zeros((len(upper[0]), 3)), np.zeros((d + 1, 3))
+        add_block(rows.dense, rows.sparse, 0, n, omega, linear, *gram_scratch(d + 1, 3), gram, moment)
         assert np.abs(gram - expected).max() < 1e-11
-        assert np.abs(moment - linear[:n].T @ x).max() < 1e-11
+        assert np.abs(moment - x.T @ linear[:n]).max() < 1e-11
 
 
 def events_of(rows, planes, weights, seed, first_only, sweep=0, in_blocks=False):
-    """Phase A of all rows: (row, expert, ω, ½ - ωδ), watched, tables, exposure sums, log-likelihood."""
+    """Phase A of all rows: (row, expert, ω, ½ - ωδ) or winners, watched, tables, exposure sums, log-likelihood."""
+    watched, winner = np.empty(rows.n_rows), np.empty(rows.n_rows, int)
     draw = draw_first_events if in_blocks else partial(local.draw_events, first_only)
-    watched = np.empty(rows.n_rows)
     tables, exposure = np.empty((rows.n_blocks, len(weights))), np.empty((rows.n_blocks, len(weights)))
     log_lik = np.empty(rows.n_blocks)
     active = np.ones(len(weights), bool)
     found = draw(
         rows.arrays, planes, np.log(weights), active, stream_key(seed), sweep, 0, rows.n_blocks,
-        stream_buffer(), watched, tables, exposure, log_lik,
+        stream_buffer(), watched, *([winner] if in_blocks else []), tables, exposure, log_lik,
     )  # fmt: skip
-    return found[:4], watched, tables.sum(0), exposure.sum(0), log_lik.sum()
+    return winner if in_blocks else found[:4], watched, tables.sum(0), exposure.sum(0), log_lik.sum()
 
 
 def brute_force_first(rng, psi, low, weights, n):
@@ -98,13 +100,14 @@ def test_first_event(rng, seed, bias, way):
     kind = np.full(n, INTERVAL if interval else BEFORE)
     start = np.full(n, -1.0)
     rows = make_rows(np.empty((n, 0)), np.ones(n), kind=kind, start=start, merge=False)
-    (row, expert, omega, linear), watched, tables, exposure, _ = events_of(
-        rows, planes, WEIGHTS, seed, True, in_blocks=way == "in blocks"
-    )
-    assert np.array_equal(row, np.arange(n))
+    in_blocks = way == "in blocks"
+    events, watched, tables, exposure, _ = events_of(rows, planes, WEIGHTS, seed, True, in_blocks=in_blocks)
+    expert = events if in_blocks else events[1]
+    if not in_blocks:
+        row, _, omega, linear = events
+        assert np.array_equal(row, np.arange(n))
+        assert np.allclose((0.5 - linear) / omega, watched, atol=1e-9, rtol=1e-9)
     assert np.array_equal(tables, np.bincount(expert, minlength=3))
-    delta = (0.5 - linear) / omega
-    assert np.allclose(delta, watched, atol=1e-9, rtol=1e-9)
     assert np.allclose(exposure, np.logaddexp(0, psi + watched[:, None]).sum(0))
     low = -1.0 if interval else -np.inf
     assert ((watched <= 0) & (watched >= low)).all()
@@ -132,11 +135,13 @@ def test_events_in_blocks_and_row_by_row_agree(rng, seed):
     sums = {True: [], False: []}
     for in_blocks, found in sums.items():
         for sweep in range(400):
-            _, watched, tables, exposed, log_lik = events_of(rows, planes, weights, seed, True, sweep, in_blocks)
+            events, watched, tables, exposed, log_lik = events_of(rows, planes, weights, seed, True, sweep, in_blocks)
             found.append([*tables, *exposed, watched.sum(), (watched**2).sum(), log_lik])
             silent = ~target
             assert np.array_equal(watched[silent], rows.arrays.offset[silent])
             assert (watched <= rows.arrays.offset).all()
+            if in_blocks:
+                assert np.array_equal(events >= 0, target)
     one, two = np.array(sums[True]), np.array(sums[False])
     assert np.allclose(one[:, -1], two[:, -1], rtol=1e-12)
     spread = np.sqrt((one.var(0) + two.var(0)) / 400)[:-1]
@@ -148,7 +153,7 @@ def test_faint_rows_in_blocks(seed):
     """Rates that underflow: the expert is chosen by logarithms, in proportion to r e^ψ, and the event lies an Exp(1) before the offset."""
     n, psi = 20_000, np.array([-701.0, -700.0, -702.0])
     rows = make_rows(np.empty((n, 0)), np.ones(n, bool), merge=False)
-    (_, expert, _, _), watched, *_ = events_of(rows, psi[:, None], WEIGHTS, seed, True, in_blocks=True)
+    expert, watched, *_ = events_of(rows, psi[:, None], WEIGHTS, seed, True, in_blocks=True)
     share = WEIGHTS * np.exp(psi + 700)
     assert_counts(np.bincount(expert, minlength=3), share / share.sum())
     points = np.quantile(watched, np.linspace(0.01, 0.99, 99))
@@ -194,11 +199,11 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
         drawn = []
         for sweep in range(3000):
             events, watched, tables, exposure, log_lik = events_of(rows, planes, WEIGHTS, seed, first_only, sweep)
-            gram, moment = np.zeros((1, 3, 3)), np.zeros((1, 3, 2))
+            gram, moment = np.zeros((1, 3, 3)), np.zeros((1, 2, 3))
             # the kernel wants the events with their block ends
             ends = np.array([len(events[0])])
             local.sum_statistics(
-                rows.arrays, watched, planes, WEIGHTS, (*events, ends), stream_key(seed), sweep, 0, 1, 1,
+                rows.arrays, watched, planes, WEIGHTS, None, (*events, ends), stream_key(seed), sweep, 0, 1, 1,
                 stream_buffer(), gram, moment,
             )  # fmt: skip
             drawn.append(np.concatenate([tables, exposure, gram.ravel(), moment.ravel(), [log_lik]]))
@@ -222,9 +227,12 @@ def test_row_log_likelihood(rng, kind):
     offset, exposure = rng.normal(size=n), rng.uniform(0.5, 2, n)
     start = offset - rng.uniform(0.2, 1, n)
     count = rng.integers(0, 5, n)
-    rows = make_rows(
-        inputs, count, weight=np.full(n, weight), offset=offset, exposure=exposure, kind=np.full(n, kind),
-        start=start, merge=False,
+    rows, sparse_rows = (
+        make_rows(
+            form, count, weight=np.full(n, weight), offset=offset, exposure=exposure, kind=np.full(n, kind),
+            start=start, merge=False,
+        )
+        for form in (inputs, sp.csr_array(inputs))
     )  # fmt: skip
     x = np.column_stack([np.ones(n), inputs])
     psi = x @ planes.T + offset[:, None]
@@ -241,6 +249,9 @@ def test_row_log_likelihood(rng, kind):
     out = np.empty(1)
     local.total_log_likelihood(rows.arrays, planes, WEIGHTS, out)
     assert np.isclose(out[0], weight * expected.sum(), rtol=1e-10)
+    state = initial_state(3, 3)._replace(hyperplanes=planes, log_weights=np.log(WEIGHTS))
+    for form in (rows, sparse_rows):
+        assert np.isclose(log_likelihood(form, state, np.ones(3, bool)), weight * expected.sum(), rtol=1e-10)
     seen = events_of(rows, planes, WEIGHTS, 1, False)[-1]
     assert np.isclose(seen, weight * expected.sum(), rtol=1e-10)
 
@@ -256,7 +267,7 @@ def test_extremes_stay_finite(first_only, distance, log_weight):
     planes = np.array([[0.0, distance], [0.0, -distance], [distance, 0.0]])
     log_weights = np.array([log_weight, log_weight, 2 * log_weight])
     watched, tables, exposure = np.empty(n), np.empty((1, 3)), np.empty((1, 3))
-    log_lik, gram, moment = np.empty(1), np.zeros((1, 3, 3)), np.zeros((1, 3, 2))
+    log_lik, gram, moment = np.empty(1), np.zeros((1, 3, 3)), np.zeros((1, 2, 3))
     key, active = stream_key(3), np.ones(3, bool)
     for sweep in range(50):
         events = local.draw_events(
@@ -264,7 +275,7 @@ def test_extremes_stay_finite(first_only, distance, log_weight):
             tables, exposure, log_lik,
         )  # fmt: skip
         local.sum_statistics(
-            rows.arrays, watched, planes, np.exp(log_weights), events, key, sweep, 0, 1, 1, stream_buffer(),
+            rows.arrays, watched, planes, np.exp(log_weights), None, events, key, sweep, 0, 1, 1, stream_buffer(),
             gram, moment,
         )  # fmt: skip
         for values in (watched, tables, exposure, log_lik, gram, moment, events[2], events[3]):

@@ -11,7 +11,7 @@ import pytest
 from benchmarks import numpy_sweep
 
 from checks import ALPHA, assert_mean
-from draws import draws, from_python
+from draws import draws
 from joint import Binary, joint_z, z_limit
 from pbdn.gibbs import first_events, local, local_counts, sweep, updates
 from pbdn.variates.polyagamma import polya_gamma
@@ -20,8 +20,6 @@ from pbdn.variates.stream import HYPERPLANES
 # published kernels, before anything is patched
 draw_events, draw_first_events, sum_statistics = local.draw_events, first_events.draw_first_events, local.sum_statistics
 draw_expert_weights, draw_experts = updates.draw_expert_weights, updates.draw_experts
-draw_mass_tables, draw_mass = from_python(updates.draw_mass_tables), from_python(updates.draw_mass)
-draw_log_weights, draw_inv_scale = from_python(updates.draw_log_weights), from_python(updates.draw_inv_scale)
 MOMENT, GRAM = -1, -2  # last arguments of the kernels that sum statistics
 
 
@@ -35,10 +33,10 @@ def published_order(patch):
     """γ₀ drawn after r and c₀, and r not drawn again."""
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
-        log_weights = draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        new_scale = draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
-        seated = draw_mass_tables(stream, tables, mass)
-        mass = draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        new_scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        seated = updates.draw_mass_tables(stream, tables, mass)
+        mass = updates.draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
         return mass, log_weights, new_scale
 
     patch(updates, "draw_expert_weights", wrong)
@@ -68,10 +66,10 @@ def off_by_one_crt(patch):
     """CRT(l - 1) for CRT(l): the first customer opens no table."""
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
-        seated = draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
-        mass = draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
-        log_weights = draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        scale = draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        seated = updates.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
+        mass = updates.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
         return mass, log_weights, scale
 
     patch(updates, "draw_expert_weights", wrong)
@@ -137,31 +135,55 @@ def weights_changed_after_omega(patch):
     def wrong(rows, watched, planes, weights, *rest):
         sum_statistics(rows, watched, planes, old[-1], *rest)
         shift = -0.5 * (weights - old[-1])
-        rest[MOMENT][0] += shift[:, None] * (rows.exposure @ rows.dense)
+        rest[MOMENT][0] += (rows.exposure @ rows.dense)[:, None] * shift
 
     patch_events(patch, remember)
     patch(local, "sum_statistics", wrong)
 
 
-def log_time_not_held(patch):
-    """δ = 0: the table moves with the hyperplane."""
+def add_statistics(rows, omega, linear, gram, moment):
+    """Add the rows to the sums, as the kernels do."""
+    gram[0] += np.einsum("nk,nd,ne->dek", omega, rows.dense, rows.dense)[np.triu_indices(rows.dense.shape[1])]
+    moment[0] += rows.dense.T @ linear
 
-    def wrong(draw, *arguments):
-        row, expert, weight, linear, ends = draw(*arguments)
+
+def log_time_not_held(patch):
+    """δ = 0 in the linear term of an event: it moves with the hyperplane."""
+    rng = np.random.default_rng(1)
+
+    def wrong_tables(first_only, *arguments):
+        row, expert, weight, linear, ends = draw_events(first_only, *arguments)
         return row, expert, weight, np.full_like(linear, 0.5), ends
 
-    patch_events(patch, wrong)
+    def wrong(rows, watched, planes, weights, winner, *rest):
+        if winner is None:
+            return sum_statistics(rows, watched, planes, weights, winner, *rest)
+        event = winner[:, None] == np.arange(len(weights))
+        base = rows.exposure[:, None] * weights
+        psi = rows.dense @ planes.T + watched[:, None]
+        held, moving = (
+            numpy_sweep.polya_gamma(rng, base, psi),
+            numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-200), psi),
+        )
+        add_statistics(rows, held + moving, 0.5 * (event - base) - held * watched[:, None], rest[GRAM], rest[MOMENT])
+
+    patch(local, "draw_events", wrong_tables)
+    patch(local, "sum_statistics", wrong)
 
 
 def base_not_cut(patch):
     """First events with the base process watched to the offset instead of the event."""
+    rng = np.random.default_rng(1)
 
-    def wrong(draw, rows, *rest):
-        events = draw(rows, *rest)
-        rest[-4][:] = rows.offset
-        return events
+    def wrong(rows, watched, planes, weights, winner, *rest):
+        event = winner[:, None] == np.arange(len(weights))
+        base = rows.exposure[:, None] * weights
+        distance, offset, delta = rows.dense @ planes.T, rows.offset[:, None], watched[:, None]
+        uncut = numpy_sweep.polya_gamma(rng, base, distance + offset)
+        own = numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-200), distance + delta)
+        add_statistics(rows, uncut + own, 0.5 * (event - base) - uncut * offset - own * delta, rest[GRAM], rest[MOMENT])
 
-    patch_events(patch, wrong)
+    patch(local, "sum_statistics", wrong)
 
 
 def exposure_sum_not_cut(patch):
@@ -185,9 +207,7 @@ def rates_for_weights(patch):
         rates = rng.gamma(rows.exposure[:, None] * weights + counts) / (1 + np.exp(-psi))
         omega = numpy_sweep.polya_gamma(rng, counts + np.maximum(rates, 1e-200), psi)
         linear = 0.5 * (counts - rates) - omega * rows.offset[:, None]
-        upper = np.triu_indices(planes.shape[1])
-        rest[GRAM][0] += np.einsum("nk,nd,ne->kde", omega, rows.dense, rows.dense)[:, upper[0], upper[1]]
-        rest[MOMENT][0] += linear.T @ rows.dense
+        add_statistics(rows, omega, linear, rest[GRAM], rest[MOMENT])
 
     patch(local_counts, "sum_count_statistics", wrong)
 

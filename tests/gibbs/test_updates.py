@@ -203,7 +203,7 @@ def test_coef_rate(seed):
 
 def test_precision_floor_enters_the_draw_of_hyperplanes_only(rng):
     """The floor bounds what the Gaussian sees; zero is the model."""
-    gram, moment = np.zeros((1, 1, 3)), np.zeros((1, 1, 2))
+    gram, moment = np.zeros((1, 3, 1)), np.zeros((1, 2, 1))
     tiny = np.full((1, 2), 1e-12)
     spread = []
     for floor in (0.0, 1e-3):

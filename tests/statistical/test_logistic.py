@@ -4,13 +4,11 @@ import numpy as np
 import pytest
 
 from checks import Z_MAX
-from draws import from_python
 from pbdn.gibbs import local, updates
 from pbdn.gibbs.rows import make_rows
 from pbdn.variates.stream import HYPERPLANES, open_stream, stream_buffer, stream_key
 
 PRECISION = np.array([0.5, 1.0])
-draw_gaussian = from_python(updates.draw_gaussian)
 
 
 def quadrature(x, target):
@@ -40,10 +38,12 @@ def sampled(rows, first_only, seed, n_sweeps):
             first_only, rows.arrays, planes, log_weights, active, key, index, 0, 1, buffer, watched, tables,
             exposure, log_lik,
         )  # fmt: skip
-        gram, moment = np.zeros((1, 1, 3)), np.zeros((1, 1, 2))
-        local.sum_statistics(rows.arrays, watched, planes, weights, events, key, index, 0, 1, 1, buffer, gram, moment)
+        gram, moment = np.zeros((1, 3, 1)), np.zeros((1, 2, 1))
+        local.sum_statistics(
+            rows.arrays, watched, planes, weights, None, events, key, index, 0, 1, 1, buffer, gram, moment
+        )
         stream = open_stream(buffer, key, index, 0, HYPERPLANES)
-        planes, rescues = draw_gaussian(stream, gram[0, 0], moment[0, 0], PRECISION)
+        planes, rescues = updates.draw_gaussian(stream, gram[0, :, 0].copy(), moment[0, :, 0].copy(), PRECISION)
         planes = planes[None]
         assert rescues == 0
         out[index] = planes[0]

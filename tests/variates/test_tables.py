@@ -73,7 +73,9 @@ def test_crt_edges(seed):
 def test_log_rising_ratio(t, a):
     with mp.workdps(50):
         exact = mp.loggamma(mp.mpf(t) + mp.mpf(a)) - mp.loggamma(mp.mpf(t))
-        assert abs(from_python(log_rising_ratio)(t, a) - exact) < 2e-12 + 1e-15 * exact + 1e-15 * t * np.log(t) * (t < 1e3)
+        assert abs(from_python(log_rising_ratio)(t, a) - exact) < 2e-12 + 1e-15 * exact + 1e-15 * t * np.log(t) * (
+            t < 1e3
+        )
 
 
 @pytest.mark.parametrize("a", [1e-300, 1e-17, 1e-8, 1e-3, 0.5, 1.0, 29.999, 30.001, 100.0, 1e3, 1e12])

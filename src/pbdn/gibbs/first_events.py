@@ -7,11 +7,11 @@ truncated to the whole length, later ones follow without memory; the earliest lo
 
 import numpy as np
 
-from pbdn.gibbs.local import block_distances, choose_in_logs, transposed
+from pbdn.gibbs.gram import as_matrix, multiply, transposed
+from pbdn.gibbs.local import block_distances, choose_in_logs
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus_block
 from pbdn.variates.compiled import kernel, vectorised
-from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import TABLES, exponential, fill_bits, open_stream
 from pbdn.variates.vectors import (
     log_exp_minus_one,
@@ -53,59 +53,55 @@ def event_distances(soft, n):
 
 @kernel
 def draw_first_events(
-    rows, planes, log_weights, active, key, sweep, first, last, buffer, watched, n_tables, exposure_sum, log_lik
+    rows, planes, log_weights, active, key, sweep, first, last, buffer, watched, winner, n_tables, exposure_sum, log_lik
 ):
-    """Phase A of `first_events` on blocks first ≤ b < last; arguments and results as `pbdn.gibbs.local.draw_events`."""
+    """Phase A of `first_events` on blocks first ≤ b < last; arguments as `pbdn.gibbs.local.draw_events`.
+
+    Writes per row also the expert of its event, ``winner``, -1 if it has none; its log-time is ``watched``.
+    """
+    exposure, offset, kind = rows.exposure, rows.offset, rows.kind
     n_experts = planes.shape[0]
     planes_t = transposed(planes)
-    weights = np.exp(log_weights)
-    both = np.empty((n_experts, 2))
+    weights = np.empty((n_experts, 2))  # all experts, and the active ones alone
     for k in range(n_experts):
-        both[k, 0], both[k, 1] = weights[k], weights[k] * active[k]
+        weights[k, 0] = np.exp(log_weights[k])
+        weights[k, 1] = weights[k, 0] * active[k]
     distance, soft = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
-    rates, silent = np.empty((BLOCK_ROWS, 2)), np.empty(BLOCK_ROWS)
-    numbers = np.empty((5, BLOCK_ROWS))
+    rates, sums = np.empty((BLOCK_ROWS, 2)), np.empty((2, n_experts))
+    numbers = np.empty((6, BLOCK_ROWS))
     reach, active_reach, position, spare, eta = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    omega, ones = np.empty(BLOCK_ROWS), np.ones(BLOCK_ROWS)
+    silent = numbers[5]
     words = np.empty(2 * BLOCK_ROWS + 2, np.uint64)
-    places = np.empty((2, BLOCK_ROWS), np.int64)
-    place, expert = places[0], places[1]
-    hits = np.empty((2, BLOCK_ROWS * n_experts), np.int64)
+    place, expert = np.empty(BLOCK_ROWS, np.int64), np.empty(BLOCK_ROWS, np.int64)
+    hit_event, hit_expert = np.empty(BLOCK_ROWS * n_experts, np.int64), np.empty(BLOCK_ROWS * n_experts, np.int64)
     hit_soft = np.empty(BLOCK_ROWS * n_experts)
-    work = block_work(np.int64(BLOCK_ROWS))
-    size = 0
-    capacity = min((last - first) * BLOCK_ROWS, rows.exposure.shape[0])
-    table_row, table_expert = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    table_weight, table_linear = np.empty(capacity), np.empty(capacity)
-    ends = np.empty(last - first, np.int64)
     for block in range(first, last):
         low = block * BLOCK_ROWS
-        n = min(BLOCK_ROWS, rows.exposure.shape[0] - low)
+        n = min(BLOCK_ROWS, exposure.shape[0] - low)
         stream = open_stream(buffer, key, sweep, block, TABLES)
-        block_distances(rows, rows.offset, planes_t, low, low + n, distance)
+        block_distances(rows.dense, rows.sparse, offset, planes_t, low, low + n, distance)
         softplus_block(distance, n, soft)
-        np.dot(soft[:n], both, rates[:n])
+        multiply(soft[:n], weights, rates[:n])
         block_log_lik = 0.0
         n_events = np.int64(0)
         for j in range(n):
-            exposure = rows.exposure[low + j]
-            watched[low + j] = rows.offset[low + j]
-            if rows.kind[low + j] == NOTHING:
-                silent[j] = exposure
-                block_log_lik -= exposure * rates[j, 1]
+            i = low + j
+            watched[i], winner[i] = offset[i], -1
+            if kind[i] == NOTHING:
+                silent[j] = exposure[i]
+                block_log_lik -= exposure[i] * rates[j, 1]
             else:
                 silent[j] = 0.0
-                place[n_events], reach[n_events] = j, exposure * rates[j, 0]
-                active_reach[n_events] = exposure * rates[j, 1]
+                place[n_events], reach[n_events] = j, exposure[i] * rates[j, 0]
+                active_reach[n_events] = exposure[i] * rates[j, 1]
                 n_events += 1
-        exposed = np.dot(silent[:n].reshape(1, n), soft[:n])
+        multiply(as_matrix(silent, 1, n), soft[:n], sums[:1])
         block_log_lik += log_event_probability(active_reach, n_events)
         fill_bits(stream, words, 2 * n_events)
         truncated_exponentials(words, reach, n_events, position, spare)
         n_hits = np.int64(0)
         for at in range(n_events):
             j = place[at]
-            exposure = rows.exposure[low + j]
             expert[at], eta[at] = -1, np.inf
             if reach[at] < _FAINT:
                 expert[at] = choose_in_logs(stream, log_weights, distance[j])
@@ -113,45 +109,41 @@ def draw_first_events(
                 continue
             begin, here, used = 0.0, position[at], False
             for k in range(n_experts):
-                end = begin + exposure * weights[k] * soft[j, k]
+                rate = exposure[low + j] * weights[k, 0]
+                end = begin + rate * soft[j, k]
                 if here < end:
-                    hits[0, n_hits], hits[1, n_hits] = at, k
-                    hit_soft[n_hits] = (here - begin) / (exposure * weights[k])
+                    hit_event[n_hits], hit_expert[n_hits] = at, k
+                    hit_soft[n_hits] = (here - begin) / rate
                     n_hits += 1
                     here = end + (exponential(stream) if used else spare[at])
                     used = True
                 begin = end
             if not used:  # the position was rounded up to the whole length: the event is at the offset itself
+                most = -1.0
                 for k in range(n_experts):
-                    if expert[at] < 0 or weights[k] * soft[j, k] > weights[expert[at]] * soft[j, expert[at]]:
-                        expert[at] = k
+                    if weights[k, 0] * soft[j, k] > most:
+                        most, expert[at] = weights[k, 0] * soft[j, k], k
                 eta[at] = distance[j, expert[at]]
         event_distances(hit_soft, n_hits)
         for hit in range(n_hits):
-            at, k = hits[0, hit], hits[1, hit]
+            at, k = hit_event[hit], hit_expert[hit]
             psi = distance[place[at]]
             found = min(hit_soft[hit], psi[k])
             if expert[at] < 0 or found - psi[k] < eta[at] - psi[expert[at]]:
                 expert[at], eta[at] = k, found
-        polya_gamma_block(stream, ones, eta, n_events, work, omega)
         for k in range(n_experts):
             n_tables[block, k] = 0.0
         for at in range(n_events):
             j, k = place[at], expert[at]
             earlier = eta[at] - distance[j, k]  # δ - o
-            delta = earlier + rows.offset[low + j]
             n_tables[block, k] += 1.0
-            table_row[size], table_expert[size] = low + j, k
-            table_weight[size], table_linear[size] = omega[at], 0.5 - omega[at] * delta
-            size += 1
-            watched[low + j] = delta
-            silent[at] = rows.exposure[low + j]
+            watched[low + j] = earlier + offset[low + j]
+            winner[low + j] = k
+            silent[at] = exposure[low + j]
             for i in range(n_experts):  # rows before j are done with: their place takes the rows cut short
                 distance[at, i] = distance[j, i] + earlier
         softplus_block(distance, n_events, soft)
-        cut = np.dot(silent[:n_events].reshape(1, n_events), soft[:n_events])
+        multiply(as_matrix(silent, 1, n_events), soft[:n_events], sums[1:])
         for k in range(n_experts):
-            exposure_sum[block, k] = exposed[0, k] + cut[0, k]
-        ends[block - first] = size
+            exposure_sum[block, k] = sums[0, k] + sums[1, k]
         log_lik[block] = block_log_lik
-    return table_row[:size], table_expert[:size], table_weight[:size], table_linear[:size], ends

@@ -7,59 +7,50 @@ A. events of the rows that had some: all tables of the row (`event_times`) or th
    hence per expert their number l_k and the exposure S_k = Σ_i e_i s(ψ_ik);
 B. Polya-Gamma weights given the *new* expert weights, hence A_k = Σ ω x x' and h_k.
 
-Between the phases only the events are kept (row, expert, ω, linear term) and the log-time o_i up to which a row was watched.
+Between the phases only the events are kept (row, expert, ω, linear term; or each row's first one) and the log-time o_i up to
+which a row was watched.
 Kernels take a range of blocks and write into per-block or per-group slots, so results do not depend on how it was cut.
 
 *First events.* Given the process with cumulative rate H_i(u), y_i = 1 says that its first point lies before o_i. Keeping only
 that point (expert k, log-time δ) the row's likelihood is r_k σ(x'β_k + δ) e^{-H_i(δ)}: one table, and the base watched up to
 δ instead of o_i. The tables of `event_times` refine this augmentation, so with fewer latent variables the same posterior is
-reached in fewer sweeps, at one PG(1) draw per row instead of one per table.
+reached in fewer sweeps, and the Polya-Gamma variable of the event is drawn together with that of the base (`draw_pg_weights`).
 """
 
 import numpy as np
 
+from pbdn.gibbs.gram import add_block, as_vector, gram_scratch, multiply, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING
 from pbdn.gibbs.softplus import softplus, softplus_block
-from pbdn.variates.compiled import internal, kernel
+from pbdn.variates.compiled import inlined, internal, kernel
 from pbdn.variates.poisson import choose, positive_poisson
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import PG_WEIGHTS, TABLES, exponential, open_stream, uniform
 from pbdn.variates.tables import log_expm1, table_distance
 
-MOST_PAIRS = 2500  # (70 inputs) up to which products of inputs are made a few rows at a time
-SCRATCH_NUMBERS = 50_000  # of doubles (400 kB) that those may take
 LOG_TINY = np.log(np.finfo(float).tiny)  # log-likelihoods of single rows are not taken below this
 
 
 @internal
-def block_distances(rows, offset, planes_t, low, high, out):
-    """ψ_ik = x_i'β_k + o_i for rows low ≤ i < high; ``planes_t`` is D × K."""
+def block_distances(dense, sparse, offset, planes_t, low, high, out):
+    """ψ_ik = x_i'β_k + o_i for rows low ≤ i < high; ``planes_t`` is D × K. ``sparse`` is None where the inputs are dense."""
     n_experts = planes_t.shape[1]
-    if rows.is_sparse:
+    if sparse is None:
+        multiply(dense[low:high], planes_t, out[: high - low])
+        for i in range(low, high):
+            if offset[i] != 0.0:
+                for k in range(n_experts):
+                    out[i - low, k] += offset[i]
+    else:
+        pointers, columns, values = sparse
         for i in range(low, high):
             for k in range(n_experts):
                 out[i - low, k] = offset[i]
-            for at in range(rows.pointers[i], rows.pointers[i + 1]):
-                v, x = rows.columns[at], rows.values[at]
+            for at in range(pointers[i], pointers[i + 1]):
+                v, x = columns[at], values[at]
                 for k in range(n_experts):
                     out[i - low, k] += x * planes_t[v, k]
-        return
-    np.dot(rows.dense[low:high], planes_t, out[: high - low])
-    for i in range(low, high):
-        if offset[i] != 0.0:
-            for k in range(n_experts):
-                out[i - low, k] += offset[i]
-
-
-@internal
-def transposed(matrix):
-    """A contiguous transpose."""
-    out = np.empty((matrix.shape[1], matrix.shape[0]))
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            out[j, i] = matrix[i, j]
-    return out
 
 
 @internal
@@ -167,7 +158,7 @@ def draw_events(
         low = block * BLOCK_ROWS
         high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
         stream = open_stream(buffer, key, sweep, block, TABLES)
-        block_distances(rows, rows.offset, planes_t, low, high, distance)
+        block_distances(rows.dense, rows.sparse, rows.offset, planes_t, low, high, distance)
         softplus_block(distance, high - low, soft_block)
         for k in range(n_experts):
             n_tables[block, k] = 0.0
@@ -266,153 +257,78 @@ def grow(array, capacity):
     return longer
 
 
-@internal
-def draw_base_weights(rows, watched, low, high, distance, weights, stream, work, pg_weights, linear):
-    """ω_ik ~ PG(e_i r_k, ψ_ik) and the linear terms -(e_i r_k / 2 + ω_ik o_i) of one block."""
-    n_experts = weights.shape[0]
-    for i in range(low, high):
-        for k in range(n_experts):
-            linear[i - low, k] = rows.exposure[i] * weights[k]
-    size = (high - low) * n_experts
-    polya_gamma_block(stream, linear.reshape(-1), distance.reshape(-1), size, work, pg_weights.reshape(-1))
-    for i in range(low, high):
-        offset = watched[i]
-        for k in range(n_experts):
-            linear[i - low, k] = -0.5 * linear[i - low, k] - pg_weights[i - low, k] * offset
-
-
-@internal
+@inlined
 def draw_pg_weights(
-    rows, watched, planes_t, weights, tables, first, block, key, sweep, buffer, distance, work, pg_weights, linear
+    rows,
+    watched,
+    winner,
+    planes_t,
+    weights,
+    tables,
+    first,
+    block,
+    key,
+    sweep,
+    buffer,
+    distance,
+    work,
+    pg_weights,
+    linear,
 ):
-    """Phase B of one block up to the sums: base weights plus those of the block's tables. Returns its rows."""
-    table_row, table_expert, table_weight, table_linear, ends = tables
-    low = block * BLOCK_ROWS
-    high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
-    stream = open_stream(buffer, key, sweep, block, PG_WEIGHTS)
-    block_distances(rows, watched, planes_t, low, high, distance)
-    draw_base_weights(rows, watched, low, high, distance, weights, stream, work, pg_weights, linear)
-    begin = 0 if block == first else ends[block - first - 1]
-    for j in range(begin, ends[block - first]):
-        pg_weights[table_row[j] - low, table_expert[j]] += table_weight[j]
-        linear[table_row[j] - low, table_expert[j]] += table_linear[j]
-    return low, high
+    """Phase B of one block up to the sums: ω and linear terms of its rows, with those of its events. Returns first row and number.
 
-
-@internal
-def add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment):
-    """Add Σ_i ω_ik x_i x_i' over the non-zeros to gram_t (pairs × K: experts lie together) and Σ_i linear_ik x_i to moment."""
-    n_experts, n_inputs = moment.shape
-    for i in range(low, high):
-        omega = pg_weights[i - low]
-        for a in range(rows.pointers[i], rows.pointers[i + 1]):
-            v, x = rows.columns[a], rows.values[a]
-            row_start = v * n_inputs - v * (v - 1) // 2 - v
-            for k in range(n_experts):
-                moment[k, v] += x * linear[i - low, k]
-            for b in range(a, rows.pointers[i + 1]):
-                product = x * rows.values[b]
-                total = gram_t[row_start + rows.columns[b]]
-                for k in range(n_experts):
-                    total[k] += product * omega[k]
-
-
-@internal
-def add_gram(rows, low, high, pg_weights, linear, scratch, gram, moment):
-    """Add Σ_i ω_ik x_i x_i' (packed, v ≤ w) of dense rows to gram (K × pairs) and Σ_i linear_ik x_i to moment (K × D).
-
-    With products x_v x_w, made for a few rows at a time in ``scratch``, this is one matrix product for all experts; with many
-    inputs, where those products would not fit a cache, one per expert, X'(ω_k X).
+    The base draws ω_ik ~ PG(e_i r_k, ψ_ik), linear -(e_i r_k / 2 + ω_ik o_i). Where the base was watched up to the row's only
+    event, of expert k = ``winner`` (-1: none), that event has the same ψ_ik, and by additivity one draw PG(1 + e_i r_k, ψ_ik)
+    is both, with ½ more in the linear term. ``winner`` or ``tables`` (events that have ω and linear terms) is None.
     """
-    n_experts, n_inputs = moment.shape
-    n = high - low
-    add_product(linear[:n].T, rows.dense[low:high], moment)
-    if gram.shape[1] <= MOST_PAIRS:
-        for start in range(0, n, scratch.shape[1]):
-            size = min(scratch.shape[1], n - start)
-            products = make_products(rows.dense, low + start, size, scratch.reshape(-1))
-            add_product(pg_weights[start : start + size].T, products.T, gram)
-        return
-    for k in range(n_experts):
-        for i in range(n):
-            for v in range(n_inputs):
-                scratch[i, v] = pg_weights[i, k] * rows.dense[low + i, v]
-        square = np.dot(rows.dense[low:high].T, scratch[:n])
-        at = 0
-        for v in range(n_inputs):
-            for w in range(v, n_inputs):
-                gram[k, at] += square[v, w]
-                at += 1
-
-
-@internal
-def make_products(dense, low, n, scratch):
-    """x_v x_w of rows low + i < low + n for pairs v ≤ w, as an array (pairs, n) in ``scratch``; behind it lie the inputs."""
-    n_inputs = dense.shape[1]
-    n_pairs = n_inputs * (n_inputs + 1) // 2
-    products = scratch[: n_pairs * n].reshape(n_pairs, n)
-    inputs = scratch[n_pairs * n : (n_pairs + n_inputs) * n].reshape(n_inputs, n)
+    n_experts = weights.shape[0]
+    low = block * BLOCK_ROWS
+    n = min(BLOCK_ROWS, watched.shape[0] - low)
+    stream = open_stream(buffer, key, sweep, block, PG_WEIGHTS)
+    block_distances(rows.dense, rows.sparse, watched, planes_t, low, low + n, distance)
     for i in range(n):
-        for v in range(n_inputs):
-            inputs[v, i] = dense[low + i, v]
-    at = 0
-    for v in range(n_inputs):
-        for w in range(v, n_inputs):
-            pair, one, two = products[at], inputs[v], inputs[w]
-            for i in range(n):
-                pair[i] = one[i] * two[i]
-            at += 1
-    return products
-
-
-@internal
-def add_product(left, right, total):
-    """total += left @ right."""
-    product = np.dot(left, right)
-    for k in range(product.shape[0]):
-        for j in range(product.shape[1]):
-            total[k, j] += product[k, j]
-
-
-@internal
-def add_block(rows, low, high, pg_weights, linear, scratch, gram_t, last_of_group, gram, moment):
-    """Add one block to its group's sums; sparse pairs are gathered in gram_t and moved over at the end of the group."""
-    if not rows.is_sparse:
-        add_gram(rows, low, high, pg_weights, linear, scratch, gram, moment)
-        return
-    add_sparse_gram(rows, low, high, pg_weights, linear, gram_t, moment)
-    if last_of_group:
-        for p in range(gram_t.shape[0]):
-            for k in range(gram_t.shape[1]):
-                gram[k, p] += gram_t[p, k]
-                gram_t[p, k] = 0.0
-
-
-@internal
-def block_scratch(rows, n_experts, n_inputs):
-    """Scratch of `add_block`: products of a few rows or scaled inputs where rows are dense, pairs where they are sparse."""
-    n_pairs = n_inputs * (n_inputs + 1) // 2
-    if rows.is_sparse:
-        return np.empty((0, 0)), np.zeros((n_pairs, n_experts))
-    if n_pairs > MOST_PAIRS:
-        return np.empty((BLOCK_ROWS, n_inputs)), np.zeros((0, 0))
-    return np.empty((n_pairs + n_inputs, min(BLOCK_ROWS, max(16, SCRATCH_NUMBERS // n_pairs)))), np.zeros((0, 0))
+        exposure = rows.exposure[low + i]
+        for k in range(n_experts):
+            linear[i, k] = exposure * weights[k]
+    if winner is not None:
+        for i in range(n):
+            if winner[low + i] >= 0:
+                linear[i, winner[low + i]] += 1.0
+    polya_gamma_block(stream, as_vector(linear), as_vector(distance), n * n_experts, work, as_vector(pg_weights))
+    for i in range(n):
+        offset = watched[low + i]
+        for k in range(n_experts):
+            linear[i, k] = -0.5 * linear[i, k] - pg_weights[i, k] * offset
+    if winner is not None:
+        for i in range(n):
+            if winner[low + i] >= 0:
+                linear[i, winner[low + i]] += 1.0  # -½(1 + e r) + 1 = ½ - ½ e r
+    if tables is not None:
+        table_row, table_expert, table_weight, table_linear, ends = tables
+        begin = 0 if block == first else ends[block - first - 1]
+        for j in range(begin, ends[block - first]):
+            i, k = table_row[j] - low, table_expert[j]
+            pg_weights[i, k] += table_weight[j]
+            linear[i, k] += table_linear[j]
+    return low, n
 
 
 @kernel
-def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, last, group_blocks, buffer, gram, moment):
-    """Phase B of `event_times` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
+def sum_statistics(
+    rows, watched, planes, weights, winner, tables, key, sweep, first, last, group_blocks, buffer, gram, moment
+):
+    """Phase B of `event_times` and `first_events` on blocks first ≤ b < last: add to gram[group] and moment[group]."""
     n_experts = planes.shape[0]
     planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, n_experts))
-    pg_weights = np.empty((BLOCK_ROWS, n_experts))
-    linear = np.empty((BLOCK_ROWS, n_experts))
+    pg_weights, linear = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
     work = block_work(BLOCK_ROWS * n_experts)
-    scratch, gram_t = block_scratch(rows, n_experts, planes.shape[1])
+    scratch, result = gram_scratch(planes.shape[1], n_experts)
     for block in range(first, last):
-        low, high = draw_pg_weights(
+        low, n = draw_pg_weights(
             rows,
             watched,
+            winner,
             planes_t,
             weights,
             tables,
@@ -427,12 +343,11 @@ def sum_statistics(rows, watched, planes, weights, tables, key, sweep, first, la
             linear,
         )
         group = block // group_blocks
-        ends = block + 1 == last or (block + 1) % group_blocks == 0
-        add_block(rows, low, high, pg_weights, linear, scratch, gram_t, ends, gram[group], moment[group])
+        add_block(rows.dense, rows.sparse, low, n, pg_weights, linear, scratch, result, gram[group], moment[group])
 
 
 @kernel
-def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, pg_weights, linear):
+def row_statistics(rows, watched, planes, weights, winner, tables, key, sweep, buffer, pg_weights, linear):
     """Phase B where there are fewer rows than inputs: ω and the linear terms of every row, unsummed."""
     planes_t = transposed(planes)
     distance = np.empty((BLOCK_ROWS, planes.shape[0]))
@@ -442,6 +357,7 @@ def row_statistics(rows, watched, planes, weights, tables, key, sweep, buffer, p
         draw_pg_weights(
             rows,
             watched,
+            winner,
             planes_t,
             weights,
             tables,
@@ -466,7 +382,7 @@ def total_log_likelihood(rows, planes, weights, log_lik):
     for block in range(log_lik.shape[0]):
         low = block * BLOCK_ROWS
         high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
-        block_distances(rows, rows.offset, planes_t, low, high, distance)
+        block_distances(rows.dense, rows.sparse, rows.offset, planes_t, low, high, distance)
         total = 0.0
         for i in range(low, high):
             rate, start_rate, hazard = 0.0, 0.0, 0.0

@@ -6,7 +6,8 @@
 
 import numpy as np
 
-from pbdn.gibbs.local import add_block, block_distances, block_scratch, row_log_likelihood, transposed
+from pbdn.gibbs.gram import add_block, as_vector, gram_scratch, transposed
+from pbdn.gibbs.local import block_distances, row_log_likelihood
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
 from pbdn.gibbs.softplus import softplus
 from pbdn.variates.compiled import internal, kernel
@@ -31,7 +32,7 @@ def draw_counts(
         low = block * BLOCK_ROWS
         high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
         stream = open_stream(buffer, key, sweep, block, TABLES)
-        block_distances(rows, rows.offset, planes_t, low, high, distance)
+        block_distances(rows.dense, rows.sparse, rows.offset, planes_t, low, high, distance)
         for k in range(n_experts):
             n_tables[block, k] = 0.0
             exposure_sum[block, k] = 0.0
@@ -69,22 +70,21 @@ def draw_counts(
 
 @internal
 def draw_count_weights(rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights, linear):
-    """ω_ik ~ PG(m_ik + e_i r_k, ψ_ik) and ½(m_ik - e_i r_k) - ω_ik o_i of one block. Returns its rows."""
+    """ω_ik ~ PG(m_ik + e_i r_k, ψ_ik) and ½(m_ik - e_i r_k) - ω_ik o_i of one block. Returns first row and number."""
     low = block * BLOCK_ROWS
-    high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
+    n = min(BLOCK_ROWS, rows.exposure.shape[0] - low)
     stream = open_stream(buffer, key, sweep, block, PG_WEIGHTS)
-    block_distances(rows, rows.offset, planes_t, low, high, distance)
+    block_distances(rows.dense, rows.sparse, rows.offset, planes_t, low, low + n, distance)
     n_experts = weights.shape[0]
-    for i in range(low, high):
+    for i in range(n):
         for k in range(n_experts):
-            linear[i - low, k] = counts[i, k] + rows.exposure[i] * weights[k]
-    size = (high - low) * n_experts
-    polya_gamma_block(stream, linear.reshape(-1), distance.reshape(-1), size, work, pg_weights.reshape(-1))
-    for i in range(low, high):
+            linear[i, k] = counts[low + i, k] + rows.exposure[low + i] * weights[k]
+    polya_gamma_block(stream, as_vector(linear), as_vector(distance), n * n_experts, work, as_vector(pg_weights))
+    for i in range(n):
         for k in range(n_experts):
-            base = rows.exposure[i] * weights[k]
-            linear[i - low, k] = 0.5 * (counts[i, k] - base) - pg_weights[i - low, k] * rows.offset[i]
-    return low, high
+            base = rows.exposure[low + i] * weights[k]
+            linear[i, k] = 0.5 * (counts[low + i, k] - base) - pg_weights[i, k] * rows.offset[low + i]
+    return low, n
 
 
 @kernel
@@ -95,14 +95,13 @@ def sum_count_statistics(rows, planes, weights, counts, key, sweep, first, last,
     distance, work = np.empty((BLOCK_ROWS, n_experts)), block_work(BLOCK_ROWS * n_experts)
     pg_weights = np.empty((BLOCK_ROWS, n_experts))
     linear = np.empty((BLOCK_ROWS, n_experts))
-    scratch, gram_t = block_scratch(rows, n_experts, planes.shape[1])
+    scratch, result = gram_scratch(planes.shape[1], n_experts)
     for block in range(first, last):
-        low, high = draw_count_weights(
+        low, n = draw_count_weights(
             rows, planes_t, weights, counts, block, key, sweep, buffer, distance, work, pg_weights, linear
         )
         group = block // group_blocks
-        ends = block + 1 == last or (block + 1) % group_blocks == 0
-        add_block(rows, low, high, pg_weights, linear, scratch, gram_t, ends, gram[group], moment[group])
+        add_block(rows.dense, rows.sparse, low, n, pg_weights, linear, scratch, result, gram[group], moment[group])
 
 
 @kernel

@@ -41,7 +41,7 @@ def race_rows(inputs: FloatArray, codes: NDArray[np.int64], n_classes: int) -> t
 def draw_log_times(
     distance: Any, log_weights: Any, starts: Any, codes: Any, log_time: Any, key: Any, index: int, buffer: Any
 ) -> Any:
-    """New u_i of every row given the globals; ``distance`` are x'β_sk, experts of class s lie at starts[s] to starts[s + 1]."""
+    """New u_i of every row given the globals, from its block's stream; ``distance`` are x'β_sk, experts of class s lie at starts[s] to starts[s + 1]."""
     n, n_experts = distance.shape
     out, level = np.empty(n), np.empty(n_experts)
     stream = open_stream(buffer, key, index, 0, TABLES)

@@ -24,14 +24,22 @@ MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
 FloatArray = NDArray[np.float64]
 
 
-class RowArrays(NamedTuple):
-    """The same data as plain arrays for compiled code (dense or CSR; the unused form is empty)."""
+class SparseInputs(NamedTuple):
+    """Inputs as CSR arrays."""
 
-    dense: FloatArray
     pointers: NDArray[np.int64]
     columns: NDArray[np.int64]
     values: FloatArray
-    is_sparse: bool
+
+
+class RowArrays(NamedTuple):
+    """The same data as plain arrays for compiled code.
+
+    Inputs are dense, with ``sparse`` None (so that what serves sparse rows is not even compiled), or sparse, with no dense rows.
+    """
+
+    dense: FloatArray
+    sparse: SparseInputs | None
     exposure: FloatArray
     offset: FloatArray
     kind: NDArray[np.int64]
@@ -57,17 +65,17 @@ class Rows:
     arrays: RowArrays
     n_inputs: int
 
-    @property
+    @cached_property
     def n_rows(self) -> int:
         """Rows after merging."""
         return int(self.arrays.exposure.shape[0])
 
-    @property
+    @cached_property
     def n_blocks(self) -> int:
         """Row blocks."""
         return -(-self.n_rows // BLOCK_ROWS)
 
-    @property
+    @cached_property
     def group_blocks(self) -> int:
         """Blocks per partial sum; depends on the number of rows alone."""
         return max(1, -(-self.n_blocks // MAX_GROUPS))
@@ -142,29 +150,25 @@ def make_rows(
     fields = (exposures, offsets[place], kinds[place], copies, unit[place], starts[place])
     if place.size != n or single_events:
         inputs = inputs[place]
-    dense, csr = _with_constant(inputs)
-    arrays = RowArrays(dense, *csr, sp.issparse(inputs), *fields)
+    dense, sparse = _with_constant(inputs)
+    arrays = RowArrays(dense, sparse, *fields)
     rows = Rows(arrays, int(inputs.shape[1]) + 1)
     if merge and not sp.issparse(inputs):
         rows = merge_identical(rows, only_silent=single_events)
     return rows
 
 
-def _with_constant(inputs: Any) -> tuple[FloatArray, tuple[Any, Any, Any]]:
+def _with_constant(inputs: Any) -> tuple[FloatArray, SparseInputs | None]:
     """The inputs behind a column of ones, dense or as CSR arrays."""
     n, d = inputs.shape
     if not sp.issparse(inputs):
         dense = np.ones((n, d + 1))
         dense[:, 1:] = inputs
-        empty = np.zeros(0, np.int64)
-        return dense, (empty, empty, np.zeros(0))
+        return dense, None
     csr = sp.hstack([np.ones((n, 1)), inputs], format="csr")
     csr.sum_duplicates()
-    return np.zeros((0, d + 1)), (
-        csr.indptr.astype(np.int64),
-        csr.indices.astype(np.int64),
-        csr.data.astype(float),
-    )
+    sparse = SparseInputs(csr.indptr.astype(np.int64), csr.indices.astype(np.int64), csr.data.astype(float))
+    return np.zeros((0, d + 1)), sparse
 
 
 def merge_identical(rows: Rows, only_silent: bool = False) -> Rows:

@@ -7,16 +7,19 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.gibbs import first_events, local, local_counts, updates
-from pbdn.gibbs.rows import BEFORE, Rows
+from pbdn.gibbs.rows import BEFORE, RowArrays, Rows
 from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
+from pbdn.model.likelihood import log_probability, softplus
 from pbdn.variates.stream import WEIGHTS, open_stream, stream_buffer
 
 SamplerName = Literal["first_events", "event_times", "counts"]
+ROWS_AT_ONCE = 8192  # of the plain log-likelihood
 Latent = FloatArray | None  # counts m (n, K) of the `counts` sampler; the others keep nothing per row
 
 
@@ -112,7 +115,7 @@ def sweep(
     mass, log_weights, inv_scale = updates.draw_expert_weights(
         stream, n_tables, exposure, state.mass, state.inv_scale, priors
     )
-    weights = updates.exponentials(log_weights)
+    weights = np.exp(log_weights)
     planes, precision, coef_rate, rescues = _phase_b(
         sampler, rows, state, events, latent, weights, priors, key, index, workers
     )
@@ -135,7 +138,8 @@ def _phase_a(
     n_tables = np.empty((rows.n_blocks, state.n_experts))
     exposure = np.empty((rows.n_blocks, state.n_experts))
     log_lik = np.empty(rows.n_blocks)
-    watched = np.empty(rows.n_rows)
+    watched, winner = np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64)
+    one_event = sampler == "first_events" and rows.single_events
     if latent is not None:
         latent = latent.copy()
 
@@ -143,14 +147,13 @@ def _phase_a(
         common = (rows.arrays, state.hyperplanes, state.log_weights, active, key, index, first, last, stream_buffer())
         if sampler == "counts":
             return first, last, local_counts.draw_counts(*common, latent, n_tables, exposure, log_lik)
-        out = (watched, n_tables, exposure, log_lik)
-        if sampler == "first_events" and rows.single_events:
-            return first, last, first_events.draw_first_events(*common, *out)
-        return first, last, local.draw_events(sampler == "first_events", *common, *out)
+        out = (n_tables, exposure, log_lik)
+        if one_event:
+            return first, last, first_events.draw_first_events(*common, watched, winner, *out)
+        return first, last, local.draw_events(sampler == "first_events", *common, watched, *out)
 
-    events = (watched, workers.map(task, rows))
-    tables, exposed, total_log_lik = updates.sum_blocks(n_tables, exposure, log_lik)
-    return events, latent, total_log_lik, tables, exposed
+    events = (watched, winner if one_event else None, workers.map(task, rows))
+    return events, latent, float(log_lik.sum()), n_tables.sum(axis=0), exposure.sum(axis=0)
 
 
 def _phase_b(
@@ -167,15 +170,15 @@ def _phase_b(
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Polya-Gamma weights of all rows, their sums, and the draw of the hyperplanes."""
     n_experts, n_inputs = state.hyperplanes.shape
-    watched, tables = events
+    watched, winner, tables = events
     drawn: tuple[FloatArray, FloatArray, FloatArray, int]
-    if rows.n_rows < n_inputs and not rows.arrays.is_sparse:  # few rows: never form a D × D matrix
+    if rows.n_rows < n_inputs and rows.arrays.sparse is None:  # few rows: never form a D × D matrix
         pg_weights, linear = np.empty((rows.n_rows, n_experts)), np.empty((rows.n_rows, n_experts))
         where = (key, index, stream_buffer(), pg_weights, linear)
         if sampler == "counts":
             local_counts.row_count_statistics(rows.arrays, state.hyperplanes, weights, latent, *where)
         else:
-            local.row_statistics(rows.arrays, watched, state.hyperplanes, weights, _join(tables), *where)
+            local.row_statistics(rows.arrays, watched, state.hyperplanes, weights, winner, _join(tables), *where)
         drawn = updates.draw_experts_dual(
             rows.arrays.dense,
             pg_weights,
@@ -189,8 +192,8 @@ def _phase_b(
         )
         return drawn
     n_groups = -(-rows.n_blocks // rows.group_blocks)
-    gram = np.zeros((n_groups, n_experts, n_inputs * (n_inputs + 1) // 2))
-    moment = np.zeros((n_groups, n_experts, n_inputs))
+    gram = np.zeros((n_groups, n_inputs * (n_inputs + 1) // 2, n_experts))
+    moment = np.zeros((n_groups, n_inputs, n_experts))
     of_range = {(first, last): part for first, last, part in tables}
 
     def task(first: int, last: int) -> None:
@@ -199,7 +202,7 @@ def _phase_b(
             local_counts.sum_count_statistics(rows.arrays, state.hyperplanes, weights, latent, *where)
         else:
             part = of_range[first, last]
-            local.sum_statistics(rows.arrays, watched, state.hyperplanes, weights, part, *where)
+            local.sum_statistics(rows.arrays, watched, state.hyperplanes, weights, winner, part, *where)
 
     workers.map(task, rows)
     drawn = updates.draw_experts(
@@ -230,7 +233,8 @@ def _join(tables: Any) -> Any:
 def _check_finite(planes: FloatArray, index: int, rows: Rows) -> None:
     if np.isfinite(planes).all():
         return
-    values = rows.arrays.values if rows.arrays.is_sparse else rows.arrays.dense
+    sparse = rows.arrays.sparse
+    values = rows.arrays.dense if sparse is None else sparse.values
     raise NumericalError(
         f"The hyperplanes of sweep {index + 1} are not finite (largest |input| "
         f"{np.abs(values).max(initial=0.0):.3g}); standardise the features."
@@ -239,6 +243,23 @@ def _check_finite(planes: FloatArray, index: int, rows: Rows) -> None:
 
 def log_likelihood(rows: Rows, state: GlobalState, active: NDArray[np.bool_]) -> float:
     """Log-likelihood of the rows under the active experts of ``state``."""
+    weights = np.exp(state.log_weights) * active
+    if np.all(rows.arrays.kind <= BEFORE):  # asked for once in a chain, so that compiling for it would not pay
+        return sum(binary_log_likelihood(rows.arrays, state.hyperplanes, weights))
     out = np.empty(rows.n_blocks)
-    local.total_log_likelihood(rows.arrays, state.hyperplanes, np.exp(state.log_weights) * active, out)
+    local.total_log_likelihood(rows.arrays, state.hyperplanes, weights, out)
     return float(out.sum())
+
+
+def binary_log_likelihood(arrays: RowArrays, planes: FloatArray, weights: FloatArray) -> Iterator[float]:
+    """Log-likelihood of rows that say NOTHING or BEFORE, in parts of many rows."""
+    inputs: Any = arrays.dense
+    if arrays.sparse is not None:
+        pointers, columns, values = arrays.sparse
+        inputs = sp.csr_array((values, columns, pointers), shape=(pointers.size - 1, planes.shape[1]))
+    for low in range(0, arrays.exposure.shape[0], ROWS_AT_ONCE):
+        part = slice(low, low + ROWS_AT_ONCE)
+        copies, unit = arrays.copies[part], arrays.unit[part]
+        rate = softplus(inputs[part] @ planes.T + arrays.offset[part, None]) @ weights
+        event = np.maximum(log_probability(unit * rate), local.LOG_TINY)
+        yield float(np.sum(copies * event - (arrays.exposure[part] - copies * unit) * rate))

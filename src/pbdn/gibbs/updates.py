@@ -5,9 +5,8 @@ Expert weights are kept as ln r, because values of 1e-200 occur.
 """
 
 import numpy as np
-from numba import njit
 
-from pbdn.variates.compiled import internal, kernel
+from pbdn.variates.compiled import inlined, internal, kernel, summing
 from pbdn.variates.gamma import gamma_variate, log_gamma_variate
 from pbdn.variates.stream import HYPERPLANES, normal, open_stream
 from pbdn.variates.tables import crt
@@ -21,7 +20,7 @@ SMALLEST_DUAL_PRECISION = 1e-14  # prior precisions below this would cancel in t
 SMALLEST_PRECISION, LARGEST_PRECISION = 1e-16, 1e30
 
 
-@internal
+@inlined
 def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     """γ₀ | l, c₀ with r integrated out ~ Gamma(a₀ + Σ_k l̃_k, b₀ + (1/K) Σ_k ln(1 + S_k / c₀)) given l̃.
 
@@ -35,7 +34,7 @@ def draw_mass(stream, tables, exposure, inv_scale, shape, rate):
     return gamma_variate(stream, shape + total_tables) / (rate + total_log / n_experts)
 
 
-@internal
+@inlined
 def draw_mass_tables(stream, tables, mass):
     """l̃_k ~ CRT(l_k, γ₀/K)."""
     n_experts = tables.shape[0]
@@ -45,7 +44,7 @@ def draw_mass_tables(stream, tables, mass):
     return out
 
 
-@internal
+@inlined
 def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     """ln r_k with r_k ~ Gamma(γ₀/K + l_k, c₀ + S_k)."""
     n_experts = tables.shape[0]
@@ -56,7 +55,7 @@ def draw_log_weights(stream, tables, exposure, mass, inv_scale):
     return out
 
 
-@internal
+@inlined
 def draw_inv_scale(stream, log_weights, mass, shape, rate):
     """c₀ ~ Gamma(e₀ + γ₀, f₀ + Σ_k r_k)."""
     total = 0.0
@@ -75,7 +74,7 @@ def draw_expert_weights(stream, tables, exposure, mass, inv_scale, priors):
     return mass, log_weights, max(inv_scale, 1e-300)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@summing
 def inner(a, b, n):
     """Σ_{j<n} a_j b_j."""
     total = 0.0
@@ -84,7 +83,7 @@ def inner(a, b, n):
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
+@summing
 def inner_of_four(matrix, i, j):
     """Σ_{w<j} matrix[i', w] matrix[j, w] for i' = i, …, i + 3: the row j is read once for four."""
     one, two, three, four = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
@@ -98,7 +97,7 @@ def inner_of_four(matrix, i, j):
     return a, b, c, d
 
 
-@internal
+@inlined
 def cholesky_in_place(matrix):
     """Lower factor of a symmetric matrix with unit diagonal, in its lower triangle; False if a pivot is too small."""
     n = matrix.shape[0]
@@ -122,7 +121,7 @@ def cholesky_in_place(matrix):
     return True
 
 
-@internal
+@inlined
 def factor_with_ridge(matrix):
     """Cholesky of a unit-diagonal matrix, adding a growing ridge until it succeeds. Returns factor and tries."""
     ridge = 0.0
@@ -142,7 +141,7 @@ def factor_with_ridge(matrix):
         ridge = 1e-12 if ridge == 0.0 else 10.0 * ridge
 
 
-@internal
+@inlined
 def draw_gaussian(stream, gram, linear, precision):
     """β ~ N(Q⁻¹h, Q⁻¹) with Q = diag(α) + A, A packed by rows v ≤ w.
 
@@ -225,7 +224,7 @@ def draw_gaussian_dual(stream, inputs, pg_weights, moment, precision):
     return u - np.dot(spread.T, residual), rescues
 
 
-@internal
+@inlined
 def draw_precisions(stream, hyperplane, coef_rate, shape):
     """α_vk ~ Gamma(a_β + ½, b_k + ½ β_vk²)."""
     out = np.empty(hyperplane.shape[0])
@@ -236,7 +235,7 @@ def draw_precisions(stream, hyperplane, coef_rate, shape):
     return out
 
 
-@internal
+@inlined
 def draw_coef_rate(stream, precision, coef_shape, shape, rate):
     """b_k ~ Gamma(e₀ + a_β D, f₀ + Σ_v α_vk)."""
     total = rate
@@ -245,28 +244,7 @@ def draw_coef_rate(stream, precision, coef_shape, shape, rate):
     return max(gamma_variate(stream, shape + coef_shape * precision.shape[0]) / total, 1e-300)
 
 
-@internal
-def draw_shrinkage(stream, hyperplane, coef_rate, priors):
-    """α_k, then b_k, of one expert."""
-    precision = draw_precisions(stream, hyperplane, coef_rate, priors.coef_shape)
-    return precision, draw_coef_rate(
-        stream, precision, priors.coef_shape, priors.coef_rate_shape, priors.coef_rate_rate
-    )
-
-
-@kernel
-def sum_blocks(n_tables, exposure, log_lik):
-    """l_k, S_k and the log-likelihood from those of the blocks, in order: the same bits however the blocks were shared out."""
-    tables, exposed, total = n_tables[0].copy(), exposure[0].copy(), log_lik[0]
-    for block in range(1, n_tables.shape[0]):
-        total += log_lik[block]
-        for k in range(tables.shape[0]):
-            tables[k] += n_tables[block, k]
-            exposed[k] += exposure[block, k]
-    return tables, exposed, total
-
-
-@internal
+@inlined
 def add_groups(parts):
     """Add parts[1:] to parts[0], in order."""
     flat = parts.reshape(parts.shape[0], -1)
@@ -276,35 +254,27 @@ def add_groups(parts):
 
 
 @kernel
-def exponentials(values):
-    """e^x of an array by the compiler's exp, whose last bit is not NumPy's."""
-    return np.exp(values)
-
-
-@internal
-def copy_into(target, source):
-    """target[:] = source; an assignment of arrays would compile a second's worth of error messages."""
-    for v in range(source.shape[0]):
-        target[v] = source[v]
-
-
-@kernel
 def draw_experts(gram, moment, precision, coef_rate, priors, key, sweep, buffer):
     """β_k → α_k → b_k for every expert from its statistics per group; expert k has its own stream."""
-    n_groups, n_experts, n_inputs = moment.shape
+    n_groups, n_inputs, n_experts = moment.shape
     add_groups(gram)
     add_groups(moment)
     planes, new_precision = np.empty((n_experts, n_inputs)), np.empty((n_experts, n_inputs))
-    new_rate, floored = np.empty(n_experts), np.empty(n_inputs)
+    new_rate = np.empty(n_experts)
+    own_gram, own_moment, floored = np.empty(gram.shape[1]), np.empty(n_inputs), np.empty(n_inputs)
     rescues = 0
     for k in range(n_experts):
         stream = open_stream(buffer, key, sweep, k, HYPERPLANES)
+        for at in range(own_gram.shape[0]):
+            own_gram[at] = gram[0, at, k]
         for v in range(n_inputs):
+            own_moment[v] = moment[0, v, k]
             floored[v] = max(precision[k, v], priors.precision_floor)
-        plane, extra = draw_gaussian(stream, gram[0, k], moment[0, k], floored)
-        alpha, new_rate[k] = draw_shrinkage(stream, plane, coef_rate[k], priors)
-        copy_into(planes[k], plane)
-        copy_into(new_precision[k], alpha)
+        plane, extra = draw_gaussian(stream, own_gram, own_moment, floored)
+        alpha = draw_precisions(stream, plane, coef_rate[k], priors.coef_shape)
+        new_rate[k] = draw_coef_rate(stream, alpha, priors.coef_shape, priors.coef_rate_shape, priors.coef_rate_rate)
+        for v in range(n_inputs):
+            planes[k, v], new_precision[k, v] = plane[v], alpha[v]
         rescues += extra
     return planes, new_precision, new_rate, rescues
 
@@ -322,8 +292,9 @@ def draw_experts_dual(inputs, pg_weights, linear, precision, coef_rate, priors, 
             floored[v] = max(precision[k, v], priors.precision_floor)
         moment = np.dot(inputs.T, np.ascontiguousarray(linear[:, k]))
         plane, extra = draw_gaussian_dual(stream, inputs, pg_weights[:, k], moment, floored)
-        alpha, new_rate[k] = draw_shrinkage(stream, plane, coef_rate[k], priors)
-        copy_into(planes[k], plane)
-        copy_into(new_precision[k], alpha)
+        alpha = draw_precisions(stream, plane, coef_rate[k], priors.coef_shape)
+        new_rate[k] = draw_coef_rate(stream, alpha, priors.coef_shape, priors.coef_rate_shape, priors.coef_rate_rate)
+        for v in range(n_inputs):
+            planes[k, v], new_precision[k, v] = plane[v], alpha[v]
         rescues += extra
     return planes, new_precision, new_rate, rescues

@@ -19,6 +19,16 @@ vectorised = njit(
 )
 """An internal function of straight-line loops, with multiplications and additions fused."""
 
+summing = njit(
+    cache=True,
+    nogil=True,
+    error_model="numpy",
+    fastmath={"contract", "reassoc"},
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
+"""An internal function whose sums may be taken in any order, which lets them be vectorised."""
+
 elementary = njit(
     cache=True,
     nogil=True,
@@ -30,3 +40,7 @@ elementary = njit(
 )
 """An internal function of one number that becomes part of the loops calling it, so that they are vectorised. It is so at the
 level of machine code: put in as Python statements (``inline="always"``) its types would be inferred again in every caller."""
+
+inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+"""A part of one or two kernels that stands alone for reading and testing. Compiled by itself, it would be optimised with all
+that it calls, and then again in the kernel."""

@@ -66,9 +66,8 @@ def polya_gamma_block(stream, shape, distance, n, work, out):
     pending = np.int64(0)
     for j in range(n):
         size, tilt = shape[j], abs(distance[j])
-        if (0.0 < size <= 2.0 and tilt >= 0.0) or (
-            2.0 < size < 4.0 and tilt > 2.0
-        ):  # accepted once in four tries or more
+        often = (0.0 < size <= 2.0 and tilt >= 0.0) or (2.0 < size < 4.0 and tilt > 2.0)
+        if often:  # accepted once in four tries or more
             place[pending], b[pending], c[pending] = j, size, tilt
             pending += 1
         else:
