@@ -66,7 +66,7 @@ def _assign(scores, counts, old, floor):
     return (chosen if chosen >= 0 else best), best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})  # lets the inner products be vectorised
 def _train_side(X, is_outer, sums, order, n_steps, regularisation, floor):
     """Pegasos steps; the hyperplanes are sums / (λ (t + 1)), so a step is a plain addition to the sums."""
     n, width = X.shape
