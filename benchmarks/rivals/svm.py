@@ -11,7 +11,7 @@ GRID = tuple(2.0**k for k in range(-5, 6))
 
 
 class RbfSvm(Rival):
-    """Ties go to the smaller C, then the smaller gamma.
+    """Ties go to the larger C, then the larger gamma, as in the MATLAB loop that LIBSVM's authors suggest ("at least as good").
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class RbfSvm(Rival):
                 if (i, j) not in errors and 0 <= i < len(GRID) and 0 <= j < len(GRID):
                     model = self._model(GRID[i], GRID[j])
                     errors[i, j] = cv_error(lambda a, b, c, m=model: m.fit(a, b).predict(c), X_cv, y_cv, parts)
-            return min(errors, key=lambda cell: (errors[cell], cell))
+            return min(errors, key=lambda cell: (errors[cell], -cell[0], -cell[1]))
 
         axis = range(0, len(GRID), self.step)
         best = visit((i, j) for i in axis for j in axis)
