@@ -261,7 +261,7 @@ def main() -> None:
             if split < (5 if name in ("ijcnn1", "a9a") else 10)
         ]
         Parallel(n_jobs=options["jobs"])(delayed(one_fit)(folder, *task, config) for task in tasks)
-    print(f"## {label}\n\n{summarise(folder, names)}")
+    print(f"## {folder.name}\n\n{summarise(folder, names)}")
 
 
 if __name__ == "__main__":
