@@ -112,6 +112,8 @@ FULL_LARGE: dict[str, dict[str, Any]] = {
     "cpm": {"share": 0.05, "k_grid": (1, 3, 5, 10, 20, 40)},
 }
 """Further shortcuts on ijcnn1 and a9a."""
+PBDN_LARGE = {"n_paths": 0, "n_sweeps": 500}
+"""Of Gibbs on ijcnn1 and a9a."""
 QUICK_PBDN = {"n_sweeps": 300, "n_draws": 50}
 
 DNN_OF = {f"dnn_of_{name}": name for name in ("aic_gibbs", "aic_eps_gibbs", "aic_sgd", "aic_eps_sgd")}
@@ -185,7 +187,7 @@ def settings(column: str, data: str, profile: str) -> dict[str, Any]:
     """How a column is fitted to a data set."""
     quick = profile == "quick"
     if column in PBDN:
-        return {**PBDN[column], **(QUICK_PBDN if quick else {}), **({"n_paths": 0} if data in LARGE else {})}
+        return {**PBDN[column], **(QUICK_PBDN if quick else {}), **(PBDN_LARGE if data in LARGE else {})}
     if column in MNIST:
         return {**MNIST[column], **DIGITS}
     if column == "figure1":

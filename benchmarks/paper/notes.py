@@ -23,8 +23,8 @@ TABLE1 = """The paper speaks of at most six active units in one trial. The pictu
 unit of the first layer (first trial, library's MAP); each is a digit of the class that the unit votes for."""
 
 TABLE2 = """PBDN1, 2, 4 and the columns chosen by a criterion are prefixes of one run per split and predict, as the paper does, with the recorded sample. The
-two last rows are what the estimators do by default: AIC that charges skip weights as well, and for Gibbs the average over the draws of five paths (of one path
-on ijcnn1 and a9a).
+two last rows are what the estimators do by default: AIC that charges skip weights as well, and for Gibbs the average over the draws of five paths (on ijcnn1
+and a9a of one run, and chains of 500 sweeps).
 
 Departures from the paper's protocols, for want of time on this machine: the RVM's widths are searched from coarse to fine, on at most 600 rows; the CPM takes a
 tenth of the stochastic steps (with the penalty that belongs to the full number); on ijcnn1 and a9a the SVM's grid is searched from coarse to fine on 2500 rows. The paper
