@@ -44,6 +44,7 @@ from pbdn.validation import (
 FloatArray = NDArray[np.float64]
 
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
+AUTO_WORK = 20_000  # rows x sides up to which inference="auto" samples
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 
 # parameters that do not change what a fit computes
@@ -91,7 +92,7 @@ class NetworkClassifier(
         self._check_parameters()
         self._forget_increment()
         tasks = FitTasks(self, X, y)
-        if streaming.is_stream(X, y) and streaming.check_can_stream(X, self.inference):
+        if streaming.is_stream(X, y) and streaming.check_can_stream(X, self._choose_inference()):
             return self._fit_stream(streaming.open_source(X, y, sample_weight, classes), tasks)
         X, y = self._validate_fit(X, y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -101,6 +102,7 @@ class NetworkClassifier(
                 "Only binary classification is supported by ISHMClassifier; "
                 f"y has {self.classes_.size} classes. Use PBDNClassifier."
             )
+        self.inference_ = self._choose_inference(X.shape[0])
         X, codes, weights = self._weigh(X, y, codes.astype(np.int64), sample_weight)
         present = np.unique(codes)
         if present.size < 2:
@@ -112,7 +114,7 @@ class NetworkClassifier(
 
     def _fit_network(self, X: Any, codes: NDArray[np.int64], weights: FloatArray | None, tasks: FitTasks) -> None:
         """Grow the network and fill the fitted attributes."""
-        if self.inference != "map":
+        if self.inference_ != "map":
             order = row_order(X, codes, weights)
             X, codes, weights = X[order], codes[order], None if weights is None else weights[order]
         if self.head == "race" and (sp.issparse(X) or weights is not None):
@@ -131,6 +133,7 @@ class NetworkClassifier(
     def _fit_stream(self, source: StreamedSource, tasks: FitTasks) -> Any:
         """Grow the network on rows that are read again and again."""
         self.classes_ = streaming.check_source(source, self._single_side)
+        self.inference_ = "map"
         self.n_features_in_ = source.n_features
         self.__dict__.pop("feature_names_in_", None)
         if source.feature_names is not None:
@@ -145,7 +148,7 @@ class NetworkClassifier(
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name."""
-        check_choice("inference", self.inference, ("gibbs", "map", "map+gibbs"))
+        check_choice("inference", self.inference, ("auto", "map+gibbs", "gibbs", "map"))
         check_choice("sampler", self.sampler, ("first_events", "event_times", "counts"))
         check_choice("prediction", self.prediction, ("auto", "point", "posterior", "paths"))
         check_integer("max_experts", self.max_experts, 1)
@@ -165,6 +168,25 @@ class NetworkClassifier(
                 f"prediction={self.prediction!r} needs posterior draws, which inference='map' does not make; use "
                 "inference='gibbs', or prediction='point'."
             )
+
+    def _choose_inference(self, n_rows: float = np.inf) -> str:
+        """The inference in force: "auto" samples where that is a matter of a minute or two, or draws are asked for."""
+        if self.inference != "auto":
+            return str(self.inference)
+        if self.head == "race" or self.prediction in ("posterior", "paths"):
+            return "map+gibbs"
+        if not np.isfinite(n_rows):
+            return "map"
+        return "map+gibbs" if n_rows * self._n_sides() <= AUTO_WORK else "map"
+
+    def _n_sides(self) -> int:
+        """Sides of a layer."""
+        n_classes = int(self.classes_.size)
+        return 1 if self._single_side else n_classes * (2 if self._has_complements() else 1)
+
+    def _has_complements(self) -> bool:
+        """Whether there are sides against the classes."""
+        return self.classes_.size > 2 and self.sides == "pairs" and self.head == "sides"
 
     def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Arrays from whatever came; remembers feature names and their number."""
@@ -220,7 +242,7 @@ class NetworkClassifier(
             X, codes, weights = X[counts], codes[counts], weights[counts]
         if np.all(weights == 1.0):
             return X, codes, None
-        if self.inference == "map":
+        if self.inference_ == "map":
             return X, codes, weights
         return repeat_rows(X, codes, weights, can_merge=self.sampler == "event_times")
 
@@ -242,12 +264,11 @@ class NetworkClassifier(
         )
         n_classes = int(self.classes_.size)
         config = default_config(n_classes, int(self.max_experts)) if self.map_config is None else self.map_config
-        complements = n_classes > 2 and self.sides == "pairs" and self.head == "sides"
         return FitPlan(
-            inference=self.inference,
+            inference=self.inference_,
             codes=codes,
-            n_sides=1 if self._single_side else n_classes * (2 if complements else 1),
-            complements=complements,
+            n_sides=self._n_sides(),
+            complements=self._has_complements(),
             head=self.head,
             weights=weights,
             chain=chain,
@@ -269,7 +290,7 @@ class NetworkClassifier(
             return self.criterion
         in_memory = codes.size >= HOLDOUT_LEAST
         if self.criterion == "auto":
-            several = self.classes_.size > 2 and self.inference == "map" and in_memory
+            several = self.classes_.size > 2 and self.inference_ == "map" and in_memory
             return HOLDOUT if several else CRITERIA["aic_inputs"]
         if self.criterion == HOLDOUT and not in_memory:
             raise InvalidInputError(
@@ -321,7 +342,7 @@ class NetworkClassifier(
         """The prediction in force: "auto" averages draws where there are any, and with two classes over several paths."""
         if self.prediction != "auto":
             return str(self.prediction)
-        if self.inference == "map":
+        if self.inference_ == "map":
             return "point"
         alone = self._single_side or self.head == "race" or self.classes_.size > 2
         return "posterior" if alone else "paths"
@@ -374,7 +395,7 @@ class NetworkClassifier(
             return self.predict_proba(X)[None]
         if not self.network_.top.draws:
             raise InvalidInputError(
-                f"inference={self.inference!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
+                f"inference={self.inference_!r} keeps no posterior draws; fit with inference='map+gibbs' for intervals."
             )
         networks = self.paths_ if self._mode() == "paths" and self.paths_ else (self.network_,)
         return np.concatenate([network.class_probability_draws(X) for network in networks])

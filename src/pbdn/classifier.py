@@ -16,9 +16,10 @@ class PBDNClassifier(NetworkClassifier):
 
     Parameters
     ----------
-    inference : {"map+gibbs", "gibbs", "map"}, default="map+gibbs"
-        Gibbs sampling (posterior draws, intervals) with chains that start at a MAP fit or at the prior, or MAP alone by stochastic
-        gradients (large data).
+    inference : {"auto", "map+gibbs", "gibbs", "map"}, default="auto"
+        Gibbs sampling (posterior draws, intervals) with chains that start at a MAP fit ("map+gibbs") or at the prior ("gibbs"), or MAP
+        alone by stochastic gradients ("map", large data). "auto" is "map+gibbs" while rows x sides (two, or twice the number of classes)
+        are at most 20 000 or ``prediction`` asks for draws, and "map" beyond and for streams.
     criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
         What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
         "holdout", the likelihood of every fifth row kept back (the network is then grown again on all rows). "auto" is "holdout" for
@@ -76,6 +77,8 @@ class PBDNClassifier(NetworkClassifier):
     Attributes
     ----------
     classes_ : array
+    inference_ : str
+        The inference that was used.
     n_features_in_ : int
     feature_names_in_ : array
         Only if X had column names.
@@ -112,7 +115,7 @@ class PBDNClassifier(NetworkClassifier):
     def __init__(
         self,
         *,
-        inference: str = "map+gibbs",
+        inference: str = "auto",
         criterion: Any = "auto",
         max_depth: int = 5,
         max_experts: int = 20,
@@ -227,7 +230,7 @@ random_state, verbose, class_weight, checkpoint, time_limit, sampler, priors, ma
     def __init__(
         self,
         *,
-        inference: str = "map+gibbs",
+        inference: str = "auto",
         max_experts: int = 20,
         n_sweeps: int = 1000,
         n_burn_in: int = 500,

@@ -159,7 +159,7 @@ def _settle_classes(model: Any, classes: Any, is_first: bool) -> None:
     if labels.size < 2 or (model._single_side and labels.size > 2):
         needed = "exactly two" if model._single_side else "at least two"
         raise InvalidInputError(f"classes={labels.tolist()!r}; {needed} are needed.")
-    model.classes_ = labels
+    model.classes_, model.inference_ = labels, "map"
 
 
 def _begin(model: Any, X: Any, weights: Any, network: Network | None) -> tuple[Increment, tuple[Side, ...] | None]:

@@ -62,6 +62,7 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "schema": SCHEMA_VERSION,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
+        "inference": estimator.inference_,
         "classes": estimator.classes_,
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
@@ -110,6 +111,7 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     estimator = cls(**parameters)
     estimator.classes_ = np.asarray(header["classes"])
     estimator.n_features_in_ = int(header["n_features_in"])
+    estimator.inference_ = str(header["inference"])
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
     if "network" not in header:

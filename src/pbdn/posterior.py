@@ -58,7 +58,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     network = estimator._network()
     if not network.top.draws:
         raise InvalidInputError(
-            f"inference={estimator.inference!r} keeps no posterior draws; fit with inference='gibbs'."
+            f"inference={estimator.inference_!r} keeps no posterior draws; fit with inference='map+gibbs'."
         )
     n_chains = int(estimator.n_chains)
     if len(network.top.draws) % n_chains:

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
-from estimator.small import blobs, fitted, small
+from estimator.small import SETTINGS, blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
 from pbdn.errors import FileFormatError
 from pbdn.model.network import Network
@@ -299,3 +299,21 @@ def test_paths_average_runs_that_pass_a_draw_upward(rng):
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-12)
     n_draws = sum(len(path.top.draws) for path in model.paths_)
     assert model.posterior_predictive_proba(X).shape == (n_draws, len(y), 2)
+
+
+# ------------------------------------------------------------------------------------- which inference
+
+
+def test_auto_samples_small_data_and_optimises_large(rng, monkeypatch):
+    X, y = blobs(rng, n=60)
+    X3, y3 = blobs(rng, n=60, n_classes=3)
+    settings = {key: value for key, value in SETTINGS["map+gibbs"].items() if key != "inference"}
+    monkeypatch.setattr("pbdn.base.AUTO_WORK", 120)  # 60 rows x 2 sides, but not x 6 sides
+    two = fitted(PBDNClassifier(random_state=0, max_depth=1, n_paths=1, **settings), X, y)
+    three = fitted(PBDNClassifier(random_state=0, max_depth=1, **settings), X3, y3)
+    asked = fitted(PBDNClassifier(random_state=0, max_depth=1, prediction="posterior", **settings), X3, y3)
+    assert (two.inference_, three.inference_, asked.inference_) == ("map+gibbs", "map", "map+gibbs")
+    assert same_network(two.network_, fitted(small("map+gibbs", max_depth=1, n_paths=1), X, y).network_)
+    with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
+        three.predict_proba_interval(X3)
+    assert asked.predict_proba_interval(X3).shape == (60, 3, 2)

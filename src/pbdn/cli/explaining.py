@@ -18,7 +18,7 @@ def inspect_command(output: Output, model: str) -> None:
     loaded = load_model(model)
     estimator = loaded.estimator
     size = os.path.getsize(model)
-    output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference}.")
+    output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
     output.say(f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}.")
     output.say(
         f"{estimator.n_features_in_} features, {estimator.depth_} layer(s), {estimator.n_weights_} weights, "
@@ -50,7 +50,7 @@ def inspect_command(output: Output, model: str) -> None:
         {
             "estimator": type(estimator).__name__,
             "bytes": size,
-            "inference": estimator.inference,
+            "inference": estimator.inference_,
             "target": loaded.target,
             "classes": estimator.classes_,
             "features": estimator._names(),

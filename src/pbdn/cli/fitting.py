@@ -17,8 +17,8 @@ from pbdn.cli.common import Output, command, text_table
 @click.option("--refit", is_flag=True, help="After measuring, fit again on all rows.")
 @click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
 @click.option(
-    "--inference", type=click.Choice(["map+gibbs", "gibbs", "map"]), default="map+gibbs", show_default=True,
-    help="Sampling (with intervals), or the fast optimum for large tables.",
+    "--inference", type=click.Choice(["auto", "map+gibbs", "gibbs", "map"]), default="auto", show_default=True,
+    help="Sampling (with intervals) or the fast optimum; auto: the optimum for large tables.",
 )  # fmt: skip
 @click.option(
     "--criterion",

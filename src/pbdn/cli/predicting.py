@@ -58,7 +58,7 @@ def predict_command(
     labels = loaded.labels(data)
     quality = None if labels is None else measure(labels, probability, estimator.classes_)
     if ends is None:
-        output.note("No intervals: the model keeps no posterior draws (fit with --inference gibbs).")
+        output.note("No intervals: the model keeps no posterior draws (fit with --inference map+gibbs).")
     if path != "-":
         output.say(f"{data.n_rows} rows to {path}.")
         if quality is not None:

@@ -104,7 +104,7 @@ def collect(
         "rows": int(rows.shape[0]),
         "features": estimator._names(),
         "classes": estimator.classes_.tolist(),
-        "inference": estimator.inference,
+        "inference": estimator.inference_,
         "depth": int(estimator.depth_),
         "experts": [list(layer) for layer in estimator.n_experts_],
         "weights": int(estimator.n_weights_),
