@@ -16,7 +16,7 @@ def test_the_table_is_that_of_the_records():
 
 
 def test_a_changed_figure_is_noticed():
-    first = re.search(r"\| \*\*pbdn, Gibbs \(default\)\*\* \| (\d+\.\d)", TEXT).group(1)
+    first = re.search(r"\| \*\*pbdn \(default\)\*\* \| (\d+\.\d)", TEXT).group(1)
     wrong = TEXT.replace(first, "0.1", 1)
     assert with_table(wrong) == TEXT
 

@@ -242,7 +242,7 @@ def test_columns_at_predict_must_be_those_of_fit(inference, rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"inference": "vi"}, r"inference='vi' is not known; use one of 'gibbs', 'map'"),
+        ({"inference": "vi"}, r"inference='vi' is not known; use one of 'auto', 'map.gibbs', 'gibbs', 'map'"),
         ({"n_sweeps": 0}, r"n_sweeps=0 must be a whole number of at least 1"),
         ({"n_burn_in": 60}, r"n_burn_in=60 must be a whole number of at least 0 and at most 59"),
         ({"max_experts": 2.5}, r"max_experts=2.5 must be a whole number"),
@@ -270,7 +270,7 @@ def test_map_has_no_posterior(rng):
     with pytest.raises(ValueError, match=r"prediction='posterior' needs posterior draws"):
         small("map", prediction="posterior").fit(X, y)
     model = fitted(small("map"), X, y)
-    with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws; fit with inference='gibbs'"):
+    with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws; fit with inference='map\+gibbs'"):
         model.predict_proba_interval(X)
 
 
