@@ -2,45 +2,26 @@
 
 from numba import njit
 
-kernel = njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+_COMMON = {"cache": True, "nogil": True, "error_model": "numpy"}
+_NO_ENTRANCE = {**_COMMON, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+kernel = njit(**_COMMON, no_cfunc_wrapper=True)
 """A function that Python calls."""
 
-internal = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+internal = njit(**_NO_ENTRANCE)
 """A function that only kernels call: compiled without an entrance for Python, which takes as long to compile as the function.
 Calling one from Python ends the process; tests call them through a kernel of their own."""
 
-vectorised = njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"contract"},
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-)
+vectorised = njit(**_NO_ENTRANCE, fastmath={"contract"})
 """An internal function of straight-line loops, with multiplications and additions fused."""
 
-summing = njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"contract", "reassoc"},
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-)
+summing = njit(**_NO_ENTRANCE, fastmath={"contract", "reassoc"})
 """An internal function whose sums may be taken in any order, which lets them be vectorised."""
 
-elementary = njit(
-    cache=True,
-    nogil=True,
-    error_model="numpy",
-    fastmath={"contract"},
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-    forceinline=True,
-)
+elementary = njit(**_NO_ENTRANCE, fastmath={"contract"}, forceinline=True)
 """An internal function of one number that becomes part of the loops calling it, so that they are vectorised. It is so at the
 level of machine code: put in as Python statements (``inline="always"``) its types would be inferred again in every caller."""
 
-inlined = njit(cache=True, nogil=True, error_model="numpy", inline="always")
+inlined = njit(**_COMMON, inline="always")
 """A part of one or two kernels that stands alone for reading and testing. Compiled by itself, it would be optimised with all
 that it calls, and then again in the kernel."""
