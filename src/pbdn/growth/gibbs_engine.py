@@ -155,13 +155,13 @@ class GibbsEngine:
     def fit_layer(self, depth: int) -> LayerFit:
         """Sample every side with every chain; the recorded draw is the best over chains."""
         n_sides = self.targets.shape[1]
+        began = time.perf_counter()
         starts = [self.start(depth, chain) for chain in range(self.n_chains)]
         tasks = [(depth, side, chain, self.path) for side in range(n_sides) for chain in range(self.n_chains)]
 
         def work(task: Task) -> ChainResult:
             return self.run_task(task, starts[task[2]][task[1]], self.rows(task[1]))
 
-        began = time.perf_counter()
         with single_blas_thread():
             results = run_on_threads(work, tasks, self.n_jobs, self.stop)
         of_side = [results[s * self.n_chains : (s + 1) * self.n_chains] for s in range(n_sides)]
