@@ -6,7 +6,7 @@ import pytest
 from pbdn.fitting import held_out_rows
 from pbdn.interpret import side_labels
 from pbdn.model.network import Layer, Network, Side
-from pbdn.model.pooling import pool_pairs, pool_sides
+from pbdn.model.pooling import common_factor, pool_pairs, pool_sides
 from pbdn.sgd.activity import log_inactivity, log_likelihoods
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import loss_and_gradient, positive_codes
@@ -29,6 +29,43 @@ def test_a_distribution_that_keeps_the_order(rng, n_classes):
     np.testing.assert_allclose(pooled.sum(1), 1.0, rtol=1e-12)
     pair = 0.5 * (-np.expm1(-rate[:, :n_classes]) + np.exp(-rate[:, n_classes:]))
     assert (pooled.argmax(1) == pair.argmax(1)).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10, 300])
+def test_one_factor_on_all_odds(rng, n_classes):
+    """The odds of the pooled probabilities over those of the pairs are the same for all classes of a row."""
+    rate = rng.gamma(0.5, size=(300, 2 * n_classes)) * 10.0 ** rng.uniform(-2, 1, size=(300, 1))
+    own, against = rate[:, :n_classes], rate[:, n_classes:]
+    log_odds = np.log(np.exp(-against) - np.expm1(-own)) - np.log(np.exp(-own) - np.expm1(-against))
+    pooled = pool_pairs(rate)
+    rest = pooled.sum(axis=1, keepdims=True) - pooled
+    unsure = (pooled < 0.99) & (pooled > 1e-280)  # 1 - π is exact enough
+    shift = np.where(unsure, np.log(pooled) - np.log(rest) - log_odds, np.nan)
+    assert unsure.any(axis=1).all()
+    np.testing.assert_allclose(np.nanmax(shift, axis=1), np.nanmin(shift, axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("n_others", [1, 2, 9, 99, 999])
+@pytest.mark.parametrize("spread", [0.1, 1.0, 5.0, 30.0, 300.0])
+def test_newton_finds_the_factor_to_the_last_digits(rng, n_others, spread):
+    """Against bisection, for others that are near, far and mixed."""
+    draws = rng.exponential(spread, size=(200, n_others)), np.where(rng.random((200, n_others)) < 0.5, 1e-3, spread)
+    for others in (np.exp(-np.minimum(draw, 300.0)) for draw in draws):
+        low, high = np.full((200, 1), -10.0), np.full((200, 1), 240.0)  # of ln w
+        for _ in range(100):
+            middle = 0.5 * (low + high)
+            w = np.exp(middle)
+            too_small = (w * (1.0 + w) * others / (1.0 + w * others)).sum(axis=1, keepdims=True) < 1.0
+            low, high = np.where(too_small, middle, low), np.where(too_small, high, middle)
+        np.testing.assert_allclose(np.log(common_factor(others)), low, atol=1e-12)
+
+
+def test_certain_sides_leave_no_doubt():
+    """One class that is sure and two that are not possible; two that are equally sure."""
+    sure = np.array([800.0, 0.0, 0.0, 0.0, 800.0, 800.0])
+    np.testing.assert_allclose(pool_pairs(sure), [1.0, 0.0, 0.0], atol=1e-75)
+    both = np.array([800.0, 800.0, 0.0, 0.0, 0.0, 800.0])
+    np.testing.assert_allclose(pool_pairs(both), [0.5, 0.5, 0.0], atol=1e-15)
 
 
 def test_nobody_at_all_is_a_tie():

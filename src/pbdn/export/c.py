@@ -7,6 +7,7 @@ from typing import Any
 
 from pbdn.export.plan import Plan, PlannedLayer, check_name, number, plan, pooling_rule
 from pbdn.model.network import Network
+from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits} _-.,:=()".encode())
 
@@ -72,14 +73,37 @@ _TWO = """\
     probability[1] = second;
 """
 _PAIRS = """\
-    double sum = 0.0;
     const double rates[] = {rates};
+    double total = 0.0, sum = 0.0, w;
+    int best = 0;
     for (int c = 0; c < {n}; ++c) {{
-        probability[c] = 0.5 * (exp(-rates[{n} + c]) - expm1(-rates[c]));
+        const double yes = exp(-rates[{n} + c]) - expm1(-rates[c]);
+        const double no = exp(-rates[c]) - expm1(-rates[{n} + c]);
+        probability[c] = (yes < {least} ? {least} : yes) / (no < {least} ? {least} : no);
+        if (probability[c] > probability[best])
+            best = c;
+    }}
+    const double largest = probability[best];
+    for (int c = 0; c < {n}; ++c) {{
+        probability[c] /= largest;
+        total += c == best ? 0.0 : probability[c];
+    }}
+    w = 2.0 / (total + sqrt(total * (total + 4.0)));
+    for (int step = 0; step < {steps}; ++step) {{ /* Newton: the odds of the likeliest class with which all sum to one */
+        double value = 0.0, slope = 0.0;
+        for (int c = 0; c < {n}; ++c) {{
+            const double a = c == best ? 0.0 : probability[c], part = a / (1.0 + w * a);
+            value += part;
+            slope += part * (1.0 + w * (2.0 + w * a)) / (1.0 + w * a);
+        }}
+        w -= (w * (1.0 + w) * value - 1.0) / slope;
+    }}
+    for (int c = 0; c < {n}; ++c) {{
+        probability[c] = w * probability[c] / (1.0 + w * probability[c]);
         sum += probability[c];
     }}
     for (int c = 0; c < {n}; ++c)
-        probability[c] = sum > 0.0 ? probability[c] / sum : 1.0 / {n};
+        probability[c] /= sum;
 """
 _MANY = """\
     static const double nodes[] = {nodes};
@@ -160,7 +184,8 @@ def _pooling(planned: Plan, name: str) -> str:
     if len(rates) == 2:
         return _TWO.format(rate0=rates[0], rate1=rates[1])
     if planned.complements:
-        return _PAIRS.format(n=len(rates) // 2, rates="{" + ", ".join(rates) + "}")
+        listed, least = "{" + ", ".join(rates) + "}", number(SMALLEST_CHANCE)
+        return _PAIRS.format(n=len(rates) // 2, rates=listed, least=least, steps=NEWTON_STEPS)
     nodes, weights = pooling_rule(len(rates))
     lines = "".join(f"    p[{s}] = {rate};\n" for s, rate in enumerate(rates))
     lines += f"    for (int s = 0; s < {len(rates)}; ++s) {{\n        rate += p[s];\n"

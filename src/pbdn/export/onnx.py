@@ -12,9 +12,11 @@ from pbdn._version import __version__
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.export.plan import Label, Plan, PlannedLayer, plan, pooling_rule
 from pbdn.model.network import Network
+from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 
 OPSET = 13  # 2020; every operator used here has kept its meaning since
 IR_VERSION = 7  # the file format that came with it
+SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
 
 
 def to_onnx(
@@ -189,16 +191,10 @@ def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
 
 
 def _pool(graph: _Graph, rates: str, planned: Plan) -> str:
-    """Class probabilities as in `pbdn.model.pooling.pool_sides`, shape (n, n_classes)."""
+    """Class probabilities as in `pbdn.model.pooling`, shape (n, n_classes)."""
     p, n_sides = _probability(graph, rates), planned.n_sides
     if planned.complements:
-        n = n_sides // 2
-        first, last, end, axis = (graph.constant(np.array([value], dtype=np.int64)) for value in (0, n, 2 * n, 1))
-        own = graph.op("Slice", p, first, last, axis)
-        not_against = graph.op("Exp", graph.op("Neg", graph.op("Slice", rates, last, end, axis)))
-        pair = graph.op("Mul", graph.number(0.5), graph.op("Add", own, not_against))
-        pair = graph.op("Max", pair, graph.number(1e-30))  # no class at all: all alike
-        return graph.op("Div", pair, graph.op("ReduceSum", pair, axis, keepdims=1))
+        return _pool_pairs(graph, rates, p, n_sides // 2)
     if n_sides == 1:
         return graph.op("Concat", graph.op("Sub", graph.number(1.0), p), p, axis=1)
     if n_sides == 2:  # (p_c + 1 - p_other) / 2 for both classes at once: p times a matrix plus a half
@@ -214,6 +210,44 @@ def _pool(graph: _Graph, rates: str, planned: Plan) -> str:
     share = graph.op("Div", nobody, graph.number(float(n_sides)))
     pooled = graph.op("Add", graph.op("Mul", p, integral), share)
     return graph.op("Div", pooled, graph.op("ReduceSum", pooled, axis_1, keepdims=1))
+
+
+def _pool_pairs(graph: _Graph, rates: str, p: str, n: int) -> str:
+    """As `pbdn.model.pooling.pool_pairs`: the odds of n pairs times the factor with which all sum to one."""
+    begin, middle, end, axis = (graph.constant(np.array([value], dtype=np.int64)) for value in (0, n, 2 * n, 1))
+    one, two = graph.number(1.0), graph.number(2.0)
+    least = graph.number(SMALLEST_CHANCE if graph.dtype == np.float64 else SMALLEST_CHANCE_SINGLE)
+    not_p = graph.op("Exp", graph.op("Neg", rates))
+
+    def halves(values: str) -> tuple[str, str]:
+        return graph.op("Slice", values, begin, middle, axis), graph.op("Slice", values, middle, end, axis)
+
+    def total(values: str) -> str:
+        return graph.op("ReduceSum", values, axis, keepdims=1)
+
+    (own, against), (not_own, not_against) = halves(p), halves(not_p)
+    yes = graph.op("Max", graph.op("Add", own, not_against), least)
+    no = graph.op("Max", graph.op("Add", against, not_own), least)
+    odds = graph.op("Div", yes, no)
+    best = graph.op("ArgMax", odds, axis=1, keepdims=1)
+    ratio = graph.op("Div", odds, graph.op("GatherElements", odds, best, axis=1))
+    is_best = graph.op("Equal", best, graph.constant(np.arange(n, dtype=np.int64)[None, :]))
+    others = graph.op("Where", is_best, graph.number(0.0), ratio)
+    a = total(others)
+    w = graph.op(
+        "Div", two, graph.op("Add", a, graph.op("Sqrt", graph.op("Mul", a, graph.op("Add", a, graph.number(4.0)))))
+    )
+    for _ in range(NEWTON_STEPS):
+        wa = graph.op("Mul", w, others)
+        below = graph.op("Add", one, wa)
+        part = graph.op("Div", others, below)
+        value = graph.op("Mul", graph.op("Mul", w, graph.op("Add", one, w)), total(part))
+        above = graph.op("Add", one, graph.op("Mul", w, graph.op("Add", two, wa)))
+        slope = total(graph.op("Mul", part, graph.op("Div", above, below)))
+        w = graph.op("Sub", w, graph.op("Div", graph.op("Sub", value, one), slope))
+    odds = graph.op("Mul", w, ratio)
+    pooled = graph.op("Div", odds, graph.op("Add", one, odds))
+    return graph.op("Div", pooled, total(pooled))
 
 
 def _label_array(labels: Sequence[Label]) -> NDArray[Any]:

@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import Label, Plan, number, plan, pooling_rule
 from pbdn.model.network import Network
+from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 
 Dialect = Literal["sqlite", "postgresql", "duckdb", "generic"]
 
@@ -101,10 +102,7 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
         yield ["5e-1 * (p0 + (1e0 - p1)) AS c0", "5e-1 * (p1 + (1e0 - p0)) AS c1"]
         return
     if planned.complements:
-        n = len(sides) // 2
-        yield [f"5e-1 * (p{s} + {_exp(f'-r{s + n}')}) AS u{s}" for s in range(n)]
-        yield [*(f"u{s}" for s in range(n)), f"{_sum([f'u{s}' for s in range(n)])} AS u"]
-        yield [f"CASE WHEN u > 0e0 THEN u{s} / u ELSE {number(1.0 / n)} END AS c{s}" for s in range(n)]
+        yield from _pool_pairs(len(sides) // 2)
         return
     rule = list(enumerate(zip(*pooling_rule(len(sides)), strict=True)))  # q, (node, weight)
     logs = [_sum([f"ln(1e0 - {number(node)} * {p})" for p in chances]) for _, (node, _) in rule]
@@ -118,17 +116,45 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
     yield [f"u{s} / {total} AS c{s}" for s in sides]
 
 
+def _pool_pairs(n: int) -> Iterator[list[str]]:
+    """As `pbdn.model.pooling.pool_pairs`: odds o0, o1, … of n classes, that of the best, Newton's steps, c0, c1, …"""
+    classes, others = range(n), [f"a{s}" for s in range(n)]
+    chances = [(f"y{s}", f"p{s} + {_exp(f'-r{s + n}')}") for s in classes]
+    chances += [(f"n{s}", f"{_exp(f'-r{s}')} + p{s + n}") for s in classes]
+    yield [f"{text} AS {name}" for name, text in chances]
+    yield [f"{_at_least(f'y{s}')} / {_at_least(f'n{s}')} AS o{s}" for s in classes]
+    odds = [f"o{s}" for s in classes]
+    yield [*odds, f"CASE {_first_largest(odds, [str(s) for s in classes])} END AS best"]
+    yield [*odds, "best", f"CASE {_first_largest(odds, odds)} END AS o"]
+    yield ["best", *(f"CASE WHEN best = {s} THEN 0e0 ELSE o{s} / o END AS a{s}" for s in classes)]
+    yield ["best", *others, f"{_sum(others)} AS t"]
+    yield ["best", *others, "2e0 / (t + sqrt(t * (t + 4e0))) AS w"]
+    value = _sum([f"{a} / (1e0 + w * {a})" for a in others])
+    slope = _sum([f"{a} * (1e0 + w * (2e0 + w * {a})) / ((1e0 + w * {a}) * (1e0 + w * {a}))" for a in others])
+    for _ in range(NEWTON_STEPS):
+        yield ["best", *others, f"w - (w * (1e0 + w) * {value} - 1e0) / {slope} AS w"]
+    yield [f"CASE WHEN best = {s} THEN w ELSE w * a{s} END AS o{s}" for s in classes]
+    yield [f"o{s} / (1e0 + o{s}) AS u{s}" for s in classes]
+    yield [f"u{s} / {_sum([f'u{j}' for j in classes])} AS c{s}" for s in classes]
+
+
+def _at_least(chance: str) -> str:
+    least = number(SMALLEST_CHANCE)
+    return f"(CASE WHEN {chance} < {least} THEN {least} ELSE {chance} END)"
+
+
 def _linear(coefficients: Sequence[float], names: Sequence[str], constant: float) -> str:
     pairs = zip(coefficients, names, strict=True)
     return _sum([number(constant), *(f"{number(w)} * {name}" for w, name in pairs if w != 0.0)])
 
 
 def _softplus(z: str) -> str:
-    # Beyond ±37 the two terms of ln(1 + e^z) differ by more than double precision; PostgreSQL refuses to
-    # underflow, and e^-200 is nothing beside any probability.
+    # Above 37 the terms of z + ln(1 + e^-z) differ by more than double precision; below -12 the series has the digits that
+    # 1 + e^z loses (odds need them). PostgreSQL refuses to underflow, and e^-200 is nothing beside any probability.
     return (
         f"CASE WHEN {z} > 37e0 THEN {z} WHEN {z} > 0e0 THEN {z} + ln(1e0 + exp(-{z})) "
-        f"WHEN {z} > -37e0 THEN ln(1e0 + exp({z})) WHEN {z} > -200e0 THEN exp({z}) "
+        f"WHEN {z} > -12e0 THEN ln(1e0 + exp({z})) "
+        f"WHEN {z} > -200e0 THEN exp({z}) * (1e0 - exp({z}) * (5e-1 - exp({z}) / 3e0)) "
         f"WHEN {z} IS NULL THEN NULL ELSE 0e0 END"
     )
 
@@ -151,14 +177,18 @@ def _sum(terms: list[str]) -> str:
 
 
 def _label(labels: Sequence[Label]) -> str:
-    last = len(labels) - 1
-    cases = []
-    for c, label in enumerate(labels[:-1]):
-        best = " AND ".join(f"c{c} >= c{other}" for other in range(c + 1, last + 1))
-        cases.append(f"WHEN {best} THEN {literal(label)}")
-    # a class that ties with an earlier one has lost before its turn, as in argmax
-    nothing = " OR ".join(f"c{c} IS NULL" for c in range(len(labels)))
-    return f"CASE WHEN {nothing} THEN NULL {' '.join(cases)} ELSE {literal(labels[-1])} END"
+    names = [f"c{c}" for c in range(len(labels))]
+    nothing = " OR ".join(f"{name} IS NULL" for name in names)
+    return f"CASE WHEN {nothing} THEN NULL {_first_largest(names, [literal(label) for label in labels])} END"
+
+
+def _first_largest(names: Sequence[str], results: Sequence[str]) -> str:
+    """Branches of a CASE: the result of the largest, of the first among equals (a later one has lost before its turn)."""
+    branches = [
+        f"WHEN {' AND '.join(f'{name} >= {other}' for other in names[c + 1 :])} THEN {results[c]}"
+        for c, name in enumerate(names[:-1])
+    ]
+    return f"{' '.join(branches)} ELSE {results[-1]}"
 
 
 def identifier(name: str) -> str:

@@ -8,17 +8,49 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 
-def pool_pairs(side_rate: FloatArray) -> FloatArray:
-    """Pairs of sides: π_s ∝ q_s = ½[p_s + (1 - p*_s)], with p* the side against class s.
+NEWTON_STEPS = 4  # bring `common_factor` to double precision (the test has the worst case)
+SMALLEST_CHANCE = (
+    1e-80  # of a yes or a no to "is it class s?": odds and their ratios stay finite, exports may round e^-200 to 0
+)
 
-    The last axis holds the rates λ_s = -ln(1 - p_s), then the λ*_s. q_s is the paper's average of the two answers to "is
-    it class s?". With two classes the side against one is that of the other, the q_s sum to one, and π is the paper's rule.
+
+def pool_pairs(side_rate: FloatArray) -> FloatArray:
+    """Pairs of sides: π_s / (1 - π_s) = c q_s / (1 - q_s) with q_s = ½[p_s + (1 - p*_s)] and c such that Σ_s π_s = 1.
+
+    The last axis holds the rates λ_s = -ln(1 - p_s), then the λ*_s of the sides against the classes. q_s is the paper's
+    average of the two answers to "is it class s?". The S answers need not agree on a sum of one; one factor c on the odds
+    of them all, another for every row, makes them. With two classes the side against one is that of the other, the q_s
+    sum to one, c is 1, and π is the paper's rule.
     """
     side_rate = np.asarray(side_rate, dtype=float)
     n_classes = side_rate.shape[-1] // 2
-    pair = 0.5 * (np.exp(-side_rate[..., n_classes:]) - np.expm1(-side_rate[..., :n_classes]))
-    total = pair.sum(axis=-1, keepdims=True)
-    return np.where(total > 0.0, pair / np.where(total > 0.0, total, 1.0), 1.0 / n_classes)
+    own, against = side_rate[..., :n_classes], side_rate[..., n_classes:]
+    yes = np.maximum(np.exp(-against) - np.expm1(-own), SMALLEST_CHANCE)  # 2 q, and 2 (1 - q) without cancellation
+    no = np.maximum(np.exp(-own) - np.expm1(-against), SMALLEST_CHANCE)
+    odds = yes / no
+    best = odds.argmax(axis=-1)[..., None]
+    ratio = odds / np.take_along_axis(odds, best, axis=-1)
+    others = ratio.copy()
+    np.put_along_axis(others, best, 0.0, axis=-1)
+    odds = common_factor(others) * ratio
+    pooled = odds / (1.0 + odds)
+    return np.asarray(pooled / pooled.sum(axis=-1, keepdims=True))
+
+
+def common_factor(others: FloatArray) -> FloatArray:
+    """Odds w of the likeliest class with w/(1 + w) + Σ_s w a_s/(1 + w a_s) = 1, a_s ≤ 1 the odds of the others over its own.
+
+    That is G(w) = Σ_s a_s w (1 + w)/(1 + a_s w) = 1. G rises, is convex and at most A w (1 + w), A = Σ_s a_s: Newton's
+    method from the root of that bound steps over the root of G once and then falls to it. Last axis: the others, or 0.
+    """
+    total = np.maximum(others.sum(axis=-1, keepdims=True), SMALLEST_CHANCE**2)
+    w = 2.0 / (total + np.sqrt(total * (total + 4.0)))
+    for _ in range(NEWTON_STEPS):
+        part = others / (1.0 + w * others)
+        value = w * (1.0 + w) * part.sum(axis=-1, keepdims=True)
+        slope = (part * (1.0 + w * (2.0 + w * others)) / (1.0 + w * others)).sum(axis=-1, keepdims=True)
+        w = w - (value - 1.0) / np.maximum(slope, SMALLEST_CHANCE**2)
+    return np.asarray(w)
 
 
 EXACT_SIDES = 96  # up to so many sides the quadrature has the ⌈S/2⌉ nodes that make it exact
