@@ -102,8 +102,10 @@ class NetworkClassifier(
                 "Only binary classification is supported by ISHMClassifier; "
                 f"y has {self.classes_.size} classes. Use PBDNClassifier."
             )
-        self.inference_ = self._choose_inference(X.shape[0])
         X, codes, weights = self._weigh(X, y, codes.astype(np.int64), sample_weight)
+        self.inference_ = self._choose_inference(codes.size if weights is None else weights.sum())
+        if weights is not None and self.inference_ != "map":  # weight 2 is the row given twice to the last bit
+            X, codes, weights = repeat_rows(X, codes, weights, can_merge=self.sampler == "event_times")
         present = np.unique(codes)
         if present.size < 2:
             self._fit_one_class(int(present[0]))
@@ -169,15 +171,15 @@ class NetworkClassifier(
                 "inference='gibbs', or prediction='point'."
             )
 
-    def _choose_inference(self, n_rows: float = np.inf) -> str:
+    def _choose_inference(self, total_weight: float = np.inf) -> str:
         """The inference in force: "auto" samples where that is a matter of a minute or two, or draws are asked for."""
         if self.inference != "auto":
             return str(self.inference)
         if self.head == "race" or self.prediction in ("posterior", "paths"):
             return "map+gibbs"
-        if not np.isfinite(n_rows):
+        if not np.isfinite(total_weight):
             return "map"
-        return "map+gibbs" if n_rows * self._n_sides() <= AUTO_WORK else "map"
+        return "map+gibbs" if total_weight * self._n_sides() <= AUTO_WORK else "map"
 
     def _n_sides(self) -> int:
         """Sides of a layer."""
@@ -221,10 +223,7 @@ class NetworkClassifier(
     def _weigh(
         self, X: Any, y: Any, codes: NDArray[np.int64], sample_weight: Any
     ) -> tuple[Any, NDArray[np.int64], FloatArray | None]:
-        """Rows that count, and sample_weight times class_weight; None where all weights are one.
-
-        For Gibbs sampling rows of whole weight are repeated, so that weight 2 is the row given twice to the last bit.
-        """
+        """Rows that count, and sample_weight times class_weight; None where all weights are one."""
         if sample_weight is None and self.class_weight is None:
             return X, codes, None
         weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64)).copy()
@@ -240,11 +239,7 @@ class NetworkClassifier(
             raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
         if not counts.all():
             X, codes, weights = X[counts], codes[counts], weights[counts]
-        if np.all(weights == 1.0):
-            return X, codes, None
-        if self.inference_ == "map":
-            return X, codes, weights
-        return repeat_rows(X, codes, weights, can_merge=self.sampler == "event_times")
+        return X, codes, None if np.all(weights == 1.0) else weights
 
     def _plan(self, codes: NDArray[np.int64], weights: FloatArray | None) -> FitPlan:
         """The validated parameters as a plan."""

@@ -317,3 +317,13 @@ def test_auto_samples_small_data_and_optimises_large(rng, monkeypatch):
     with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
         three.predict_proba_interval(X3)
     assert asked.predict_proba_interval(X3).shape == (60, 3, 2)
+
+
+def test_auto_counts_weights_not_rows(rng, monkeypatch):
+    """Rows of weight 0 do not make the data large, and weight 2 does: as if the rows were left out or given twice."""
+    X, y = blobs(rng, n=60)
+    settings = {key: value for key, value in SETTINGS["map+gibbs"].items() if key != "inference"}
+    monkeypatch.setattr("pbdn.base.AUTO_WORK", 100)  # 50 rows x 2 sides
+    for weight, inference in ((np.arange(60) < 50, "map+gibbs"), (np.where(np.arange(60) < 30, 2.0, 0.0), "map")):
+        model = PBDNClassifier(random_state=0, max_depth=1, n_paths=1, **settings)
+        assert fitted(model, X, y, sample_weight=weight.astype(float)).inference_ == inference
