@@ -32,8 +32,7 @@ DATA = ("wine", "digits", "satimage", "penbased", "letter")
 RIVALS = {"svm": "svm", "lightgbm": "lightgbm", "mlp": "mlp_early_stopping"}
 OPTIMISED: dict[str, dict[str, Any]] = {"map": {}, "map_5_experts": {"max_experts": 5}}
 SAMPLED: dict[str, dict[str, Any]] = {
-    "gibbs": {"inference": "map+gibbs", "prediction": "posterior", "criterion": "holdout"},
-    "gibbs_paths": {"inference": "map+gibbs", "prediction": "paths", "criterion": "holdout"},
+    "gibbs": {"inference": "map+gibbs", "prediction": "posterior"},
     "gibbs_one_layer": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1},
     "race": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1, "head": "race"},
 }
