@@ -16,6 +16,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.checkpoint import Checkpoint
 from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task, run_on_threads
 from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow
+from pbdn.growth.kept_back import N_FOLDS, KeptBack, RowLosses, folds_of_rows
 from pbdn.growth.map_engine import MapEngine
 from pbdn.growth.race_engine import RaceEngine
 from pbdn.model.criteria import Criterion
@@ -29,7 +30,7 @@ from pbdn.sgd.train import fit_map
 from pbdn.validation import anchors_of
 
 HOLDOUT: Literal["holdout"] = "holdout"
-HOLDOUT_EVERY = 5  # one row in five of each class is kept back to find the depth
+FOLDED_ROWS = 2000  # up to so many rows every row is kept back once to find the depth, above every fifth
 STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 SMALLEST_PROBABILITY = 1e-12  # of a class on a row kept back
 
@@ -127,18 +128,30 @@ def _grow_by_holdout(
 ) -> Growth:
     """Find the depth on rows kept back, then grow to that depth on all rows.
 
-    The criterion is minus twice the log-likelihood of the rows kept back, by the pooled class probabilities of the point.
+    Few rows are all kept back once, in five folds; of many, and with chains, one fold is.
     """
-    held = held_out_rows(plan.codes, plan.seed)
-    weights = np.ones(plan.codes.size) if plan.weights is None else plan.weights
-    inputs, codes, held_weights = scaled[held], plan.codes[held], weights[held]
+    folds = folds_of_rows(plan.codes, plan.seed)
+    in_turn = plan.inference == "map" and plan.codes.size <= FOLDED_ROWS
+    kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
+    n_jobs = min(plan.n_jobs, len(kept))
 
-    def loss(layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
-        chosen = _stack(layers, scaled.shape[1], plan).class_probability(inputs)[np.arange(codes.size), codes]
-        return float(-2.0 * held_weights @ np.log(np.maximum(chosen, SMALLEST_PROBABILITY)))
+    def engine_without(rows: NDArray[np.bool_]) -> Engine:
+        weights = None if plan.weights is None else plan.weights[~rows]
+        part = replace(plan, codes=plan.codes[~rows], weights=weights, n_jobs=max(1, plan.n_jobs // n_jobs))
+        return make_engine(scaled[~rows], part, stop, None, bar)
 
-    part = replace(plan, codes=plan.codes[~held], weights=None if plan.weights is None else weights[~held])
-    trial = grow(make_engine(scaled[~held], part, stop, None, bar), loss, plan.max_depth)
+    def loss_on(rows: NDArray[np.bool_]) -> RowLosses:
+        inputs, codes = scaled[rows], plan.codes[rows]
+        weights = 1.0 if plan.weights is None else plan.weights[rows]
+
+        def losses(layers: Sequence[Layer]) -> NDArray[np.float64]:
+            chosen = _stack(layers, scaled.shape[1], plan).class_probability(inputs)[np.arange(codes.size), codes]
+            return np.asarray(-2.0 * weights * np.log(np.maximum(chosen, SMALLEST_PROBABILITY)))
+
+        return losses
+
+    trials = KeptBack([engine_without(rows) for rows in kept], [loss_on(rows) for rows in kept], n_jobs, stop)
+    trial = grow(trials, trials.criterion, plan.max_depth)
     if trial.reason == "interrupted":
         return trial
     whole = grow(
@@ -152,17 +165,6 @@ def _grow_by_holdout(
         for at, step in enumerate(trial.path)
     )
     return replace(whole, path=path, reason=trial.reason if whole.reason == "max_depth" else whole.reason)
-
-
-def held_out_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.bool_]:
-    """Mark every fifth row of each class, at random; a class of fewer than five rows gives none."""
-    held = np.zeros(codes.size, bool)
-    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(codes.size)
-    by_class = order[np.argsort(codes[order], kind="stable")]
-    _, first = np.unique(codes[by_class], return_index=True)
-    rank = np.arange(codes.size) - np.repeat(first, np.diff(np.append(first, codes.size)))
-    held[by_class[rank % HOLDOUT_EVERY == HOLDOUT_EVERY - 1]] = True
-    return held
 
 
 def assemble(fits: Sequence[LayerFit], scaling: Scaling, plan: FitPlan, n_features: int) -> Network:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from pbdn.fitting import held_out_rows
 from pbdn.interpret import side_labels
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.pooling import common_factor, pool_pairs, pool_sides
@@ -108,11 +107,3 @@ def test_a_side_against_a_class_is_a_side_on_flipped_labels(rng):
         np.testing.assert_allclose(likelihood[s], log_likelihoods(own, part, np.array([0, 2]))[0], rtol=1e-12)
         np.testing.assert_allclose(inactive[2 * s : 2 * s + 2], log_inactivity(own, part, np.array([0, 2])), rtol=1e-9)
     np.testing.assert_allclose(value, total, rtol=1e-12)
-
-
-def test_rows_are_kept_back_class_by_class(rng):
-    codes = np.concatenate([np.zeros(50, int), np.ones(12, int), np.full(4, 2), [3]])[rng.permutation(67)]
-    held = held_out_rows(codes, seed=5)
-    assert [int(held[codes == c].sum()) for c in range(4)] == [10, 2, 0, 0]
-    assert np.array_equal(held, held_out_rows(codes, seed=5))
-    assert not np.array_equal(held, held_out_rows(codes, seed=6))

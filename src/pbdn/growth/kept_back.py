@@ -1,0 +1,86 @@
+"""Depth by rows kept back: networks grow on the others, and a layer must make the kept rows surely likelier."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.growth.gibbs_engine import StopSignal, run_on_threads
+from pbdn.growth.grow import Engine, LayerFit
+from pbdn.model.network import Layer
+
+N_FOLDS = 5  # of every class a fifth of the rows is kept back
+RARE = -1  # fold of the rows of a class that is too small to spare any
+
+RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]
+
+
+def folds_of_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """A fold for every row, at random and even within each class; `RARE` in a class of fewer rows than folds."""
+    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(codes.size)
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    _, first, counts = np.unique(codes[by_class], return_index=True, return_counts=True)
+    rank = np.arange(codes.size) - np.repeat(first, counts)
+    folds = np.empty(codes.size, np.int64)
+    folds[by_class] = np.where(np.repeat(counts, counts) < N_FOLDS, RARE, rank % N_FOLDS)
+    return folds
+
+
+@dataclass
+class KeptBack:
+    """Grows one network per fold, in step, and scores each on the rows it has not seen.
+
+    Attributes
+    ----------
+    engines : list of Engine
+        One per fold, on the rows of the other folds.
+    row_losses : list of callables
+        One per fold: minus twice the log-likelihood of every row kept back, by a stack of layers.
+    n_jobs : int
+        Folds that are fitted at a time.
+    losses : list of arrays
+        Of all rows kept back, for every depth so far.
+    """
+
+    engines: Sequence[Engine]
+    row_losses: Sequence[RowLosses]
+    n_jobs: int
+    stop: StopSignal
+    layers: list[list[Layer]] = field(init=False)
+    losses: list[NDArray[np.float64]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.layers = [[] for _ in self.engines]
+        self.n_rows = self.engines[0].n_rows
+
+    def fit_layer(self, depth: int) -> LayerFit:
+        """Train a layer of every fold; the fit returned is the first fold's."""
+        began = time.perf_counter()
+        fits = run_on_threads(lambda engine: engine.fit_layer(depth), self.engines, self.n_jobs, self.stop)
+        for layers, fit in zip(self.layers, fits, strict=True):
+            layers.append(fit.layer)
+        self.losses.append(
+            np.concatenate([loss(stack) for loss, stack in zip(self.row_losses, self.layers, strict=True)])
+        )
+        complete = all(fit.complete for fit in fits)
+        return LayerFit(fits[0].layer, fits[0].log_likelihood, None, complete, time.perf_counter() - began)
+
+    def advance(self, layer: Layer) -> None:
+        """Let the next layer of every fold see its own last one."""
+        for engine, layers in zip(self.engines, self.layers, strict=True):
+            engine.advance(layers[-1])
+
+    def criterion(self, layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
+        """Deviance D(T) of the rows kept back plus Σ_{t ≤ T} s.e.[D(t) - D(t-1)].
+
+        It falls with a layer that lowers the deviance by more than one standard error of the difference, which is
+        measured on pairs: the same rows with and without the layer.
+        """
+        losses = np.array(self.losses[: len(layers)])
+        if losses.shape[1] == 0:
+            return 0.0
+        charges = math.sqrt(losses.shape[1]) * np.diff(losses, axis=0).std(axis=1)
+        return float(losses[-1].sum() + charges.sum())
