@@ -22,9 +22,9 @@ class PBDNClassifier(NetworkClassifier):
         are at most 20 000 or ``prediction`` asks for draws, and "map" beyond and for streams.
     criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
         What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
-        "holdout", the likelihood of rows kept back, which a layer must raise by more than a standard error (MAP of up to 2000 rows
-        keeps every row back once, in five folds, else every fifth is; the network is then grown again on all rows). "auto" is
-        "holdout" for MAP with three or more classes and rows in memory, else "aic_inputs".
+        "holdout", the likelihood of rows kept back: every row once, in five folds, for MAP of up to 2000 rows, else every fifth (the
+        network is then grown again on all rows). "auto" is "holdout" for MAP with three or more classes and rows in memory, else
+        "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20
