@@ -31,9 +31,11 @@ RESULTS = Path(__file__).parent / "results" / "quality"
 DATA = ("wine", "digits", "satimage", "penbased", "letter")
 RIVALS = {"svm": "svm", "lightgbm": "lightgbm", "mlp": "mlp_early_stopping"}
 OPTIMISED: dict[str, dict[str, Any]] = {"map": {}, "map_5_experts": {"max_experts": 5}}
+LONG = {"n_sweeps": 4000, "n_burn_in": 2000}
 SAMPLED: dict[str, dict[str, Any]] = {
     "gibbs": {"inference": "map+gibbs", "prediction": "posterior"},
     "gibbs_one_layer": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1},
+    "gibbs_one_layer_4000": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1, **LONG},
     "race": {"inference": "gibbs", "prediction": "posterior", "max_depth": 1, "head": "race"},
 }
 METHODS = (*OPTIMISED, *SAMPLED, *RIVALS)

@@ -305,6 +305,14 @@ def _say_how_it_ended(growth: Growth, plan: FitPlan, stop: StopSignal, n_paths: 
             warnings.warn(f"time_limit={plan.time_limit} s reached: the network {what}. {advice}", stacklevel=6)
         else:
             warnings.warn(f"Interrupted: the network {what}.", stacklevel=6)
+    elif growth.reason == "too_large":
+        units = sum(growth.fits[-1].layer.n_experts)
+        warnings.warn(
+            f"Growth stopped at {kept} layer(s): another on its {units} units would be too large for {plan.n_classes} classes "
+            f"with max_experts={plan.chain.max_experts}. Lower max_experts to let the network grow.",
+            DepthLimitWarning,
+            stacklevel=6,
+        )
     elif growth.reason == "max_depth" and plan.max_depth > 1:
         warnings.warn(
             f"The criterion was still falling at max_depth={plan.max_depth}; raise max_depth to let the network grow.",

@@ -1,5 +1,6 @@
 """Growth: criteria by hand, the loop, the wiring of skips, the path that is kept."""
 
+import re
 import warnings
 
 import numpy as np
@@ -47,6 +48,9 @@ class Scripted:
 
     def fit_layer(self, depth):
         return LayerFit(layer(3, 1, 1), (self.scores[depth - 1], 0.0), complete=self.complete[depth - 1], seconds=1.5)
+
+    def has_room(self, layer):
+        return True
 
     def advance(self, layer):
         self.advanced.append(layer)
@@ -209,3 +213,21 @@ def test_depth_by_rows_kept_back(rng):
     assert (len(path) > model.depth_) == (path[-1]["criterion"] >= path[0]["criterion"] and len(path) > 1)
     with pytest.raises(ValueError, match="criterion='holdout' needs at least 50 rows"):
         PBDNClassifier(inference="map", map_config=config, criterion="holdout").fit(X[:30], y[:30])
+
+
+@pytest.mark.parametrize("inference", ["map", "gibbs"])
+def test_many_classes_stop_before_a_layer_that_is_too_large(rng, inference, monkeypatch):
+    """The links between two layers grow like the square of the number of classes; two classes are never stopped."""
+    from estimator.small import SETTINGS
+
+    monkeypatch.setattr("pbdn.growth.map_engine.MOST_COEFFICIENTS", 150)
+    monkeypatch.setattr("pbdn.growth.gibbs_engine.MOST_ENTRIES", 150)
+    settings = {**SETTINGS[inference], "max_depth": 2, "random_state": 0, "criterion": lambda *_: -float(len(_[0]))}
+    X, y = blobs(rng, n_classes=4)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert PBDNClassifier(**settings).fit(X, y).depth_ == 1
+    said = [str(one.message) for one in caught if one.category is DepthLimitWarning]
+    assert len(said) == 1
+    assert re.match(r"Growth stopped at 1 layer.*4 classes.*Lower max_experts", said[0])
+    assert fitted(PBDNClassifier(**settings), X, y > 1).depth_ == 2

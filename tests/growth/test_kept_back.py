@@ -31,6 +31,9 @@ class Steps:
     def fit_layer(self, depth):
         return LayerFit(Layer((Side(np.full((1, 2), float(depth)), np.ones(1)),)), (0.0,))
 
+    def has_room(self, layer):
+        return True
+
     def advance(self, layer):
         self.seen.append(layer.sides[0].hyperplanes[0, 0])
 

@@ -16,7 +16,7 @@ from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
 from pbdn.gibbs.rows import Rows, make_rows
 from pbdn.gibbs.state import state_from_side
 from pbdn.gibbs.sweep import single_blas_thread
-from pbdn.growth.grow import LayerFit
+from pbdn.growth.grow import LayerFit, most_inputs_above
 from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs
 
 Task = tuple[int, int, int, int]  # depth, side, chain, path
@@ -66,6 +66,9 @@ class StopSignal:
             yield
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of several classes factors, before pruning
 
 
 class GibbsEngine:
@@ -186,6 +189,15 @@ class GibbsEngine:
         """Move to the inputs of the next layer."""
         newest = layer.units(self.inputs)
         self.inputs, self.previous = next_inputs(self.skip, self.inputs, self.previous, newest), newest
+
+    def has_room(self, layer: Layer) -> bool:
+        """Two classes always have; a sweep of S classes factors matrices whose size grows with S."""
+        return sweep_fits(self.targets.shape[1], self.settings.max_experts, most_inputs_above(layer), self.n_rows)
+
+
+def sweep_fits(n_sides: int, max_experts: int, n_inputs: int, n_rows: int) -> bool:
+    """Whether the next layer's hyperplanes can be drawn in a few seconds per sweep."""
+    return n_sides <= 2 or n_sides * max_experts * n_inputs * min(n_inputs, n_rows) <= MOST_ENTRIES
 
 
 def run_on_threads(work: Callable[[T], Result], tasks: Sequence[T], n_jobs: int, stop: StopSignal) -> list[Result]:

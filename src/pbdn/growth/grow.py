@@ -37,6 +37,14 @@ class Engine(Protocol):
     def advance(self, layer: Layer) -> None:
         """Make the layer's units (with the skip wiring) the current inputs."""
 
+    def has_room(self, layer: Layer) -> bool:
+        """Whether a layer on top of this one is not too large to train."""
+
+
+def most_inputs_above(layer: Layer) -> int:
+    """The next layer's inputs, at most: those of this layer (constant included) and its units."""
+    return int(layer.sides[0].hyperplanes.shape[1]) + sum(layer.n_experts)
+
 
 class Observer(Protocol):
     """Is told of every layer."""
@@ -63,7 +71,7 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Growth:
-    """A grown stack of layers, the whole path, and why growth stopped: "criterion", "max_depth", "observer" or "interrupted"."""
+    """A grown stack of layers, the whole path, and why growth stopped: "criterion", "max_depth", "too_large", "observer" or "interrupted"."""
 
     fits: tuple[LayerFit, ...]
     path: tuple[PathStep, ...]
@@ -110,6 +118,8 @@ def grow(
                 reason = "criterion"
             elif enough:
                 reason = "observer"
+            elif depth < max_depth and not engine.has_room(fit.layer):
+                reason = "too_large"
             elif depth < max_depth:
                 engine.advance(fit.layer)
                 continue

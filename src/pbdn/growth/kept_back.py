@@ -72,6 +72,10 @@ class KeptBack:
         for engine, layers in zip(self.engines, self.layers, strict=True):
             engine.advance(layers[-1])
 
+    def has_room(self, layer: Layer) -> bool:
+        """Whether every fold may go on."""
+        return all(engine.has_room(layers[-1]) for engine, layers in zip(self.engines, self.layers, strict=True))
+
     def criterion(self, layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
         """Deviance of the rows kept back with so many layers."""
         return float(self.losses[len(layers) - 1].sum())

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.growth.gibbs_engine import StopSignal
-from pbdn.growth.grow import LayerFit
+from pbdn.growth.grow import LayerFit, most_inputs_above
 from pbdn.model.network import Inputs, Layer, Network, Side, Skip
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.rows import RowSource
 from pbdn.sgd.train import MapResult, fit_map
+
+MOST_COEFFICIENTS = 3_000_000  # of a layer of several classes before pruning; beyond, a step takes half a second
 
 
 class LayerKeeper(Protocol):
@@ -102,6 +104,11 @@ class MapEngine:
     def advance(self, layer: Layer) -> None:
         """Let the next layer see this one's units."""
         self.layers.append(layer)
+
+    def has_room(self, layer: Layer) -> bool:
+        """Two classes always have; the links between layers of S classes grow like S²."""
+        size = self.n_sides * self.config.width(self.n_rows) * most_inputs_above(layer)
+        return self.n_sides <= 2 or size <= MOST_COEFFICIENTS
 
 
 def _to_arrays(result: MapResult) -> dict[str, NDArray[Any]]:

@@ -10,8 +10,8 @@ from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR, ChainSettings
 from pbdn.gibbs.race import RaceState, race_rows, race_sweep
 from pbdn.gibbs.state import FloatArray, initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
-from pbdn.growth.gibbs_engine import StopSignal
-from pbdn.growth.grow import LayerFit
+from pbdn.growth.gibbs_engine import StopSignal, sweep_fits
+from pbdn.growth.grow import LayerFit, most_inputs_above
 from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs, race_of_layer
 
 LEAST_PROBABILITY = 1e-300
@@ -91,6 +91,10 @@ class RaceEngine:
         """Move to the inputs of the next layer."""
         newest = layer.units(self.inputs)
         self.inputs, self.previous = next_inputs(self.skip, self.inputs, self.previous, newest), newest
+
+    def has_room(self, layer: Layer) -> bool:
+        """As for sides."""
+        return sweep_fits(self.n_classes, self.settings.max_experts, most_inputs_above(layer), self.n_rows)
 
 
 def _prune(state: RaceState, activity: list[FloatArray]) -> tuple[RaceState, list[FloatArray]]:
