@@ -49,9 +49,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "5_experts": {"max_experts": 5},
     "5_experts_evidence_138": {"max_experts": 5, "prune_above": 1e-60},
     "one_per_class": {},
+    "squared_norm": {},
 }
 """Changes to the default for several classes. "gauss_p" is near a Gaussian penalty of precision p; "evidence_n" drops an
-expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops no expert; "one_per_class" has no sides against the classes."""
+expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops no expert; "one_per_class" has no sides against the classes; "squared_norm" adds the squared length of a row to its features, which makes
+half-spaces balls."""
 
 
 def config_of(settings: str, n_classes: int, device: str | None) -> MapConfig:
@@ -65,6 +67,8 @@ def fold_scores(name: str, settings: str, fold: int, seed: int, device: str | No
     train, _ = split_rows(len(y), 0)
     X, y = X[train], y[train]
     scored = np.arange(len(y)) % N_FOLDS == fold
+    if settings == "squared_norm":
+        X = np.column_stack([X, (standard_scaling(X[~scored]).apply(X) ** 2).mean(axis=1)])
     scaling = standard_scaling(X[~scored])
     rows, others, n_classes = scaling.apply(X[~scored]), scaling.apply(X[scored]), int(y.max()) + 1
     source = ArraySource(rows, y[~scored], classes=np.arange(n_classes), weights=None)
