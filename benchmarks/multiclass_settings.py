@@ -40,6 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gauss_1": {"coef_shape": 9.5, "coef_rate": 10.0},
     "gauss_3": {"coef_shape": 9.5, "coef_rate": 10.0 / 3.0},
     "wide": {"prior_on": "log_weight"},
+    "wide_5": {"prior_on": "log_weight", "max_experts": 5},
+    "wide_3": {"prior_on": "log_weight", "max_experts": 3},
     "40_experts": {"max_experts": 40},
     "averaged": {"coef_shape": 0.5, "coef_rate": 1.0, "schedule": "constant", "average_last": 0.5},
     "batch_25": {"coef_shape": 0.5, "coef_rate": 1.0, "batch_size": 25},
@@ -52,7 +54,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "squared_norm": {},
 }
 """Changes to the default for several classes. "gauss_p" is near a Gaussian penalty of precision p; "evidence_n" drops an
-expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops no expert; "one_per_class" has no sides against the classes; "squared_norm" adds the squared length of a row to its features, which makes
+expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops few experts (wide_n: of n a side); "one_per_class" has no sides against the classes; "squared_norm" adds the squared length of a row to its features, which makes
 half-spaces balls."""
 
 

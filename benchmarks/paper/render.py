@@ -172,6 +172,7 @@ def more(records: Records, profile: str) -> str:
         "## Further experiments of the text",
         "CPMs stacked as iSHM pairs are, test error in percent:",
         tables.stacked_table(records, profile),
+        notes.STACKED,
         "DNNs with the widths a PBDN inferred, mean error divided by the SVM's:",
         tables.architecture_table(records, profile),
         "## What one would use today\n\nTest error in percent, mean ± s.d. over splits; no tuning.",
