@@ -61,7 +61,8 @@ def main() -> None:
     )
     for one in results:
         print(
-            f"| {one['classes']} | {one['fit']:.2f} | {one['growth']:.1f} | {one['tried']}, {one['depth']} | {one['predict']:.3f} | {one['pool_pairs']:.4f} | {one['pool_sides']:.3f} |"
+            f"| {one['classes']} | {one['fit']:.2f} | {one['growth']:.1f} | {one['tried']}, {one['depth']} | "
+            f"{one['predict']:.3f} | {one['pool_pairs']:.4f} | {one['pool_sides']:.3f} |"
         )
     save_result(
         RESULT, {"seed": 0, "config": {"rows": N_ROWS, "features": N_FEATURES, "steps": STEPS}, "results": results}

@@ -20,6 +20,7 @@ from benchmarks.multiclass import fit_rival, load, metrics, split_rows
 from benchmarks.record import load_results, save_result
 from pbdn.growth.map_engine import MapEngine
 from pbdn.model.network import Network
+from pbdn.model.pooling import SMALLEST_CHANCE
 from pbdn.scaling import standard_scaling
 from pbdn.sgd.config import MapConfig, default_config
 from pbdn.sgd.rows import ArraySource
@@ -54,8 +55,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "squared_norm": {},
 }
 """Changes to the default for several classes. "gauss_p" is near a Gaussian penalty of precision p; "evidence_n" drops an
-expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops few experts (wide_n: of n a side); "one_per_class" has no sides against the classes; "squared_norm" adds the squared length of a row to its features, which makes
-half-spaces balls."""
+expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops few experts (wide_n: of n a side);
+"one_per_class" has no sides against the classes; "squared_norm" adds the squared length of a row to its features, which
+makes half-spaces balls."""
 
 
 def config_of(settings: str, n_classes: int, device: str | None) -> MapConfig:
@@ -63,12 +65,16 @@ def config_of(settings: str, n_classes: int, device: str | None) -> MapConfig:
     return replace(default_config(n_classes), device=device, **SETTINGS[settings])
 
 
-def fold_scores(name: str, settings: str, fold: int, seed: int, device: str | None) -> dict[str, Any]:
-    """Probabilities and sizes of one network at every depth."""
+def fold_rows(name: str, fold: int) -> tuple[Any, Any, Any]:
+    """Features and codes of the training rows of split 0, and which of them the fold scores."""
     X, y = load(name)
     train, _ = split_rows(len(y), 0)
-    X, y = X[train], y[train]
-    scored = np.arange(len(y)) % N_FOLDS == fold
+    return X[train], y[train], np.arange(train.size) % N_FOLDS == fold
+
+
+def fold_scores(name: str, settings: str, fold: int, seed: int, device: str | None) -> dict[str, Any]:
+    """Probabilities and sizes of one network at every depth."""
+    X, y, scored = fold_rows(name, fold)
     if settings == "squared_norm":
         X = np.column_stack([X, (standard_scaling(X[~scored]).apply(X) ** 2).mean(axis=1)])
     scaling = standard_scaling(X[~scored])
@@ -96,10 +102,7 @@ def fold_scores(name: str, settings: str, fold: int, seed: int, device: str | No
 
 def svm_scores(name: str, fold: int) -> dict[str, Any]:
     """The paper's SVM, tuned on the rows of the fold's fit."""
-    X, y = load(name)
-    train, _ = split_rows(len(y), 0)
-    X, y = X[train], y[train]
-    scored = np.arange(len(y)) % N_FOLDS == fold
+    X, y, scored = fold_rows(name, fold)
     return {"fold": fold, "seed": fold, "steps": [fit_rival(SVM, X[~scored], y[~scored], X[scored], y[scored], fold)]}
 
 
@@ -109,7 +112,7 @@ def _other_poolings(y: Any, side_rate: Any, pairs: bool) -> dict[str, float]:
         return {}
     own, against = np.split(side_rate, 2, axis=1)
     yes, no = np.exp(-against) - np.expm1(-own), np.exp(-own) - np.expm1(-against)
-    ways = {"normalised": yes, "odds": yes / np.maximum(no, 1e-80)}
+    ways = {"normalised": yes, "odds": yes / np.maximum(no, SMALLEST_CHANCE)}
     return {way: metrics(y, values / values.sum(axis=1, keepdims=True))["log_loss"] for way, values in ways.items()}
 
 

@@ -14,7 +14,7 @@ from pbdn.sgd.config import MapConfig
 from pbdn.sgd.rows import RowSource
 from pbdn.sgd.train import MapResult, fit_map
 
-MOST_COEFFICIENTS = 3_000_000  # of a layer of several classes before pruning; beyond, a step takes half a second
+MOST_COEFFICIENTS = 3_000_000  # of a layer of several classes before pruning: a step then takes some tenths of a second
 
 
 class LayerKeeper(Protocol):

@@ -7,11 +7,8 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 
-
 NEWTON_STEPS = 4  # bring `common_factor` to double precision (the test has the worst case)
-SMALLEST_CHANCE = (
-    1e-80  # of a yes or a no to "is it class s?": odds and their ratios stay finite, exports may round e^-200 to 0
-)
+SMALLEST_CHANCE = 1e-80  # of a yes or a no to "is it class s?": odds stay finite, and exports may round e^-200 to 0
 
 
 def pool_pairs(side_rate: FloatArray) -> FloatArray:
