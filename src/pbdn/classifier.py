@@ -23,7 +23,8 @@ class PBDNClassifier(NetworkClassifier):
     criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
         What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
         "holdout", the likelihood of rows kept back: every row once, in five folds, for MAP of up to 2000 rows, else every fifth (the
-        network is then grown again on all rows). "auto" is "holdout" for MAP with three or more classes and rows in memory, else
+        network is then grown again on all rows, and by MAP its layers are tuned together where the rows kept back became
+        likelier by it, see `pbdn.sgd.config.MapConfig.polish`). "auto" is "holdout" for MAP with three or more classes and rows in memory, else
         "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
@@ -90,7 +91,8 @@ class PBDNClassifier(NetworkClassifier):
     n_experts_ : list of tuples
         Experts per layer and side.
     criterion_path_ : list of dicts
-        Per layer tried: criterion, log-likelihood, parameters, experts, seconds, kept.
+        Per layer tried: criterion, log-likelihood as grown, parameters, experts, seconds, kept, and (on the last layer kept)
+        polished: whether all layers were tuned together at the end.
     complexity_ : float
         Cost of a prediction in units of one inner product, as the paper counts it.
     n_weights_ : int

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pbdn.diagnostics import Convergence, anchor_rows, layer_convergence
@@ -16,7 +17,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.checkpoint import Checkpoint
 from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task, run_on_threads
 from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow
-from pbdn.growth.kept_back import N_FOLDS, KeptBack, RowLosses, folds_of_rows
+from pbdn.growth.kept_back import N_FOLDS, KeptBack, Polisher, RowLosses, folds_of_rows
 from pbdn.growth.map_engine import MapEngine
 from pbdn.growth.race_engine import RaceEngine
 from pbdn.model.criteria import Criterion
@@ -24,6 +25,7 @@ from pbdn.model.network import Head, Inputs, Layer, Network, Side, Skip
 from pbdn.progress import ProgressBar
 from pbdn.scaling import Scaling
 from pbdn.sgd.config import MapConfig
+from pbdn.sgd.polish import polish
 from pbdn.sgd.rows import ArraySource, RowSource
 from pbdn.sgd.streams import StreamedSource
 from pbdn.sgd.train import fit_map
@@ -101,7 +103,8 @@ def fit_network(
     try:
         with stop.on_interrupt():
             if plan.criterion == HOLDOUT:
-                growth = _grow_by_holdout(scaled, plan, stop, checkpoint, bar, observer)
+                with single_blas_thread():
+                    growth = _grow_by_holdout(scaled, plan, stop, checkpoint, bar, observer)
             else:
                 engine = make_engine(scaled, plan, stop, checkpoint, bar)
                 growth = grow(engine, plan.criterion, plan.max_depth, observer)
@@ -126,7 +129,7 @@ def _grow_by_holdout(
     bar: ProgressBar,
     observer: Observer | None,
 ) -> Growth:
-    """Find the depth on rows kept back, then grow to that depth on all rows.
+    """Find the depth on rows kept back, then grow to that depth on all rows, and polish if that paid.
 
     Few rows are all kept back once, in five folds; of many, and with chains, one fold is.
     """
@@ -135,10 +138,9 @@ def _grow_by_holdout(
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
     n_jobs = min(plan.n_jobs, len(kept))
 
-    def engine_without(rows: NDArray[np.bool_]) -> Engine:
+    def part_without(rows: NDArray[np.bool_]) -> FitPlan:
         weights = None if plan.weights is None else plan.weights[~rows]
-        part = replace(plan, codes=plan.codes[~rows], weights=weights, n_jobs=max(1, plan.n_jobs // n_jobs))
-        return make_engine(scaled[~rows], part, stop, None, bar)
+        return replace(plan, codes=plan.codes[~rows], weights=weights, n_jobs=max(1, plan.n_jobs // n_jobs))
 
     def loss_on(rows: NDArray[np.bool_]) -> RowLosses:
         inputs, codes = scaled[rows], plan.codes[rows]
@@ -150,21 +152,61 @@ def _grow_by_holdout(
 
         return losses
 
-    trials = KeptBack([engine_without(rows) for rows in kept], [loss_on(rows) for rows in kept], n_jobs, stop)
+    parts = [(scaled[~rows], part_without(rows)) for rows in kept]
+    trials = KeptBack(
+        [make_engine(inputs, part, stop, None, bar) for inputs, part in parts],
+        [loss_on(rows) for rows in kept],
+        n_jobs,
+        stop,
+        [make_polisher(inputs, part, stop, bar) for inputs, part in parts],
+    )
     trial = grow(trials, trials.criterion, plan.max_depth)
-    if trial.reason == "interrupted":
-        return trial
+    pays = trial.reason != "interrupted" and trials.polish_pays(len(trial.fits))
+    if trial.reason == "interrupted" or stop():
+        return replace(trial, reason="interrupted")
     whole = grow(
         make_engine(scaled, plan, stop, checkpoint, bar),
         lambda layers, log_likelihood, n_rows: float(-len(layers)),
         len(trial.fits),
         observer,
     )
-    path = tuple(
+    path = [
         replace(whole.path[at], criterion=step.criterion) if at < len(whole.path) else step
         for at, step in enumerate(trial.path)
-    )
-    return replace(whole, path=path, reason=trial.reason if whole.reason == "max_depth" else whole.reason)
+    ]
+    fits, reason = whole.fits, trial.reason if whole.reason == "max_depth" else whole.reason
+    if pays and reason != "interrupted":
+        layers = make_polisher(scaled, plan, stop, bar)([fit.layer for fit in fits])
+        if layers is not None:
+            fits = tuple(replace(fit, layer=layer) for fit, layer in zip(fits, layers, strict=True))
+            path[len(fits) - 1] = replace(path[len(fits) - 1], polished=True)
+        elif stop():
+            reason = "interrupted"
+    return Growth(fits, tuple(path), reason)
+
+
+def make_polisher(scaled: Inputs, plan: FitPlan, stop: StopSignal, bar: ProgressBar) -> Polisher:
+    """Tunes the layers of a network together on these rows, where the plan asks for it and there are several."""
+
+    def polisher(layers: Sequence[Layer]) -> Sequence[Layer] | None:
+        if plan.inference != "map" or not plan.map_config.polish or sp.issparse(scaled) or len(layers) < 2:
+            return None
+        return polish(
+            layers,
+            np.asarray(scaled, dtype=np.float64),
+            plan.codes,
+            plan.weights,
+            config=plan.map_config,
+            seed=plan.seed,
+            complements=plan.complements,
+            skip=plan.skip,
+            should_stop=stop,
+            on_progress=lambda info: bar.update(
+                f"polish {len(layers)} layers", info["n_steps"], "map", info["step"], f"loss {info['loss']:.4g}"
+            ),
+        )
+
+    return polisher
 
 
 def assemble(fits: Sequence[LayerFit], scaling: Scaling, plan: FitPlan, n_features: int) -> Network:

@@ -16,7 +16,7 @@ GIBBS: dict[str, Any] = {
     "n_draws": 20,
     "max_experts": 6,
 }
-MAP: dict[str, Any] = {"inference": "map", "map_config": MapConfig(max_experts=6, n_minibatches=200)}
+MAP: dict[str, Any] = {"inference": "map", "map_config": MapConfig(max_experts=6, n_minibatches=200, polish=True)}
 SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}}
 
 

@@ -1,14 +1,20 @@
 """Depth by rows kept back: folds, what they see, and how they decide."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from pbdn import PBDNClassifier, fitting
+from pbdn.errors import DepthLimitWarning
 from pbdn.growth.gibbs_engine import StopSignal
 from pbdn.growth.grow import LayerFit, grow
 from pbdn.growth.kept_back import RARE, KeptBack, folds_of_rows
 from pbdn.model.network import Layer, Side
-from pbdn.sgd.config import MapConfig
+from pbdn.sgd.config import MapConfig, default_config
+from pbdn.sgd.polish import polish
 
 
 def test_folds_are_even_within_classes(rng):
@@ -42,7 +48,7 @@ def grown(tables, max_depth=4):
     """Growth where fold f loses ``tables[f][t]`` (one value per row) with t + 1 layers."""
     engines = [Steps() for _ in tables]
     losses = [lambda layers, table=table: table[len(layers) - 1] for table in tables]
-    folds = KeptBack(engines, losses, 1, StopSignal())
+    folds = KeptBack(engines, losses, 1, StopSignal(), [lambda layers: None] * len(tables))
     return grow(folds, folds.criterion, max_depth), engines
 
 
@@ -89,3 +95,105 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
         assert np.array_equal(weights[index], part_weights)
         absences[index] -= 1
     assert np.bincount(absences).tolist() == ([0, 120] if n_folds == 5 else [96, 24])
+
+
+def test_all_rows_kept_back_decide_whether_to_polish(rng):
+    """Two folds that disagree are judged by their sum, at the depth asked for; a fold without a polish vetoes it."""
+    base = rng.gamma(2.0, size=(2, 20))
+
+    def polisher(layers):
+        return [Layer((*layer.sides, *layer.sides)) for layer in layers]  # two sides: polished
+
+    def folds_with(gains, polishers):
+        """Polishing two layers changes fold f's losses by gains[f]; one layer always gains."""
+
+        def loss_of(f):
+            return lambda layers: (
+                base[f] + (0.0 if len(layers[0].sides) == 1 else -1.0 if len(layers) == 1 else gains[f])
+            )
+
+        return KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], 2, StopSignal(), polishers)
+
+    for gains, pays in (((-0.3, 0.2), True), ((-0.2, 0.3), False)):
+        folds = folds_with(gains, [polisher, polisher])
+        grow(folds, lambda layers, log_likelihood, n_rows: -len(layers), 3)
+        assert folds.polish_pays(2) is pays
+        assert folds.polish_pays(1)
+    folds = folds_with((-0.3, -0.3), [polisher, lambda layers: None])
+    grow(folds, lambda layers, log_likelihood, n_rows: -len(layers), 3)
+    assert not folds.polish_pays(2)
+
+
+@pytest.fixture
+def rings(rng):
+    """Three nested rings, standardised: one layer is not enough."""
+    codes = np.arange(240) % 3
+    angle, radius = rng.uniform(0, 2 * np.pi, 240), 1.0 + codes + 0.2 * rng.normal(size=240)
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    return (X - X.mean(axis=0)) / X.std(axis=0), codes
+
+
+def ring_model(polished=True, **more):
+    config = replace(default_config(3), n_minibatches=400, max_experts=4, polish=polished)
+    return PBDNClassifier(
+        inference="map", map_config=config, max_experts=4, max_depth=2, standardize=False, random_state=1, **more
+    )
+
+
+def planes(model):
+    return [side.hyperplanes for layer in model.layers_ for side in layer.sides]
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+@pytest.mark.parametrize("pays", [True, False])
+def test_the_network_is_polished_where_that_pays(rings, monkeypatch, pays):
+    """Where it pays the fit is the polish of the network as grown, else the network as grown, bit for bit."""
+    X, y = rings
+    grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
+    told, real = [], fitting.polish
+    monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: pays and depth == 2)
+    monkeypatch.setattr(fitting, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
+    model = ring_model(criterion="holdout").fit(X, y)
+    assert model.depth_ == grown_model.depth_ == 2
+    assert [step["polished"] for step in model.criterion_path_] == [False, pays]
+    expected = grown_model.layers_
+    if pays:
+        expected = polish(expected, X, y, None, config=model.map_config, seed=told[-1]["seed"], complements=True)
+    for found, side in zip(planes(model), [s for layer in expected for s in layer.sides], strict=True):
+        assert np.array_equal(found, side.hyperplanes)
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+def test_jobs_do_not_change_a_polish(rings):
+    X, y = rings
+    one, two = (ring_model(n_jobs=n).fit(X, y) for n in (1, 2))
+    assert one.criterion_path_[-1]["polished"] == two.criterion_path_[-1]["polished"]
+    assert all(np.array_equal(a, b) for a, b in zip(planes(one), planes(two), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+def test_sparse_rows_and_other_criteria_stay_as_grown(rings):
+    X, y = rings
+    sparse = ring_model(criterion="holdout").fit(sp.csr_array(X), y)
+    counted = ring_model(criterion="aic").fit(X, y)
+    for model in (sparse, counted):
+        assert not any(step["polished"] for step in model.criterion_path_)
+
+
+def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
+    X, y = rings
+    monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DepthLimitWarning)
+        grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
+    real = fitting.polish
+
+    def interrupted(*arguments, should_stop, **more):
+        should_stop.flag.set()
+        return real(*arguments, should_stop=should_stop, **more)
+
+    monkeypatch.setattr(fitting, "polish", interrupted)
+    with pytest.warns(UserWarning, match="Interrupted: the network keeps 2 layer"):
+        model = ring_model(criterion="holdout").fit(X, y)
+    assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(grown_model), strict=True))
+    assert not model.criterion_path_[-1]["polished"]

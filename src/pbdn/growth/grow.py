@@ -58,7 +58,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class PathStep:
-    """One entry of the criterion path."""
+    """One entry of the criterion path; ``polished`` on the last layer kept, where all layers were tuned together at the end."""
 
     depth: int
     criterion: float
@@ -67,6 +67,7 @@ class PathStep:
     n_experts: tuple[int, ...]
     seconds: float
     kept: bool
+    polished: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ N_FOLDS = 5  # of every class a fifth of the rows is kept back
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
 RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]
+Polisher = Callable[[Sequence[Layer]], Sequence[Layer] | None]  # None where there is nothing to gain or no time
 
 
 def folds_of_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
@@ -40,6 +41,8 @@ class KeptBack:
         One per fold: minus twice the log-likelihood of every row kept back, by a stack of layers.
     n_jobs : int
         Folds that are fitted at a time.
+    polishers : list of callables
+        One per fold: layers tuned together on the rows of the other folds.
     losses : list of arrays
         Of all rows kept back, for every depth so far.
     """
@@ -48,6 +51,7 @@ class KeptBack:
     row_losses: Sequence[RowLosses]
     n_jobs: int
     stop: StopSignal
+    polishers: Sequence[Polisher]
     layers: list[list[Layer]] = field(init=False)
     losses: list[NDArray[np.float64]] = field(init=False, default_factory=list)
 
@@ -61,11 +65,13 @@ class KeptBack:
         fits = run_on_threads(lambda engine: engine.fit_layer(depth), self.engines, self.n_jobs, self.stop)
         for layers, fit in zip(self.layers, fits, strict=True):
             layers.append(fit.layer)
-        self.losses.append(
-            np.concatenate([loss(stack) for loss, stack in zip(self.row_losses, self.layers, strict=True)])
-        )
         complete = all(fit.complete for fit in fits)
+        self.losses.append(self._score(self.layers))
         return LayerFit(fits[0].layer, fits[0].log_likelihood, None, complete, time.perf_counter() - began)
+
+    def _score(self, stacks: Sequence[Sequence[Layer]]) -> NDArray[np.float64]:
+        """Losses of all rows kept back, by a stack of layers for each fold."""
+        return np.concatenate([loss(stack) for loss, stack in zip(self.row_losses, stacks, strict=True)])
 
     def advance(self, layer: Layer) -> None:
         """Let the next layer of every fold see its own last one."""
@@ -79,3 +85,10 @@ class KeptBack:
     def criterion(self, layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
         """Deviance of the rows kept back with so many layers."""
         return float(self.losses[len(layers) - 1].sum())
+
+    def polish_pays(self, depth: int) -> bool:
+        """Whether all rows kept back together become likelier when every fold's first layers are tuned together."""
+        tasks = [(polisher, layers[:depth]) for polisher, layers in zip(self.polishers, self.layers, strict=True)]
+        stacks = run_on_threads(lambda task: task[0](task[1]), tasks, self.n_jobs, self.stop)
+        polished = [stack for stack in stacks if stack is not None]
+        return len(polished) == len(stacks) and bool(self._score(polished).sum() < self.losses[depth - 1].sum())

@@ -158,6 +158,8 @@ def _sentences(
         out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
     elif tried and depth >= int(estimator.max_depth) > 1:
         out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
+    if any(step.get("polished") for step in tried):
+        out.append("Its layers were then tuned together, which made rows kept back likelier.")
     used = [one for one in effects if one["moved"] >= 0.01]
     named = ", ".join(one["feature"] for one in used[:5])
     if not used:

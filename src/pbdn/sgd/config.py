@@ -70,6 +70,9 @@ class MapConfig:
         When pruning would drop every expert of a side: keep the one least likely to be inactive (all of
         them being inactive has probability zero, so the rule cannot mean it), or start the side again once
         and raise NumericalError the second time.
+    polish : bool
+        Whether the layers of a grown network are tuned together at the end (`pbdn.sgd.polish`), where rows kept back
+        become likelier by it. Needs ``criterion="holdout"`` and dense rows in memory; runs on the CPU.
     device : str or None
         None runs the compiled CPU kernels; anything else ("cpu", "cuda", "cuda:1", "mps") is a torch device.
     precision : {"double", "single"}
@@ -95,6 +98,7 @@ class MapConfig:
     coef_rate: float = 1e-6
     replacement: bool = False
     when_empty: Literal["keep_strongest", "reinitialise"] = "keep_strongest"
+    polish: bool = False
     device: str | None = None
     precision: Precision = "double"
 
@@ -146,7 +150,7 @@ class MapConfig:
 
 
 def default_config(n_classes: int, max_experts: int = 20) -> MapConfig:
-    """What the estimators use: the defaults for two classes; for more, more steps that end softly and a Student-t penalty.
+    """What the estimators use: the defaults for two classes; for more, more steps that end softly, a Student-t penalty, polishing.
 
     Every side of S > 2 classes sees few rows of its class and the next layer many units: without a penalty
     (scaled for standardised inputs) sides separate their rows and overfit. Three degrees of freedom and scale √2: lighter
@@ -161,6 +165,7 @@ def default_config(n_classes: int, max_experts: int = 20) -> MapConfig:
         shrinkage="student_t",
         coef_shape=1.5,
         coef_rate=3.0,
+        polish=True,
     )
 
 

@@ -1,0 +1,200 @@
+"""Polish a grown network: the hyperplanes of all its layers learn together for what the top layer says.
+
+Growth trains a layer, freezes it and trains the next one on its units. Polishing starts there and minimises
+
+    f = Σ_s f_s(top layer, on the units of the layers below) + (a_β + ½) Σ_{lower layers} Σ_{v,k} ln(1 + β_vk²/2b)
+
+over all hyperplanes and the weights of the top layer (f_s: `pbdn.sgd.objective`), by Adam on rows with Gaussian noise:
+two noisy copies of a row lie as far apart as a row and its nearest neighbour. No expert comes or goes. Prediction does
+not need the weights r of the lower layers; they follow the objective of their own layer as its units change, so that
+they still say how strongly an expert speaks for its side.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from pbdn.model.likelihood import FloatArray, log_likelihood, softplus
+from pbdn.model.network import Layer, Skip
+from pbdn.sgd.adam import Prior, adam_step
+from pbdn.sgd.config import MapConfig
+from pbdn.sgd.objective import IntArray, pack, penalty, positive_codes, prior_constants, says_yes, unpack
+
+FEATURES = -1  # as a part of a layer's inputs
+SHARE_OF_STEPS = 0.5  # minibatches, of those that one layer took
+MOST_PASSES = 400  # over the rows, which few rows make many times with half the minibatches of a layer
+SHARE_OF_RATE = 0.25  # learning rate at the start, of that of the top layer
+NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
+STEPS_PER_CHECK = 100  # between two looks at whether to stop
+SMALLEST_RATE = 1e-300
+POLISH = 3  # purpose of the random stream; 0 to 2 are those of `pbdn.sgd.train`
+
+
+def parts_of_inputs(skip: Skip, n_layers: int) -> list[list[int]]:
+    """Whose units each layer sees, side by side: numbers of lower layers from 0, or `FEATURES` (see `next_inputs`)."""
+    ways: dict[Skip, Callable[[int], list[int]]] = {
+        "none": lambda t: [t - 1],
+        "last_two": lambda t: [t - 2, t - 1],
+        "all": lambda t: list(range(FEATURES, t)),
+    }
+    return [[FEATURES], *(ways[skip](t) for t in range(1, n_layers))]
+
+
+def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
+    """Standard deviation of the noise on every feature.
+
+    In proportion to the features' own, and of expected squared length δ²/2 in all, where δ is the median distance from a row
+    to its nearest neighbour.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    spread = inputs.std(axis=0)
+    if len(inputs) < 2 or not spread.any():
+        return np.zeros_like(spread)
+    rows = rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)
+    distance, _ = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(inputs).kneighbors(inputs[rows])
+    return np.asarray(spread * np.median(distance[:, 1]) / np.sqrt(2.0 * (spread**2).sum()))
+
+
+def network_loss_and_gradient(
+    inputs: FloatArray,
+    yes: NDArray[np.bool_],
+    weights: FloatArray,
+    parameters: Sequence[FloatArray],
+    starts: Sequence[IntArray],
+    parts: Sequence[Sequence[int]],
+    priors: Sequence[Prior],
+) -> tuple[float, list[FloatArray]]:
+    """f on these rows and its gradient by every layer's parameters (packed as in `pbdn.sgd.objective`).
+
+    ``yes`` has a column per side, ``weights`` a value per row, N/M of a minibatch included. The first row of a lower layer's
+    gradient is that of its own objective by ln r.
+    """
+    seen: list[FloatArray] = []
+    units: list[FloatArray] = []
+    slopes: list[FloatArray] = []
+    for packed, sources in zip(parameters, parts, strict=True):
+        pieces = [inputs if source == FEATURES else units[source] for source in sources]
+        seen.append(pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1))
+        distance = seen[-1] @ packed[2:] + packed[1]
+        units.append(softplus(distance))
+        slopes.append(expit(distance))
+
+    top = len(parameters) - 1
+    loss = 0.0
+    gradients: list[FloatArray] = [np.empty_like(packed) for packed in parameters]
+    by_units = [np.zeros_like(values) for values in units]
+    for t in range(top, -1, -1):
+        packed, prior, gradient = parameters[t], priors[t], gradients[t]
+        expert_weights = np.exp(packed[0])
+        rates = np.maximum(np.add.reduceat(units[t] * expert_weights, starts[t][:-1], axis=1), SMALLEST_RATE)
+        with np.errstate(over="ignore"):  # e^λ of a sure row: its derivative is 0
+            by_rate = weights[:, None] * np.where(yes, -1.0 / np.expm1(rates), 1.0)
+        by_rate = np.repeat(by_rate, np.diff(starts[t]), axis=1)
+        gradient[0] = expert_weights * ((by_rate * units[t]).sum(axis=0) + prior.inv_scale) - prior.log_weight_slope
+        if t == top:
+            by_units[t] += by_rate * expert_weights
+            loss -= float(weights @ log_likelihood(rates, yes).sum(axis=1))
+            loss += penalty(packed, prior)
+        else:
+            loss += prior.coef_power * float(np.log1p(packed[1:] ** 2 / (2.0 * prior.coef_rate)).sum())
+        by_distance = by_units[t] * slopes[t]
+        gradient[1] = by_distance.sum(axis=0)
+        gradient[2:] = seen[t].T @ by_distance
+        gradient[1:] += prior.coef_power * 2.0 * packed[1:] / (2.0 * prior.coef_rate + packed[1:] ** 2)
+        if t > 0:
+            _pass_down(by_distance @ packed[2:].T, parts[t], by_units, inputs.shape[1])
+    return loss, gradients
+
+
+def _pass_down(by_seen: FloatArray, sources: Sequence[int], by_units: list[FloatArray], n_features: int) -> None:
+    """Add the derivatives by a layer's inputs to those by the units that they are."""
+    begin = 0
+    for source in sources:
+        end = begin + (n_features if source == FEATURES else by_units[source].shape[1])
+        if source != FEATURES:
+            by_units[source] += by_seen[:, begin:end]
+        begin = end
+
+
+def polish(
+    layers: Sequence[Layer],
+    inputs: FloatArray,
+    codes: IntArray,
+    weights: FloatArray | None,
+    *,
+    config: MapConfig,
+    seed: int,
+    complements: bool = False,
+    skip: Skip = "last_two",
+    should_stop: Callable[[], bool] | None = None,
+    on_progress: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[Layer, ...] | None:
+    """Tune the layers of a network together.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        From bottom to top, as grown on these rows.
+    inputs : array (n_rows, n_features)
+        Dense and scaled.
+    codes : array (n_rows,)
+        Class codes.
+    weights : array (n_rows,) or None
+    config : MapConfig
+        The objective, the batch size, and what the number and length of steps are taken from.
+    seed : int
+        Same seed, same bits, given one BLAS thread.
+    complements, skip
+        As in `pbdn.model.network.Network`.
+    should_stop : callable or None
+        Asked every hundred steps.
+    on_progress : callable or None
+        Called every hundred steps with step, n_steps and loss.
+
+    Returns
+    -------
+    tuple of Layer or None
+        None where ``should_stop`` said so, or numbers overflowed. The experts of lower layers keep their order; those of the
+        top are sorted by weight.
+    """
+    packed = [pack(layer.sides) for layer in layers]
+    parameters, starts = [one[0] for one in packed], [one[1] for one in packed]
+    first, second = ([np.zeros_like(one) for one in parameters] for _ in range(2))
+    priors = [prior_constants(config, one) for one in starts]
+    parts = parts_of_inputs(skip, len(layers))
+    yes = np.column_stack([says_yes(codes, int(code)) for code in positive_codes(len(layers[0].sides), complements)])
+    row_weights = np.ones(len(codes)) if weights is None else weights
+    total = float(row_weights.sum())
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(len(layers), POLISH)))
+    noise = neighbour_noise(inputs if row_weights.all() else inputs[row_weights > 0], rng)
+
+    n_rows, size = len(codes), min(config.batch_size, len(codes))
+    n_steps = max(1, round(min(SHARE_OF_STEPS * config.n_minibatches, MOST_PASSES * n_rows / size)))
+    rest = np.empty(0, np.int64)
+    for step in range(n_steps):
+        if should_stop is not None and step % STEPS_PER_CHECK == 0 and should_stop():
+            return None
+        if len(rest) < size:
+            rest = np.concatenate([rest, rng.permutation(n_rows)])
+        batch, rest = rest[:size], rest[size:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            loss, gradients = network_loss_and_gradient(
+                inputs[batch] + noise * rng.standard_normal((size, inputs.shape[1])),
+                yes[batch], row_weights[batch] * (n_rows / size), parameters, starts, parts, priors,
+            )  # fmt: skip
+        if not np.isfinite(loss):
+            return None
+        rate = SHARE_OF_RATE * config.rate_at(len(layers)) * 0.5 * (1.0 + np.cos(np.pi * (step + 0.5) / n_steps))
+        for p, m, q, gradient in zip(parameters, first, second, gradients, strict=True):
+            adam_step(p, m, q, gradient, 1.0 / total, rate, step + 1)
+        if on_progress is not None and (step + 1) % STEPS_PER_CHECK == 0:
+            on_progress({"step": step + 1, "n_steps": n_steps, "loss": loss / total})
+    if not all(np.isfinite(one).all() for one in parameters):
+        return None
+    polished = [Layer(unpack(one, where)) for one, where in zip(parameters, starts, strict=True)]
+    return (*polished[:-1], Layer(tuple(side.strongest_first() for side in polished[-1].sides)))

@@ -1,0 +1,156 @@
+"""Polishing: the objective of a whole network, its gradient, the noise, and what a polish leaves alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pbdn.model.network import Layer, Network, Side
+from pbdn.sgd.config import MapConfig
+from pbdn.sgd.objective import loss_and_gradient, pack, positive_codes, prior_constants, says_yes
+from pbdn.sgd.polish import neighbour_noise, network_loss_and_gradient, parts_of_inputs, polish
+
+CONFIG = MapConfig(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
+N_CLASSES, N_FEATURES = 3, 4
+
+
+@pytest.fixture
+def case(rng):
+    """Rows of three classes and a random network on them."""
+
+    def make(skip="last_two", depth=3, n_rows=40, complements=True):
+        X, codes = rng.normal(size=(n_rows, N_FEATURES)), rng.integers(0, N_CLASSES, n_rows)
+        X[:, 0] += codes
+        n_sides = 2 * N_CLASSES if complements else N_CLASSES
+        layers: list[Layer] = []
+        for _ in range(depth):
+            below = Network((*layers, Layer(())), N_FEATURES, skip)
+            n_inputs = below.top_inputs(X).shape[1]
+            widths = rng.integers(1, 4, n_sides)
+            layers.append(
+                Layer(tuple(Side(0.5 * rng.normal(size=(k, n_inputs + 1)), rng.gamma(2.0, size=k)) for k in widths))
+            )
+        return X, codes, rng.gamma(2.0, size=n_rows), layers
+
+    return make
+
+
+def packed(layers):
+    pairs = [pack(layer.sides) for layer in layers]
+    return [one[0] for one in pairs], [one[1] for one in pairs]
+
+
+def whole(X, codes, weights, parameters, starts, skip, complements=True):
+    yes = np.column_stack([says_yes(codes, int(code)) for code in positive_codes(len(starts[0]) - 1, complements)])
+    priors = [prior_constants(CONFIG, one) for one in starts]
+    return network_loss_and_gradient(X, yes, weights, parameters, starts, parts_of_inputs(skip, len(starts)), priors)
+
+
+@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
+@pytest.mark.parametrize("complements", [True, False])
+def test_value_is_the_top_layers_objective_and_the_penalties_below(case, skip, complements):
+    X, codes, weights, layers = case(skip, complements=complements)
+    parameters, starts = packed(layers)
+    value, _ = whole(X, codes, weights, parameters, starts, skip, complements)
+    inputs = Network(tuple(layers), N_FEATURES, skip).top_inputs(X)
+    expected, _ = loss_and_gradient(inputs, codes, weights, parameters[-1], starts[-1], CONFIG, complements=complements)
+    planes = np.concatenate([side.hyperplanes.ravel() for layer in layers[:-1] for side in layer.sides])
+    assert value == pytest.approx(expected + 2.0 * np.log1p(planes**2 / 6.0).sum(), rel=1e-12)
+
+
+@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
+def test_gradient_is_the_finite_difference(case, skip):
+    """Of the whole network's objective; by ln r of a lower layer, of that layer's own."""
+    X, codes, weights, layers = case(skip)
+    parameters, starts = packed(layers)
+    _, gradients = whole(X, codes, weights, parameters, starts, skip)
+    step = 1e-5
+
+    def own(t):
+        inputs = list(Network(tuple(layers), N_FEATURES, skip).layer_inputs(X))[t]
+        return lambda: loss_and_gradient(inputs, codes, weights, parameters[t], starts[t], CONFIG, complements=True)[0]
+
+    for t, gradient in enumerate(gradients):
+        for place in np.ndindex(gradient.shape):
+            lower_weight = place[0] == 0 and t < len(gradients) - 1
+            f = own(t) if lower_weight else lambda: whole(X, codes, weights, parameters, starts, skip)[0]
+            kept, ends = parameters[t][place], []
+            for sign in (-2, -1, 1, 2):
+                parameters[t][place] = kept + sign * step
+                ends.append(f())
+            parameters[t][place] = kept
+            slope = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * step)
+            assert gradient[place] == pytest.approx(slope, rel=1e-6, abs=2e-6 * np.abs(gradient).max())
+
+
+def test_two_noisy_copies_are_as_far_apart_as_neighbours(rng):
+    lattice = 3.0 * np.stack(np.meshgrid(np.arange(12), np.arange(12)), axis=-1).reshape(-1, 2)
+    inputs = np.column_stack([lattice, np.full(144, 7.0)])  # and a constant feature
+    noise = neighbour_noise(inputs, rng)
+    assert 2.0 * (noise**2).sum() == pytest.approx(3.0**2)
+    assert noise[2] == 0.0
+    assert noise[0] == pytest.approx(noise[1])
+    assert neighbour_noise(np.vstack([inputs, inputs]), rng).max() == pytest.approx(0.0, abs=1e-9)
+    assert not neighbour_noise(inputs[:1], rng).any()
+    assert not neighbour_noise(np.ones((5, 3)), rng).any()
+
+
+def test_a_polish_lowers_the_objective_and_keeps_the_shape(case):
+    X, codes, weights, layers = case(n_rows=60)
+    X, codes, weights = np.vstack([X, X]), np.tile(codes, 2), np.tile(weights, 2)  # every row twice: no noise
+    tuned = polish(layers, X, codes, weights, config=CONFIG, seed=1, complements=True)
+    before, _ = whole(X, codes, weights, *packed(layers), "last_two")
+    after, _ = whole(X, codes, weights, *packed(tuned), "last_two")
+    assert after < before - 1.0
+    assert [layer.n_experts for layer in tuned] == [layer.n_experts for layer in layers]
+    for old, new in zip(layers, tuned, strict=True):
+        assert all((a.hyperplanes != b.hyperplanes).any() for a, b in zip(old.sides, new.sides, strict=True))
+    assert all((np.diff(side.expert_weights) <= 0).all() for side in tuned[-1].sides)
+
+
+def test_lower_weights_go_to_the_optimum_of_their_own_layer(case):
+    """Their gradient in their own layer, on its units as they now are, is far smaller than at the start."""
+    X, codes, weights, layers = case(depth=2, n_rows=60)
+    X, codes, weights = np.vstack([X, X]), np.tile(codes, 2), np.tile(weights, 2)
+    config = replace(CONFIG, n_minibatches=4000, batch_size=20, learning_rate=0.2, prior_on="log_weight")
+    tuned = polish(layers, X, codes, weights, config=config, seed=1, complements=True)
+
+    def slope(layer):
+        parameters, starts = pack(layer.sides)
+        return np.abs(loss_and_gradient(X, codes, weights, parameters, starts, config, complements=True)[1][0]).max()
+
+    assert slope(tuned[0]) < 0.05 * slope(layers[0])
+
+
+def test_same_seed_same_bits_and_noise_is_there(case):
+    X, codes, weights, layers = case()
+
+    def run(seed, rows=X):
+        tuned = polish(layers, rows, codes, weights, config=CONFIG, seed=seed, complements=True)
+        return np.concatenate([side.hyperplanes.ravel() for layer in tuned for side in layer.sides])
+
+    assert np.array_equal(run(3), run(3))
+    assert not np.array_equal(run(3), run(4))
+
+
+def test_weight_zero_rows_do_not_set_the_noise(case, monkeypatch):
+    X, codes, weights, layers = case()
+    seen = []
+    monkeypatch.setattr("pbdn.sgd.polish.neighbour_noise", lambda rows, rng: seen.append(rows) or np.zeros(N_FEATURES))
+    weights[5] = 0.0
+    polish(layers, X, codes, weights, config=CONFIG, seed=0, complements=True)
+    assert np.array_equal(seen[0], np.delete(X, 5, axis=0))
+
+
+def test_stopped_or_overflowing_is_none(case):
+    X, codes, weights, layers = case()
+    calls = []
+
+    def stop():
+        calls.append(1)
+        return len(calls) > 1
+
+    assert polish(layers, X, codes, weights, config=CONFIG, seed=0, complements=True, should_stop=stop) is None
+    assert len(calls) == 2
+    steep = [Layer(tuple(Side(1e200 * side.hyperplanes, side.expert_weights) for side in one.sides)) for one in layers]
+    assert polish(steep, X, codes, weights, config=CONFIG, seed=0, complements=True) is None
