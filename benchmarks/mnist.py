@@ -22,6 +22,7 @@ from benchmarks.record import save_result
 from pbdn import PBDNClassifier
 from pbdn.datasets import load_mnist
 from pbdn.sgd.config import default_config
+from pbdn.sgd.polish import SHARE_OF_STEPS
 
 RESULT = Path(__file__).parent / "results" / "mnist.json"
 OUT = Path("out")
@@ -29,7 +30,7 @@ IMAGE = (28, 28)
 
 
 def fit_mlp(X: Any, y: Any, X_test: Any, y_test: Any, n_minibatches: int, batch_size: int, seed: int) -> dict[str, Any]:
-    """Scores of the MLP after as many Adam steps on batches of the same size."""
+    """Scores of the MLP after as many Adam steps on batches of the same size as the network's layers and polish took."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
 
@@ -69,7 +70,8 @@ def fit(device: str | None, seed: int, max_depth: int, max_experts: int, n_minib
     )
     OUT.mkdir(exist_ok=True)
     model.save(OUT / "mnist.pbdn")
-    mlp = fit_mlp(X, y, X_test, y_test, config.n_minibatches, config.batch_size, seed)
+    n_minibatches = round(config.n_minibatches * (model.depth_ + SHARE_OF_STEPS * scores["polished"]))
+    mlp = fit_mlp(X, y, X_test, y_test, n_minibatches, config.batch_size, seed)
     print(f"MLP: error {mlp['error']:.2f} %, log-loss {mlp['log_loss']:.3f}, {mlp['seconds']:.0f} s", flush=True)
     record = {"seed": seed, "config": {**settings, "map_config": asdict(config)}, "map": scores, "mlp": mlp}
     save_result(RESULT, record)

@@ -23,6 +23,7 @@ from pbdn.model.network import Network
 from pbdn.model.pooling import SMALLEST_CHANCE
 from pbdn.scaling import standard_scaling
 from pbdn.sgd.config import MapConfig, default_config
+from pbdn.sgd.polish import polish
 from pbdn.sgd.rows import ArraySource
 
 RESULTS = Path(__file__).parent / "results" / "multiclass_settings"
@@ -53,11 +54,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "5_experts_evidence_138": {"max_experts": 5, "prune_above": 1e-60},
     "one_per_class": {},
     "squared_norm": {},
+    "polished": {},
 }
 """Changes to the default for several classes. "gauss_p" is near a Gaussian penalty of precision p; "evidence_n" drops an
 expert unless the data speak for it with n nats; "wide" maximises over ln r, which drops few experts (wide_n: of n a side);
 "one_per_class" has no sides against the classes; "squared_norm" adds the squared length of a row to its features, which
-makes half-spaces balls."""
+makes half-spaces balls; "polished" tunes the layers of the default together, all others are as grown."""
 
 
 def config_of(settings: str, n_classes: int, device: str | None) -> MapConfig:
@@ -87,7 +89,11 @@ def fold_scores(name: str, settings: str, fold: int, seed: int, device: str | No
     probabilities, steps = [], []
     for depth in range(1, DEPTH + 1):
         engine.advance(engine.fit_layer(depth).layer)
-        network = Network(tuple(engine.layers), X.shape[1], complements=pairs)
+        layers = tuple(engine.layers)
+        if settings == "polished" and depth > 1:
+            tuned = polish(layers, rows, y[~scored], None, config=config, seed=engine.seed, complements=pairs)
+            layers = layers if tuned is None else tuned
+        network = Network(layers, X.shape[1], complements=pairs)
         probabilities.append(network.class_probability(others))
         wrong = network.class_probability(rows[:N_CHECKED]).argmax(axis=1) != y[~scored][:N_CHECKED]
         sizes = {
