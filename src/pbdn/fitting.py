@@ -161,8 +161,10 @@ def _grow_by_holdout(
         [make_polisher(inputs, part, stop, bar) for inputs, part in parts],
     )
     trial = grow(trials, trials.criterion, plan.max_depth)
-    pays = trial.reason != "interrupted" and trials.polish_pays(len(trial.fits))
-    if trial.reason == "interrupted" or stop():
+    if trial.reason == "interrupted":
+        return trial
+    pays = trials.polish_pays(len(trial.fits))
+    if stop():
         return replace(trial, reason="interrupted")
     whole = grow(
         make_engine(scaled, plan, stop, checkpoint, bar),

@@ -77,8 +77,12 @@ def prior_constants(config: MapConfig, starts: IntArray) -> Prior:
 def penalty(parameters: FloatArray, prior: Prior) -> float:
     """Minus log-prior, up to a constant."""
     weights = prior.inv_scale * np.exp(parameters[0]) - prior.log_weight_slope * parameters[0]
-    coefs = np.log1p(parameters[1:] ** 2 / (2.0 * prior.coef_rate))
-    return float(weights.sum() + prior.coef_power * coefs.sum())
+    return float(weights.sum()) + coef_penalty(parameters, prior)
+
+
+def coef_penalty(parameters: FloatArray, prior: Prior) -> float:
+    """The part of the hyperplanes."""
+    return prior.coef_power * float(np.log1p(parameters[1:] ** 2 / (2.0 * prior.coef_rate)).sum())
 
 
 def loss_and_gradient(

@@ -20,9 +20,19 @@ from scipy.special import expit
 
 from pbdn.model.likelihood import FloatArray, log_likelihood, softplus
 from pbdn.model.network import Layer, Skip
-from pbdn.sgd.adam import Prior, adam_step
+from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import IntArray, pack, penalty, positive_codes, prior_constants, says_yes, unpack
+from pbdn.sgd.objective import (
+    IntArray,
+    coef_penalty,
+    pack,
+    penalty,
+    positive_codes,
+    prior_constants,
+    says_yes,
+    unpack,
+)
+from pbdn.sgd.train import falling_rates
 
 FEATURES = -1  # as a part of a layer's inputs
 SHARE_OF_STEPS = 0.5  # minibatches, of those that one layer took
@@ -95,17 +105,16 @@ def network_loss_and_gradient(
         with np.errstate(over="ignore"):  # e^λ of a sure row: its derivative is 0
             by_rate = weights[:, None] * np.where(yes, -1.0 / np.expm1(rates), 1.0)
         by_rate = np.repeat(by_rate, np.diff(starts[t]), axis=1)
-        gradient[0] = expert_weights * ((by_rate * units[t]).sum(axis=0) + prior.inv_scale) - prior.log_weight_slope
+        gradient[0] = expert_weights * (by_rate * units[t]).sum(axis=0)
         if t == top:
             by_units[t] += by_rate * expert_weights
-            loss -= float(weights @ log_likelihood(rates, yes).sum(axis=1))
-            loss += penalty(packed, prior)
+            loss += penalty(packed, prior) - float(weights @ log_likelihood(rates, yes).sum(axis=1))
         else:
-            loss += prior.coef_power * float(np.log1p(packed[1:] ** 2 / (2.0 * prior.coef_rate)).sum())
+            loss += coef_penalty(packed, prior)
         by_distance = by_units[t] * slopes[t]
         gradient[1] = by_distance.sum(axis=0)
         gradient[2:] = seen[t].T @ by_distance
-        gradient[1:] += prior.coef_power * 2.0 * packed[1:] / (2.0 * prior.coef_rate + packed[1:] ** 2)
+        add_penalty_gradient(packed, *prior, gradient)
         if t > 0:
             _pass_down(by_distance @ packed[2:].T, parts[t], by_units, inputs.shape[1])
     return loss, gradients
@@ -175,6 +184,7 @@ def polish(
 
     n_rows, size = len(codes), min(config.batch_size, len(codes))
     n_steps = max(1, round(min(SHARE_OF_STEPS * config.n_minibatches, MOST_PASSES * n_rows / size)))
+    rates = falling_rates(SHARE_OF_RATE * config.rate_at(len(layers)), n_steps)
     rest = np.empty(0, np.int64)
     for step in range(n_steps):
         if should_stop is not None and step % STEPS_PER_CHECK == 0 and should_stop():
@@ -189,9 +199,8 @@ def polish(
             )  # fmt: skip
         if not np.isfinite(loss):
             return None
-        rate = SHARE_OF_RATE * config.rate_at(len(layers)) * 0.5 * (1.0 + np.cos(np.pi * (step + 0.5) / n_steps))
         for p, m, q, gradient in zip(parameters, first, second, gradients, strict=True):
-            adam_step(p, m, q, gradient, 1.0 / total, rate, step + 1)
+            adam_step(p, m, q, gradient, 1.0 / total, rates[step], step + 1)
         if on_progress is not None and (step + 1) % STEPS_PER_CHECK == 0:
             on_progress({"step": step + 1, "n_steps": n_steps, "loss": loss / total})
     if not all(np.isfinite(one).all() for one in parameters):

@@ -167,7 +167,12 @@ def _rates(config: MapConfig, depth: int) -> FloatArray:
     base = config.rate_at(depth)
     if config.schedule == "constant":
         return np.full(config.n_minibatches, base)
-    progress = (np.arange(config.n_minibatches) + 0.5) / config.n_minibatches
+    return falling_rates(base, config.n_minibatches)
+
+
+def falling_rates(base: float, n_steps: int) -> FloatArray:
+    """From ``base`` to zero along half a cosine."""
+    progress = (np.arange(n_steps) + 0.5) / n_steps
     return base * 0.5 * (1.0 + np.cos(np.pi * progress))
 
 
