@@ -20,7 +20,7 @@ $(STAMP): $(PACKAGE)
 	touch $(STAMP)
 
 demo: $(PACKAGE)
-	$(BIN)/python -m pbdn.demo
+	$(BIN)/python -m pbdn demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2 -m "not statistical"

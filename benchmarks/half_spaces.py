@@ -22,7 +22,7 @@ from sklearn.svm import SVC
 from benchmarks.multiclass_settings import N_FOLDS, fold_rows
 from benchmarks.record import save_result
 from pbdn import PBDNClassifier
-from pbdn.scaling import standard_scaling
+from pbdn.model.scaling import standard_scaling
 from pbdn.sgd.config import default_config
 from pbdn.sgd.polish import neighbour_noise
 

@@ -23,8 +23,8 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks.record import save_result
+from pbdn.data.source import ArraySource
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import ArraySource
 from pbdn.sgd.train import fit_map
 
 RESULTS = Path(__file__).parent / "results"

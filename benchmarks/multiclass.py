@@ -24,7 +24,7 @@ from benchmarks.record import load_results, save_result
 from benchmarks.rivals import make_rival
 from pbdn import PBDNClassifier
 from pbdn.datasets import load_extra
-from pbdn.scaling import standard_scaling
+from pbdn.model.scaling import standard_scaling
 from pbdn.sgd.config import default_config
 
 RESULTS = Path(__file__).parent / "results" / "quality"

@@ -18,13 +18,13 @@ from joblib import Parallel, delayed
 
 from benchmarks.multiclass import fit_rival, load, metrics, split_rows
 from benchmarks.record import load_results, save_result
+from pbdn.data.source import ArraySource
 from pbdn.growth.map_engine import MapEngine
 from pbdn.model.network import Network
 from pbdn.model.pooling import SMALLEST_CHANCE
-from pbdn.scaling import standard_scaling
+from pbdn.model.scaling import standard_scaling
 from pbdn.sgd.config import MapConfig, default_config
 from pbdn.sgd.polish import polish
-from pbdn.sgd.rows import ArraySource
 
 RESULTS = Path(__file__).parent / "results" / "multiclass_settings"
 FOLDS = {"wine": 5, "digits": 5, "penbased": 3, "satimage": 3, "letter": 1}

@@ -14,7 +14,7 @@ from scipy import linalg
 
 from pbdn.gibbs.rows import BEFORE, Rows, make_rows
 from pbdn.gibbs.state import GlobalState, initial_state
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 
 FloatArray = NDArray[np.float64]
 

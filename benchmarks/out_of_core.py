@@ -33,9 +33,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.record import save_result
 from pbdn import PBDNClassifier
-from pbdn.sgd.arrow_rows import ArrowSource
+from pbdn.data.arrow import ArrowSource
+from pbdn.data.source import Block, Minibatches, Result
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import Block, Minibatches, Result
 
 RESULTS = Path(__file__).parent / "results" / "out_of_core"
 SEED = 0

@@ -26,11 +26,11 @@ from pbdn.fitting import FitPlan, grow_paths, make_engine
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.growth.gibbs_engine import StopSignal
 from pbdn.growth.grow import LayerFit, grow
+from pbdn.growth.progress import ProgressBar
 from pbdn.model.criteria import CRITERIA
-from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Layer, Network
-from pbdn.progress import ProgressBar
-from pbdn.scaling import standard_scaling
+from pbdn.model.priors import Hyperpriors
+from pbdn.model.scaling import standard_scaling
 from pbdn.sgd.config import PAPER, PUBLISHED, MapConfig
 
 RESULTS = Path(__file__).parent / "results" / "quality"

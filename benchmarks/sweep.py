@@ -24,7 +24,7 @@ from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import open_stream, stream_buffer, stream_key

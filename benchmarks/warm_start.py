@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.quality import IDA, RESULTS, one_fit
 from benchmarks.record import load_results
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 
 FULL = 2000
 RULE = "aic_inputs"

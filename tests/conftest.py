@@ -21,7 +21,7 @@ def _forget_stale_kernels() -> None:
     """Numba's cache looks at a kernel's own file only: when any file with kernels changed, compile all again."""
     sources = [path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py"))]
     digest = hashlib.sha256(
-        b"".join(text for text in sources if b"njit" in text or b"variates.compiled" in text)
+        b"".join(text for text in sources if b"njit" in text or b"numerics.compiled" in text)
     ).hexdigest()
     stamp = ROOT / "src" / "pbdn" / "__pycache__" / "kernels.sha256"
     if stamp.exists() and stamp.read_text() == digest:

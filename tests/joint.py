@@ -10,7 +10,7 @@ from scipy import stats
 from pbdn.gibbs.rows import BEFORE, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 from pbdn.model.simulate import simulate_parameters
 from pbdn.variates.stream import stream_key
 

@@ -9,10 +9,10 @@ from benchmarks.paper.arrays import unpack
 from benchmarks.paper.fits import IDA, PAIRS
 from benchmarks.paper.run import SPIRALS_SEED
 from benchmarks.paper.tables import Records
-from pbdn import interpret
 from pbdn.datasets import make_two_spirals
+from pbdn.inspection import subtypes as interpret
 from pbdn.model.network import Layer, Network, Side
-from pbdn.scaling import Scaling, standard_scaling
+from pbdn.model.scaling import Scaling, standard_scaling
 
 DEPTHS = (1, 2, 4, 10)
 COLOURS = ("tab:blue", "tab:red")  # side 0 fits class 0 (blue points as ones), side 1 class 1 (red)

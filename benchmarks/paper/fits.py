@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.paper_values import DATASETS
 from benchmarks.rivals import QUICK, available
-from pbdn.model.hyperpriors import PAPER_PRIORS, Hyperpriors
+from pbdn.model.priors import PAPER_PRIORS, Hyperpriors
 
 IDA = DATASETS[:6]
 LARGE = DATASETS[6:]

@@ -21,7 +21,7 @@ from benchmarks.rivals.cpm import StackedCpm
 from benchmarks.rivals.rvm import WIDTHS_LARGE
 from benchmarks.rivals.svm import RbfSvm
 from pbdn.datasets import Dataset, load_mnist_pair, make_two_spirals
-from pbdn.interpret import subtype_means
+from pbdn.inspection.subtypes import subtype_means
 
 SPIRALS_SEED = 0
 TRACE_POINTS = 250

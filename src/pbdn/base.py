@@ -13,23 +13,23 @@ from sklearn.utils import check_random_state, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from pbdn import streaming
-from pbdn.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from pbdn.data import opening as streaming
+from pbdn.data.ordering import row_order
+from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
 from pbdn.explanation import ExplanationMixin
 from pbdn.exporting import ExportMixin
 from pbdn.fitting import HOLDOUT, FitPlan, FitResult, assemble, fit_network
 from pbdn.gibbs.chain import ChainSettings
+from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.grow import LayerFit
-from pbdn.incremental import IncrementalMixin
+from pbdn.growth.partial_fit import IncrementalMixin
 from pbdn.model.criteria import CRITERIA
-from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Network
-from pbdn.ordering import row_order
-from pbdn.scaling import clip_features, feature_limits, identity_scaling
+from pbdn.model.priors import Hyperpriors
+from pbdn.model.scaling import clip_features, feature_limits, identity_scaling
 from pbdn.sgd.config import MapConfig, default_config
-from pbdn.sgd.streams import StreamedSource
 from pbdn.validation import (
     NamedArray,
     as_table,
@@ -413,14 +413,14 @@ class NetworkClassifier(
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a ``.pbdn`` file (data only; see `load`)."""
-        from pbdn.persistence import save_estimator
+        from pbdn.files.estimator import save_estimator
 
         save_estimator(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Any:
         """Read a model written by `save`; never executes anything."""
-        from pbdn.persistence import load_estimator
+        from pbdn.files.estimator import load_estimator
 
         return load_estimator(cls, path)
 

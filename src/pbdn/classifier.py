@@ -72,7 +72,7 @@ class PBDNClassifier(NetworkClassifier):
     record : {"collection", "whole_chain"}, default="collection"
         Where the recorded draw is looked for.
     priors : Hyperpriors or None, default=None
-        None is the library's default; `pbdn.model.hyperpriors.PAPER_PRIORS` are the paper's.
+        None is the library's default; `pbdn.model.priors.PAPER_PRIORS` are the paper's.
     map_config : MapConfig or None, default=None
         Options of the MAP engine.
 

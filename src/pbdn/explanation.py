@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pbdn import interpret
 from pbdn.errors import InvalidInputError
+from pbdn.inspection import subtypes as interpret
 from pbdn.model.network import Network
 
 FloatArray = NDArray[np.float64]

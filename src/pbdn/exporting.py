@@ -55,8 +55,8 @@ class ExportMixin:
         return to_python(*self._exported(), **options)
 
     def to_datatree(self, X: Any = None, y: Any = None) -> Any:
-        """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.posterior.to_datatree`."""
-        from pbdn.posterior import to_datatree
+        """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.inspection.datatree.to_datatree`."""
+        from pbdn.inspection.datatree import to_datatree
 
         return to_datatree(self, X, y)
 

@@ -10,24 +10,24 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pbdn.diagnostics import Convergence, anchor_rows, layer_convergence
+from pbdn.data.source import ArraySource, RowSource
+from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn.experimental.race_engine import RaceEngine
 from pbdn.gibbs.chain import ChainSettings, ChainState
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.checkpoint import Checkpoint
 from pbdn.growth.gibbs_engine import GibbsEngine, StopSignal, Task, run_on_threads
 from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow
-from pbdn.growth.kept_back import N_FOLDS, KeptBack, Polisher, RowLosses, folds_of_rows
+from pbdn.growth.holdout import N_FOLDS, KeptBack, Polisher, RowLosses, folds_of_rows
 from pbdn.growth.map_engine import MapEngine
-from pbdn.growth.race_engine import RaceEngine
+from pbdn.growth.progress import ProgressBar
+from pbdn.inspection.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.model.criteria import Criterion
 from pbdn.model.network import Head, Inputs, Layer, Network, Side, Skip
-from pbdn.progress import ProgressBar
-from pbdn.scaling import Scaling
+from pbdn.model.scaling import Scaling
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.polish import polish
-from pbdn.sgd.rows import ArraySource, RowSource
-from pbdn.sgd.streams import StreamedSource
 from pbdn.sgd.train import fit_map
 from pbdn.validation import anchors_of
 

@@ -13,7 +13,7 @@ from pbdn.errors import MissingExtraError
     [
         ("matplotlib.pyplot", "plot", "from pbdn.plots.base import axes; axes()"),
         ("jinja2", "report", "from pbdn.report.html import render_html; render_html(None)"),
-        ("xarray", "posterior", "from pbdn.posterior import to_datatree; to_datatree(None)"),
+        ("xarray", "posterior", "from pbdn.inspection.datatree import to_datatree; to_datatree(None)"),
         ("pyarrow", "arrow", "from pbdn.tables import parse_table; parse_table(b'PAR1....PAR1', 'x')"),
         ("pyarrow", "arrow", "from pbdn.cli.common import table_bytes; table_bytes({'a': [1]}, 'x.parquet')"),
     ],
@@ -32,14 +32,14 @@ class Absent:
         if name.split(".")[0] in {"click", "matplotlib", "jinja2", "xarray", "pyarrow", "pandas", "onnx", "torch"}:
             raise ImportError(f"{name} is absent")
 sys.meta_path.insert(0, Absent())
-import pbdn, pbdn.classifier, pbdn.plots, pbdn.report.data, pbdn.tables, pbdn.posterior, pbdn.exporting
+import pbdn, pbdn.classifier, pbdn.plots, pbdn.report.data, pbdn.tables, pbdn.inspection.datatree, pbdn.exporting
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_demo_prints_a_table_and_the_path(tmp_path):
     pytest.importorskip("jinja2")
-    from pbdn.demo import run_demo
+    from pbdn.cli.demo import run_demo
 
     said = []
     result = run_demo(

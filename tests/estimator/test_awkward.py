@@ -252,7 +252,7 @@ def test_columns_at_predict_must_be_those_of_fit(inference, rng):
         ({"prediction": "mode"}, r"prediction='mode' is not known"),
         ({"time_limit": -1}, r"time_limit=-1 must be a positive number"),
         ({"time_limit": float("nan")}, r"time_limit=nan must be a positive number"),
-        ({"priors": {"mass_shape": 1}}, r"priors=.* must be None or a pbdn.model.hyperpriors.Hyperpriors"),
+        ({"priors": {"mass_shape": 1}}, r"priors=.* must be None or a pbdn.model.priors.Hyperpriors"),
         ({"map_config": 3}, r"map_config=3 must be None or a pbdn.sgd.config.MapConfig"),
         ({"max_depth": 0}, r"max_depth=0 must be"),
         ({"n_chains": True}, r"n_chains=True must be"),

@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from estimator.small import blobs, fitted, small
 from pbdn import ISHMClassifier
-from pbdn.interpret import polytope_limits, side_labels, violations
+from pbdn.inspection.subtypes import polytope_limits, side_labels, violations
 from pbdn.model.network import Side
 
 

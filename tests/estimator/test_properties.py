@@ -9,7 +9,7 @@ from estimator.small import SETTINGS, blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
 from pbdn.errors import FileFormatError
 from pbdn.model.network import Network
-from pbdn.scaling import standard_scaling
+from pbdn.model.scaling import standard_scaling
 
 
 def same_network(a: Network, b: Network) -> bool:

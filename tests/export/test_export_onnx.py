@@ -10,7 +10,7 @@ from pbdn.export import to_onnx
 from pbdn.export.onnx import OPSET
 from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Network, Side
-from pbdn.scaling import Scaling
+from pbdn.model.scaling import Scaling
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")

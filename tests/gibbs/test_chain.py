@@ -14,8 +14,8 @@ from pbdn.gibbs.chain import TRACED, ChainSettings, ChainState, run_chain, start
 from pbdn.gibbs.rows import BLOCK_ROWS, make_rows
 from pbdn.gibbs.state import GlobalState, initial_state, prior_values, state_from_side
 from pbdn.gibbs.sweep import Workers, initial_latent, sweep
-from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Side
+from pbdn.model.priors import Hyperpriors
 from pbdn.variates.stream import stream_key
 
 SAMPLERS = ["first_events", "event_times", "counts"]

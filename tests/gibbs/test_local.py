@@ -15,9 +15,9 @@ from pbdn.gibbs import gram as gram_module
 from pbdn.gibbs import local
 from pbdn.gibbs.first_events import draw_first_events
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING, make_rows
-from pbdn.gibbs.softplus import softplus, softplus_block
 from pbdn.gibbs.state import initial_state
 from pbdn.gibbs.sweep import log_likelihood
+from pbdn.numerics.softplus import softplus, softplus_block
 from pbdn.variates.stream import stream_buffer, stream_key
 
 WEIGHTS = np.array([0.4, 1.5, 0.05])

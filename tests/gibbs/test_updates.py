@@ -9,7 +9,7 @@ from checks import Z_MAX, assert_cdf, assert_counts, assert_mean, assert_varianc
 from draws import vector_draws
 from pbdn.gibbs import updates
 from pbdn.gibbs.state import prior_values
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 from pbdn.variates.stream import stream_buffer
 
 N = 100_000

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from golden.fits import FITS, SAME_AS, machine, remembered
 
 RECORD = Path(__file__).with_name("fits.json")

@@ -6,8 +6,8 @@ from arviz_stats.base import array_stats
 from scipy.special import logsumexp
 
 from estimator.small import blobs, fitted, small
-from pbdn.diagnostics import converge, pointwise_log_likelihood, psis_loo, split_r_hat, waic
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.inspection.convergence import converge, pointwise_log_likelihood, psis_loo, split_r_hat, waic
+from pbdn.model.priors import Hyperpriors
 
 
 @pytest.mark.parametrize("n_chains", [2, 4])

@@ -11,7 +11,7 @@ from pbdn import PBDNClassifier, fitting
 from pbdn.errors import DepthLimitWarning
 from pbdn.growth.gibbs_engine import StopSignal
 from pbdn.growth.grow import LayerFit, grow
-from pbdn.growth.kept_back import RARE, KeptBack, folds_of_rows
+from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows
 from pbdn.model.network import Layer, Side
 from pbdn.sgd.config import MapConfig, default_config
 from pbdn.sgd.polish import polish

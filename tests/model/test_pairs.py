@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from pbdn.interpret import side_labels
+from pbdn.data.source import ArraySource
+from pbdn.inspection.subtypes import side_labels
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.pooling import common_factor, pool_pairs, pool_sides
 from pbdn.sgd.activity import log_inactivity, log_likelihoods
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import loss_and_gradient, positive_codes
-from pbdn.sgd.rows import ArraySource
 from sgd.conftest import Problem
 
 

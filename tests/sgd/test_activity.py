@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 
 from checks import Z_MAX
+from pbdn.data.source import ArraySource
 from pbdn.sgd.activity import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import loss_and_gradient, penalty, positive_codes, prior_constants, unpack
-from pbdn.sgd.rows import ArraySource
 
 
 def source_of(p, inputs=None):

@@ -1,7 +1,7 @@
 import numpy as np
 from numba import njit
 
-from pbdn.sgd.elementary import bernoulli_poisson, softplus_logistic
+from pbdn.numerics.bernoulli_poisson import bernoulli_poisson, softplus_logistic
 
 
 @njit

@@ -2,15 +2,15 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pbdn.data.arrow import ArrowSource
+from pbdn.data.columns import Columns
+from pbdn.data.moments import column_moments
+from pbdn.data.source import ArraySource, join
+from pbdn.data.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
 from pbdn.sgd.activity import log_inactivity, log_likelihoods
-from pbdn.sgd.arrow_rows import ArrowSource
-from pbdn.sgd.columns import Columns
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.moments import column_moments
 from pbdn.sgd.objective import positive_codes
-from pbdn.sgd.rows import ArraySource, join
-from pbdn.sgd.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.sgd.train import fit_map
 
 pa = pytest.importorskip("pyarrow", reason="Arrow sources need pyarrow")

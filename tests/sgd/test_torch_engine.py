@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pbdn.data.source import ArraySource
 from pbdn.errors import InvalidInputError
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import ArraySource
 from pbdn.sgd.train import fit_map
 
 torch = pytest.importorskip("torch", reason="the torch engine needs the optional extra pbdn[torch]")

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from pbdn.data.source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.network import Side
 from pbdn.sgd.config import PAPER, PUBLISHED, MapConfig
-from pbdn.sgd.rows import ArraySource
 from pbdn.sgd.train import fit_map
 
 QUICK = replace(PAPER, n_minibatches=400, prune_every=100, max_experts=6, coef_rate=1.0)

@@ -7,13 +7,13 @@ import pytest
 from sklearn.base import clone
 
 from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn.data.source import ArraySource
 from pbdn.errors import InvalidInputError
-from pbdn.incremental import unfold
+from pbdn.growth.partial_fit import unfold
 from pbdn.model.network import Side
-from pbdn.scaling import standard_scaling
+from pbdn.model.scaling import standard_scaling
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.incremental import IncrementalLayer
-from pbdn.sgd.rows import ArraySource
+from pbdn.sgd.online import IncrementalLayer
 
 CONFIG = MapConfig(max_experts=6, prune_every=40)
 

@@ -7,12 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from pbdn import ISHMClassifier, PBDNClassifier, streaming
+from pbdn.data.ahead import read_ahead, work_ahead
+from pbdn.data.arrow import ArrowSource
+from pbdn.data.streams import BatchSource, MemmapSource
 from pbdn.errors import InvalidInputError
-from pbdn.scaling import standard_scaling
-from pbdn.sgd.ahead import read_ahead, work_ahead
-from pbdn.sgd.arrow_rows import ArrowSource
+from pbdn.model.scaling import standard_scaling
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.streams import BatchSource, MemmapSource
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 ds = pytest.importorskip("pyarrow.dataset")

@@ -7,7 +7,7 @@ from scipy import special
 
 from checks import assert_cdf, assert_counts, assert_mean, assert_variance
 from draws import draws, from_python
-from pbdn.variates.tables import crt, log_expm1, log_rising_ratio, table_distance
+from pbdn.variates.crt import crt, log_expm1, log_rising_ratio, table_distance
 
 
 def crt_pmf(n, a):

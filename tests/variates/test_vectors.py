@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from pbdn.variates import vectors
+from pbdn.numerics import elementary as vectors
 
 
 def compiled(function):

@@ -3,10 +3,10 @@
 import click
 
 from pbdn._version import __version__
-from pbdn.cli.explaining import explain_command, inspect_command, report_command
-from pbdn.cli.exporting import export_command
-from pbdn.cli.fitting import demo_command, fit_command
-from pbdn.cli.predicting import predict_command
+from pbdn.cli.explain import explain_command, inspect_command, report_command
+from pbdn.cli.export import export_command
+from pbdn.cli.fit import demo_command, fit_command
+from pbdn.cli.predict import predict_command
 
 EPILOG = """Shell completion: eval "$(_PBDN_COMPLETE=bash_source pbdn)", likewise zsh_source and fish_source."""
 

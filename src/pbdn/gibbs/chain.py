@@ -18,8 +18,8 @@ from pbdn.gibbs.sweep import (
     single_blas_thread,
     sweep,
 )
-from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Side
+from pbdn.model.priors import Hyperpriors
 from pbdn.variates.stream import stream_key
 
 Pruning = Literal["window", "paper", "none"]

@@ -10,16 +10,16 @@ import numpy as np
 from pbdn.gibbs.gram import as_matrix, multiply, transposed
 from pbdn.gibbs.local import block_distances, choose_in_logs
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
-from pbdn.gibbs.softplus import softplus_block
-from pbdn.variates.compiled import kernel, vectorised
-from pbdn.variates.stream import TABLES, exponential, fill_bits, open_stream
-from pbdn.variates.vectors import (
+from pbdn.numerics.compiled import kernel, vectorised
+from pbdn.numerics.elementary import (
     log_exp_minus_one,
     log_positive,
     minus_log_one_minus,
     one_minus_exp,
     unit_interval,
 )
+from pbdn.numerics.softplus import softplus_block
+from pbdn.variates.stream import TABLES, exponential, fill_bits, open_stream
 
 _TINY = np.finfo(float).tiny
 _FAINT = 1e-290  # rates under which experts are chosen by logarithms

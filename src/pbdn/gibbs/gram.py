@@ -7,7 +7,7 @@ so that the compiler meets one kind of them.
 import numpy as np
 
 from pbdn.gibbs.rows import BLOCK_ROWS
-from pbdn.variates.compiled import internal
+from pbdn.numerics.compiled import internal
 
 MOST_PAIRS = 2500  # (70 inputs) up to which products of inputs are made a few rows at a time
 SCRATCH_NUMBERS = 50_000  # of doubles (400 kB) that those may take

@@ -21,13 +21,13 @@ import numpy as np
 
 from pbdn.gibbs.gram import add_block, as_vector, gram_scratch, multiply, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING
-from pbdn.gibbs.softplus import softplus, softplus_block
-from pbdn.variates.compiled import inlined, internal, kernel
+from pbdn.numerics.compiled import inlined, internal, kernel
+from pbdn.numerics.softplus import softplus, softplus_block
+from pbdn.variates.crt import log_expm1, table_distance
 from pbdn.variates.poisson import choose, positive_poisson
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import PG_WEIGHTS, TABLES, exponential, open_stream, uniform
-from pbdn.variates.tables import log_expm1, table_distance
 
 LOG_TINY = np.log(np.finfo(float).tiny)  # log-likelihoods of single rows are not taken below this
 

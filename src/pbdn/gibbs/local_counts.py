@@ -9,13 +9,13 @@ import numpy as np
 from pbdn.gibbs.gram import add_block, as_vector, gram_scratch, transposed
 from pbdn.gibbs.local import block_distances, row_log_likelihood
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
-from pbdn.gibbs.softplus import softplus
-from pbdn.variates.compiled import internal, kernel
+from pbdn.numerics.compiled import internal, kernel
+from pbdn.numerics.softplus import softplus
+from pbdn.variates.crt import crt
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import multinomial_split, positive_poisson
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import PG_WEIGHTS, TABLES, open_stream
-from pbdn.variates.tables import crt
 
 
 @kernel

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.model.hyperpriors import Hyperpriors
 from pbdn.model.network import Side
+from pbdn.model.priors import Hyperpriors
 
 FloatArray = NDArray[np.float64]
 

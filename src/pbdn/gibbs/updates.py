@@ -6,10 +6,10 @@ Expert weights are kept as ln r, because values of 1e-200 occur.
 
 import numpy as np
 
-from pbdn.variates.compiled import inlined, internal, kernel, summing
+from pbdn.numerics.compiled import inlined, internal, kernel, summing
+from pbdn.variates.crt import crt
 from pbdn.variates.gamma import gamma_variate, log_gamma_variate
 from pbdn.variates.stream import HYPERPLANES, normal, open_stream
-from pbdn.variates.tables import crt
 
 SMALLEST_PIVOT = 1e-13  # of a matrix with unit diagonal; below it the factorisation is rescued by a ridge
 MOST_RIDGES = 30  # then the matrix is not finite, and the caller is told by NaN

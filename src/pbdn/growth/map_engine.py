@@ -7,11 +7,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.data.source import RowSource
 from pbdn.growth.gibbs_engine import StopSignal
 from pbdn.growth.grow import LayerFit, most_inputs_above
 from pbdn.model.network import Inputs, Layer, Network, Side, Skip
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.rows import RowSource
 from pbdn.sgd.train import MapResult, fit_map
 
 MOST_COEFFICIENTS = 3_000_000  # of a layer of several classes before pruning: a step then takes some tenths of a second

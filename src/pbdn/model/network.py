@@ -7,9 +7,9 @@ from typing import Any, Literal
 import numpy as np
 import scipy.sparse as sp
 
+from pbdn.experimental.race import race_probability
 from pbdn.model.likelihood import FloatArray, probability, signed_distances, softplus
 from pbdn.model.pooling import pool_pairs, pool_sides
-from pbdn.model.race import race_probability
 
 Skip = Literal["last_two", "none", "all"]
 Head = Literal["sides", "race"]
@@ -114,7 +114,7 @@ class Network:
 
     One side is "the second class"; otherwise side s stands for class s. With ``complements`` every class also has a side
     against it, as each of two classes has in the other: the second half of the sides, in the order of the first. With
-    ``head="race"`` the sides are the classes of a race (`pbdn.model.race`).
+    ``head="race"`` the sides are the classes of a race (`pbdn.experimental.race`).
     """
 
     layers: tuple[Layer, ...]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 
 FloatArray = NDArray[np.float64]
 

@@ -4,7 +4,7 @@ from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.experts import ExpertWeightsDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay, PolytopeViolationDisplay
-from pbdn.plots.paths import CriterionPathDisplay, TraceDisplay
+from pbdn.plots.traces import CriterionPathDisplay, TraceDisplay
 
 __all__ = [
     "CalibrationDisplay",

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn import interpret
 from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.inspection import subtypes as interpret
 
 FloatArray = NDArray[np.float64]
 

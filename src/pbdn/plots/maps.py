@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn import interpret
 from pbdn.errors import InvalidInputError
+from pbdn.inspection import subtypes as interpret
 from pbdn.plots.base import FloatArray, axes, dense_rows, feature_number, frame, shown, side_labels
 
 MARGIN = 0.05

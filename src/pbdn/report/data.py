@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn._version import __version__
-from pbdn.diagnostics import Convergence
 from pbdn.errors import InvalidInputError
+from pbdn.inspection.convergence import Convergence
 from pbdn.plots.base import side_labels
 from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.experts import SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
-from pbdn.plots.paths import TraceDisplay
+from pbdn.plots.traces import TraceDisplay
 from pbdn.report.insight import feature_effects, some_rows, subtype_rules, with_names
 from pbdn.report.quality import Quality, measure
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn import interpret
+from pbdn.inspection import subtypes as interpret
 from pbdn.validation import NamedArray
 
 FloatArray = NDArray[np.float64]

@@ -12,10 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.random import Generator
 
+from pbdn.data.columns import Columns
+from pbdn.data.source import Block, RowSource
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.columns import Columns
+from pbdn.numerics.bernoulli_poisson import TINY_RATE, bernoulli_poisson, softplus_only
+from pbdn.numerics.products import kernel, padded_size
 from pbdn.sgd.config import MapConfig
-from pbdn.sgd.elementary import TINY_RATE, bernoulli_poisson, softplus_only
 from pbdn.sgd.kernels import (
     TILE,
     checksum,
@@ -28,8 +30,6 @@ from pbdn.sgd.kernels import (
     workspace,
 )
 from pbdn.sgd.objective import IntArray, as_rows, positive_codes, says_yes, unpack
-from pbdn.sgd.products import kernel, padded_size
-from pbdn.sgd.rows import Block, RowSource
 
 COLUMN_WINDOW = 4096  # rows of columns sorted by class at a time: they stay in cache
 _DRAW_ROWS = 4096

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.products import kernel
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.kernels import batch_gradient, workspace
-from pbdn.sgd.products import kernel
 
 
 class Prior(NamedTuple):

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numba.extending import overload
 
-from pbdn.sgd.columns import column_sum
-from pbdn.sgd.elementary import (
+from pbdn.data.columns import column_sum
+from pbdn.numerics.bernoulli_poisson import (
     EXP_FLOOR,
     LOG_LINEAR,
     TINY_RATE,
@@ -27,7 +27,7 @@ from pbdn.sgd.elementary import (
     softplus_logistic,
     softplus_only,
 )
-from pbdn.sgd.products import LANES, kernel, number_at, padded_size, product
+from pbdn.numerics.products import LANES, kernel, number_at, padded_size, product
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -17,10 +17,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pbdn.data.columns import Columns
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.adam import Prior, add_penalty_gradient
-from pbdn.sgd.columns import Columns
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.kernels import batch_gradient, workspace
 

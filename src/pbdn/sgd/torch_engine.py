@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from pbdn.data.source import Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.likelihood import FloatArray
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.objective import prior_constants
-from pbdn.sgd.rows import Block, Minibatches, RowSource
 from pbdn.sgd.train import Trainer
 
 try:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from pbdn.data.source import Minibatches, RowSource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
@@ -17,7 +18,6 @@ from pbdn.sgd.activity import log_likelihoods, surviving
 from pbdn.sgd.adam import AdamState, run_minibatches
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import IntArray, as_rows, pack, penalty, positive_codes, prior_constants, unpack
-from pbdn.sgd.rows import Minibatches, RowSource
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING = range(3)  # purposes of the random streams

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbdn.variates.compiled import internal
+from pbdn.numerics.compiled import internal
 from pbdn.variates.stream import exponential, normal, uniform
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pbdn.variates.compiled import internal
+from pbdn.numerics.compiled import internal
 from pbdn.variates.stream import normal, uniform
 
 SEARCH_BELOW = 10.0  # means under which the table is searched from the bottom

@@ -23,7 +23,7 @@ fourth cumulant is below 2e-3, and below 10 % for b ≥ ONE_GAMMA where it no lo
 
 import numpy as np
 
-from pbdn.variates.compiled import internal
+from pbdn.numerics.compiled import internal
 from pbdn.variates.gamma import gamma_at_least_one
 from pbdn.variates.stream import bits, normal, uniform
 

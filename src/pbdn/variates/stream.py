@@ -23,7 +23,7 @@ from numba import cfunc, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pbdn.variates.compiled import elementary, internal, kernel
+from pbdn.numerics.compiled import elementary, internal, kernel
 
 # purposes: one independent stream each within a sweep
 # (NumPy integers, because a literal argument makes the compiler specialise for every value)

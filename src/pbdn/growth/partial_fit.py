@@ -7,13 +7,13 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from pbdn.data.source import ArraySource, encode
 from pbdn.errors import InvalidInputError
 from pbdn.fitting import FitPlan, FitResult
 from pbdn.growth.grow import Growth
 from pbdn.model.network import Layer, Network, Side
-from pbdn.scaling import Scaling, identity_scaling, standard_scaling
-from pbdn.sgd.incremental import IncrementalLayer
-from pbdn.sgd.rows import ArraySource, encode
+from pbdn.model.scaling import Scaling, identity_scaling, standard_scaling
+from pbdn.sgd.online import IncrementalLayer
 from pbdn.validation import check_labels_present
 
 

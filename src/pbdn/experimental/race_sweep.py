@@ -1,6 +1,6 @@
 """One likelihood for all classes: a race of Lomax variables (experimental; after Lomax delegate racing).
 
-Class s has the process of `pbdn.model.race`, and the label is the class of its first point: y_i = argmin_s T_is. Given the log-time
+Class s has the process of `pbdn.experimental.race`, and the label is the class of its first point: y_i = argmin_s T_is. Given the log-time
 u_i of that point, class y_i saw an event exactly at u_i and the others none before it, so every class is updated by the
 ordinary sweep with rows of kind EXACT or NOTHING and offset u_i. Given the globals, u_i is drawn by way of gamma rates:
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pbdn.gibbs.rows import BLOCK_ROWS, EXACT, NOTHING, Rows, make_rows
 from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
 from pbdn.gibbs.sweep import Workers, sweep
-from pbdn.variates.compiled import kernel
+from pbdn.numerics.compiled import kernel
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import choose
 from pbdn.variates.stream import TABLES, exponential, open_stream, stream_buffer, stream_key

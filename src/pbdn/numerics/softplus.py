@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pbdn.variates.compiled import internal, vectorised
-from pbdn.variates.vectors import atanh_ratio, exp_negative
+from pbdn.numerics.compiled import internal, vectorised
+from pbdn.numerics.elementary import atanh_ratio, exp_negative
 
 
 @internal

@@ -9,10 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pbdn.data.source import NOT_FINITE, contiguous
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.products import kernel, number_at
-from pbdn.sgd.rows import NOT_FINITE, contiguous
+from pbdn.numerics.products import kernel, number_at
 
 _TURN = 256  # rows turned together: they stay in cache
 

@@ -18,7 +18,7 @@ from pbdn.files import (
     read_container,
     unpack_strings,
 )
-from pbdn.model.hyperpriors import Hyperpriors
+from pbdn.model.priors import Hyperpriors
 from pbdn.sgd.config import MapConfig
 
 _TRANSIENT = ("n_jobs", "verbose", "checkpoint", "time_limit")

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from pbdn.variates.compiled import internal
+from pbdn.numerics.compiled import internal
 from pbdn.variates.stream import uniform
 
 ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tables are drawn whole

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from pbdn.data.columns import Columns
+from pbdn.data.source import RowSource
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.columns import Columns
-from pbdn.sgd.products import kernel, number_at
-from pbdn.sgd.rows import RowSource
+from pbdn.numerics.products import kernel, number_at
 
 
 @kernel

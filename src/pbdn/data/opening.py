@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 from sklearn.utils.validation import check_is_fitted
 
+from pbdn.data.arrow import ArrowSource
+from pbdn.data.moments import column_moments
+from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.errors import InvalidInputError
-from pbdn.scaling import CONSTANT_BELOW, Scaling, standard_scaling
-from pbdn.sgd.arrow_rows import ArrowSource
-from pbdn.sgd.moments import column_moments
-from pbdn.sgd.streams import BatchSource, MemmapSource, StreamedSource
+from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
 from pbdn.validation import NamedArray
 
 FloatArray = NDArray[np.float64]

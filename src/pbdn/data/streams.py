@@ -17,11 +17,11 @@ import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from pbdn.data.ahead import read_ahead
+from pbdn.data.columns import to_rows
+from pbdn.data.source import BLOCK_ROWS, Block, Minibatches, Result, Transform, contiguous, encode, join, row_weights
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.ahead import read_ahead
-from pbdn.sgd.columns import to_rows
-from pbdn.sgd.rows import BLOCK_ROWS, Block, Minibatches, Result, Transform, contiguous, encode, join, row_weights
 
 Item = TypeVar("Item")
 

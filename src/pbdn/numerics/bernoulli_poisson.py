@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from numba import njit
 
+from pbdn.numerics.elementary import as_bits, as_float
 from pbdn.sgd.constants import TINY_RATE as TINY_RATE
-from pbdn.variates.vectors import as_bits, as_float
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

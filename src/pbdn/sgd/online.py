@@ -8,12 +8,12 @@ import math
 
 import numpy as np
 
+from pbdn.data.source import ArraySource, Minibatches
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.activity import log_inactivity
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import says_yes, unpack
-from pbdn.sgd.rows import ArraySource, Minibatches
 from pbdn.sgd.train import BATCHES, make_trainer
 
 

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from pbdn.data.ahead import read_ahead, work_ahead
+from pbdn.data.columns import Columns
+from pbdn.data.source import Block, Result, encode, row_weights
+from pbdn.data.streams import BUFFER_ROWS, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.sgd.ahead import read_ahead, work_ahead
-from pbdn.sgd.columns import Columns
-from pbdn.sgd.rows import Block, Result, encode, row_weights
-from pbdn.sgd.streams import BUFFER_ROWS, StreamedSource, rows_within
 
 READ_ROWS = BUFFER_ROWS  # rows turned at a time, fewer if they are wide; a whole buffer needs no copy
 READERS = 2  # threads of an ordered pass: each decodes row groups and works on them
@@ -75,7 +75,7 @@ class ArrowSource(StreamedSource):
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
                 raise InvalidInputError(
                     f"Column {name!r} has type {kind}; numbers are needed. Encode it, or leave it out: "
-                    "pbdn.sgd.arrow_rows.ArrowSource(data, target, features=[...])."
+                    "pbdn.data.arrow.ArrowSource(data, target, features=[...])."
                 )
         self.target, self.weight = target, weight
         self.feature_names = tuple(chosen)

@@ -70,7 +70,7 @@ def fit_command(
     seconds = time.perf_counter() - began
     page = None
     if report_path is not None:
-        from pbdn.cli.explaining import report_bytes
+        from pbdn.cli.explain import report_bytes
 
         rows = model.held_out or data.rows(_labelled(data, target))
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
@@ -135,7 +135,7 @@ def _labelled(data: Any, target: str) -> Any:
 @command
 def demo_command(output: Output, path: str, rows: int, seed: int) -> None:
     """Fit two interleaved spirals beside two rivals, and write a report."""
-    from pbdn.demo import run_demo
+    from pbdn.cli.demo import run_demo
 
     result = run_demo(path, rows, seed, say=output.say, verbose=output.progress)
     output.result(result)

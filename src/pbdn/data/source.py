@@ -1,7 +1,7 @@
 """Where training rows come from: the contract of a source, and arrays in memory.
 
 A `RowSource` gives full ordered passes (`blocks`) and shuffled minibatches (`minibatches`). Sources that are
-not in memory live in ``pbdn.sgd.streams`` and ``pbdn.sgd.arrow_rows``.
+not in memory live in ``pbdn.data.streams`` and ``pbdn.data.arrow``.
 """
 
 from collections.abc import Callable, Iterator
@@ -90,7 +90,7 @@ class RowSource(Protocol):
     def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
         """``function`` of every block of rows, in order, for sums over rows.
 
-        Inputs may also be `pbdn.sgd.columns.Columns`. Files are read by several threads, which apply the function:
+        Inputs may also be `pbdn.data.columns.Columns`. Files are read by several threads, which apply the function:
         it must be pure, and is called for a few blocks in vain when the consumer leaves.
         """
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.interpret import side_labels
+from pbdn.inspection.subtypes import side_labels
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer
 

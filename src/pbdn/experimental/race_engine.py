@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.experimental.race_sweep import RaceState, race_rows, race_sweep
 from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR, ChainSettings
-from pbdn.gibbs.race import RaceState, race_rows, race_sweep
 from pbdn.gibbs.state import FloatArray, initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
 from pbdn.growth.gibbs_engine import StopSignal, sweep_fits
