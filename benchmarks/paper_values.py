@@ -33,7 +33,8 @@ MNIST_ERROR = _cells(_VALUES["mnist_error"])
 DATA_SIZES: dict[str, tuple[int, int, int]] = {name: tuple(size) for name, size in _VALUES["data_sizes"].items()}
 """Table 4: training rows, test rows, features."""
 STACKED_CPM_ERROR: dict[str, dict[int, float]] = {
-    name: {int(depth): error for depth, error in errors.items()} for name, errors in _VALUES["stacked_cpm_error"].items()
+    name: {int(depth): error for depth, error in errors.items()}
+    for name, errors in _VALUES["stacked_cpm_error"].items()
 }
 """Section 4, text: test error in percent of CPMs stacked 2, 3 and 4 deep."""
 PBDN_ARCHITECTURE_DNN: dict[str, float] = _VALUES["pbdn_architecture_dnn"]

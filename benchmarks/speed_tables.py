@@ -68,15 +68,14 @@ def whole_chains(root: Path = RESULTS) -> str:
 
 
 def map_speed(root: Path = RESULTS) -> str:
-    """MAP kernel beside PyTorch and scikit-learn's MLP."""
+    """MAP beside PyTorch and scikit-learn's MLP."""
     columns = {
-        "kernel_s": "kernel, s",
-        "kernel_dense_s": "dense rows",
+        "kernel_s": "pbdn, s",
         "kernel_pruning_s": "with pruning",
         "torch_s": "PyTorch, s",
         "mlp_s": "MLP 128-64, s",
-        "torch_over_kernel": "PyTorch / kernel",
-        "mlp_over_kernel": "MLP / kernel",
+        "torch_over_kernel": "PyTorch / pbdn",
+        "mlp_over_kernel": "MLP / pbdn",
     }
     rows = [
         [f"{one['data']} ({one['rows']} x {one['features']})", *(f"{one[column]:.2f}" for column in columns)]
@@ -126,7 +125,9 @@ def gpu_map(root: Path = RESULTS) -> str:
     """Rows per second of MAP on a GPU, and the share of the copy bandwidth."""
     one = _newest("gpu_map", root)
     kinds = [("float64", "eager"), ("float64", "captured"), ("float64", "fused"), ("float32", "captured"), ("tf32", "captured"), ("tf32", "fused")]  # fmt: skip
-    found = {(line["batch"], line["precision"], line["variant"]): line for line in one["results"] if "rows_per_s" in line}
+    found = {
+        (line["batch"], line["precision"], line["variant"]): line for line in one["results"] if "rows_per_s" in line
+    }
     rows = []
     for batch in one["config"]["batches"]:
         cells = [found.get((batch, *kind)) for kind in kinds]

@@ -86,7 +86,10 @@ GIBBS_FROM_PRIOR = pbdn_settings("gibbs", gibbs={"prediction": "posterior", "n_s
 """Longer chains that start at the prior."""
 PUBLISHED_GIBBS = pbdn_settings(
     "gibbs",
-    priors={**{name: value for name, value in asdict(PAPER_PRIORS).items() if value is not None}, "precision_floor": 1e-3},
+    priors={
+        **{name: value for name, value in asdict(PAPER_PRIORS).items() if value is not None},
+        "precision_floor": 1e-3,
+    },
     gibbs={
         "prediction": "posterior",
         "sampler": "counts",

@@ -80,7 +80,9 @@ def fit_depths(split: Split, settings: Mapping[str, Any], seed: int) -> tuple[di
         model = estimator(settings, len(y), seed, criterion=watcher, max_depth=settings["max_depth"]).fit(X, y)
         record: dict[str, Any] = {
             "config": dict(settings),
-            "depths": [depth_entry(watcher, model, depth, X_test, y_test) for depth in range(1, len(watcher.layers) + 1)],
+            "depths": [
+                depth_entry(watcher, model, depth, X_test, y_test) for depth in range(1, len(watcher.layers) + 1)
+            ],
             "chosen": watcher.chosen,
         }
         if settings["paths"]:

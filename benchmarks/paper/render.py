@@ -47,9 +47,7 @@ def texts(records: Records, profile: str) -> dict[str, str]:
     appendix = [notes.APPENDIX_HEAD + quick, "## Table 1: sizes of the networks", tables.mnist_sizes(records)]
     appendix += [published(records, profile), table5(records, profile), costs(records)]
     joined = {"reproduction.md": page, "reproduction_tables.md": appendix}
-    return {
-        name: "\n\n".join(part.strip() for part in parts if part.strip()) + "\n" for name, parts in joined.items()
-    }
+    return {name: "\n\n".join(part.strip() for part in parts if part.strip()) + "\n" for name, parts in joined.items()}
 
 
 def summary(records: Records, profile: str) -> str:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -39,7 +38,10 @@ def run(jobs: Sequence[Job], root: Path = RESULTS, n_jobs: int = 1, verbose: boo
         for number, (job, line) in enumerate(found, 1):
             record.append(job.experiment, line, root)
             if verbose:
-                print(f"{number}/{len(part)} {job.column} {job.data}-{job.split}: {line['cpu_seconds']:.1f} CPU s", flush=True)
+                print(
+                    f"{number}/{len(part)} {job.column} {job.data}-{job.split}: {line['cpu_seconds']:.1f} CPU s",
+                    flush=True,
+                )
 
 
 def run_job(job: Job, root: Path) -> tuple[Job, Record]:

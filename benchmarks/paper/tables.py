@@ -22,6 +22,7 @@ from benchmarks.paper.cells import (
 )
 from benchmarks.paper.fits import DNN_OF, MODERN, REFOLDED, STACKED, WIDENED, n_splits
 
+
 def error_cells(records: Records, methods: Sequence[str] = paper.METHODS, **options: Any) -> list[Comparison]:
     """Table 2."""
     return comparisons(records, lambda method, data: paper.ERROR[data].get(method), methods, "error", **options)
