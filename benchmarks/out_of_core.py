@@ -33,9 +33,9 @@ import pyarrow.parquet as pq
 
 from benchmarks import record, speed_tables
 from pbdn import PBDNClassifier
+from pbdn.config import MapConfig
 from pbdn.data.arrow import ArrowSource
 from pbdn.data.source import Block, Minibatches, Result
-from pbdn.config import MapConfig
 
 SEED = 0
 GROUP_ROWS = 131_072

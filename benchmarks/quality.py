@@ -124,7 +124,7 @@ def fit_ours(method: str, split: Any, random_state: int) -> Record:
         "polished": any(step["polished"] for step in model.criterion_path_),
     }
     if model.network_.top.draws:
-        result["network"] = metrics(y_test, model.network_.class_probability(X_test))
+        result["network"] = metrics(y_test, model.network_.predict(X_test))
     return result
 
 

@@ -24,7 +24,7 @@ from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.priors import Hyperpriors
+from pbdn.model.priors import GIBBS_PRIORS
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import open_stream, stream_buffer, stream_key
@@ -107,7 +107,7 @@ def time_sweeps(X: Any, y: Any, n_experts: int, sampler: str, n_threads: int = 1
     rows = make_rows(X, y, single_events=sampler != "event_times", merge=False)
     state, active = initial_state(n_experts, rows.n_inputs), np.ones(n_experts, bool)
     latent = initial_latent(sampler, rows, n_experts)
-    priors, key, workers = prior_values(Hyperpriors()), stream_key(0), Workers(n_threads)
+    priors, key, workers = prior_values(GIBBS_PRIORS), stream_key(0), Workers(n_threads)
     index = 0
     with single_blas_thread():
         for _ in range(100 if X.shape[0] <= 5000 else 5):

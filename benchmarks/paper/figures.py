@@ -1,5 +1,6 @@
 """The paper's pictures from the records: two spirals, subtypes of digits, sorted expert weights."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from benchmarks.paper.arrays import unpack
 from benchmarks.paper.cells import Records
 from pbdn.inspection import subtypes as interpret
 from pbdn.model.network import Layer, Network, Side
+from pbdn.model.response import response_for_classes
 from pbdn.model.scaling import Scaling, standard_scaling
 
 DEPTHS = (1, 2, 4, 10)
@@ -55,7 +57,7 @@ def spirals_network(records: Records) -> tuple[Network, Scaling]:
     for sides in records["figure1", "two_spirals"][0]["layers"]:
         arrays = [[unpack(side[key]).astype(float) for key in ("hyperplanes", "expert_weights")] for side in sides]
         layers.append(Layer(tuple(Side(*both) for both in arrays)))
-    return Network(tuple(layers), 2), standard_scaling(spirals_rows()[0])
+    return Network(tuple(layers), 2, response_for_classes(2)), standard_scaling(spirals_rows()[0])
 
 
 def draw(records: Records, folder: Path) -> list[Path]:
@@ -94,8 +96,8 @@ def figure1(records: Records, folder: Path) -> dict[int, Path]:
     pictures = {}
     for depth in spirals_depths(records):
         traces = [unpack(side["trace"]) for side in record["layers"][depth - 1]]
-        lower = Network(network.layers[:depth], 2)
-        figure = _spirals(lower, scaling.apply(X), X, y, plane, ticks, traces, record["config"]["n_sweeps"])
+        lower = replace(network, layers=network.layers[:depth])
+        figure = _spirals(lower, scaling.apply(X), X, y, plane, ticks, traces, record["n_sweeps"])
         pictures[depth] = _save(figure, folder / f"figure1-{depth}.png")
     return pictures
 

@@ -70,7 +70,7 @@ def pbdn_settings(inference: str, **changes: Any) -> dict[str, Any]:
         "inference": inference,
         "max_experts": 20,
         "priors": {},
-        "gibbs": {"prediction": "posterior"},
+        "gibbs": {} if inference == "map" else {"prediction": "posterior"},
         "map": {},
         "standardize": True,
         "min_depth": 4,
@@ -223,7 +223,9 @@ def settings(column: str, data: str, profile: str) -> dict[str, Any]:
 
 
 def shorter(settings: Mapping[str, Any], n_sweeps: int) -> dict[str, Any]:
-    """The same with other numbers of sweeps; MAP has none."""
+    """The same with another number of sweeps, which MAP has none of."""
+    if settings["inference"] == "map":
+        return dict(settings)
     return {**settings, "gibbs": {**settings["gibbs"], "n_sweeps": n_sweeps}}
 
 

@@ -104,8 +104,8 @@ def depth_entry(watcher: Watcher, model: PBDNClassifier, depth: int, X_test: Any
         "complexity_code": network.complexity * (network.n_features + 1) / network.n_inputs[-1],
         "n_weights": network.n_weights,
         "criteria": {rule: values[depth - 1] for rule, values in watcher.values.items()},
-        "point": metrics(y_test, network.class_probability(X_test)),
+        "point": metrics(y_test, network.predict(X_test)),
     }
     if network.top.draws:
-        entry["posterior"] = metrics(y_test, network.mean_class_probability(X_test))
+        entry["posterior"] = metrics(y_test, network.predict_mean(X_test))
     return entry

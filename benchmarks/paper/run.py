@@ -129,6 +129,7 @@ def fit_spirals(split: Split, settings: Record, seed: int) -> Record:
     """Pairs stacked on the two spirals: every layer and the log-likelihood traces, for the figure."""
     line, watcher, model = fit_depths(split, settings, seed)
     layers = []
+    n_sweeps = len(model.trace_[0][0][0]["log_likelihood"])
     for layer, chains_of_sides in zip(watcher.layers, model.trace_, strict=True):
         sides = []
         for side, chains in zip(layer.sides, chains_of_sides, strict=True):
@@ -142,4 +143,4 @@ def fit_spirals(split: Split, settings: Record, seed: int) -> Record:
                 }
             )
         layers.append(sides)
-    return line | {"layers": layers}
+    return line | {"n_sweeps": n_sweeps, "layers": layers}
