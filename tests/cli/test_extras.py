@@ -12,6 +12,7 @@ from pbdn.errors import MissingExtraError
     ("module", "extra", "use"),
     [
         ("matplotlib.pyplot", "plot", "from pbdn.plots.base import axes; axes()"),
+        ("matplotlib.figure", "report", "from pbdn.plots.svg import page_svg; page_svg(None, '', '')"),
         ("jinja2", "report", "from pbdn.report.html import render_html; render_html(None)"),
         ("xarray", "posterior", "from pbdn.inspection.datatree import to_datatree; to_datatree(None)"),
         ("pyarrow", "arrow", "from pbdn.tables import parse_table; parse_table(b'PAR1....PAR1', 'x')"),

@@ -79,7 +79,9 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
 
     from pbdn.cli.model import load_model
     from pbdn.errors import InvalidInputError
-    from pbdn.report.insight import explain_row, feature_effects, subtype_rules
+    from pbdn.inspection.effects import feature_effects
+    from pbdn.inspection.one_row import explain_row
+    from pbdn.inspection.rules import subtype_rules
     from pbdn.tables import read_table
 
     loaded = load_model(model)

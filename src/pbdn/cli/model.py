@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from pbdn.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files.estimator import estimator_bytes, read_extra
-from pbdn.report.quality import Quality, measure
+from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import Preparation, Table, column, fit_preparation, labels_of
 from pbdn.validation import NamedArray
 

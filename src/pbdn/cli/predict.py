@@ -35,7 +35,7 @@ def predict_command(
     import numpy as np
 
     from pbdn.cli.model import load_model
-    from pbdn.report.quality import measure
+    from pbdn.inspection.quality import measure
     from pbdn.tables import column, read_table
 
     output.data_on_stdout = path == "-"
