@@ -28,12 +28,12 @@ def feature_effects(estimator: Any, rows: FloatArray, seed: int = 0) -> list[dic
     rows = rows[some_rows(rows)]
     rng = np.random.default_rng(seed)
     network = network_of(estimator)
-    before = network.class_probability(rows)
+    before = network.predict(rows)
     out = []
     for j, name in enumerate(feature_names(estimator)):
         shuffled = rows.copy()
         shuffled[:, j] = rows[rng.permutation(len(rows)), j]
-        after = network.class_probability(shuffled)
+        after = network.predict(shuffled)
         flips = np.argmax(after, axis=1) != np.argmax(before, axis=1)
         moved = 0.5 * np.abs(after - before).sum(axis=1)
         out.append({"feature": name, "moved": float(moved.mean()), "flips": float(flips.mean())})

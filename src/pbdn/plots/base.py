@@ -61,12 +61,3 @@ def beside(ax: Any, size: str = "medium") -> None:
     else:
         columns = -(-len(labels) // 20)
         ax.legend(handles, labels, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0), ncols=columns)
-
-
-def frame(columns: dict[str, Any]) -> Any:
-    """A pandas frame where pandas is installed, else the columns."""
-    try:
-        import pandas as pd
-    except ImportError:
-        return columns
-    return pd.DataFrame(columns)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from pbdn.inspection.quality import wilson
+from pbdn.inspection.subtypes import as_frame
 from pbdn.model.likelihood import FloatArray
-from pbdn.plots.base import Marks, axes, frame, shown
+from pbdn.plots.base import Marks, axes, shown
 
 
 @dataclass
@@ -78,7 +79,7 @@ class CalibrationDisplay:
 
     def table(self) -> Any:
         """One line per bin."""
-        return frame(
+        return as_frame(
             {
                 "predicted": self.predicted,
                 "observed": self.observed,

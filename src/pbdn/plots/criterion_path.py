@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from pbdn.plots.base import Marks, axes, frame, ink_and_paper
+from pbdn.inspection.subtypes import as_frame
+from pbdn.plots.base import Marks, axes, ink_and_paper
 
 
 @dataclass
@@ -40,4 +41,4 @@ class CriterionPathDisplay:
     def table(self) -> Any:
         """One line per layer tried."""
         names = list(self.steps[0]) if self.steps else []
-        return frame({name: [step[name] for step in self.steps] for name in names})
+        return as_frame({name: [step[name] for step in self.steps] for name in names})

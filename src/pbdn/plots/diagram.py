@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names
+from pbdn.inspection.subtypes import as_frame
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Layer, Network
-from pbdn.plots.base import LOWERS, RAISES, Marks, axes, frame, ink_and_paper, shown
+from pbdn.model.wiring import sources_of
+from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
 
 MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 MAX_UNITS = 60  # experts drawn per layer, strongest first; a remark says how many are left out
@@ -137,7 +139,7 @@ class NetworkDiagramDisplay:
     def table(self) -> Any:
         """One line per connection drawn."""
         names = {node.key: (node.layer, node.label) for node in self.nodes}
-        return frame(
+        return as_frame(
             {
                 "from layer": [names[edge.source][0] for edge in self.edges],
                 "from": [names[edge.source][1] for edge in self.edges],
@@ -156,11 +158,11 @@ def _spreads(network: Network, rows: FloatArray | None) -> list[FloatArray]:
 
 
 def _wires(network: Network) -> list[list[str]]:
-    """Keys of the inputs of every layer: the features, then the units of the two layers below."""
-    layers = [[f"f{j}" for j in range(network.n_features)]]
+    """Keys of the inputs of every layer, in the order in which it sees them."""
+    seen = [[f"f{j}" for j in range(network.n_features)]]
     for t, layer in enumerate(network.layers, 1):
-        layers.append([f"u{t}.{s}.{k}" for s, n in enumerate(layer.n_experts) for k in range(n)])
-    return [layers[0], *(layers[t - 2] + layers[t - 1] for t in range(2, network.depth + 1))]
+        seen.append([f"u{t}.{s}.{k}" for s, n in enumerate(layer.n_experts) for k in range(n)])
+    return [[key for source in sources_of(t) for key in seen[source]] for t in range(1, network.depth + 1)]
 
 
 def _strongest(layer: Layer) -> list[tuple[int, int]]:

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.inspection.fitted import network_of, side_names
+from pbdn.inspection.subtypes import as_frame
 from pbdn.model.likelihood import FloatArray
-from pbdn.plots.base import axes, beside, frame, shown
+from pbdn.plots.base import axes, beside, shown
 
 
 @dataclass
@@ -59,4 +60,6 @@ class ExpertWeightsDisplay:
             for s, (weights, which) in enumerate(zip(layer, numbers, strict=True))
             for k, weight in zip(which, weights, strict=True)
         ]
-        return frame({name: [row[j] for row in rows] for j, name in enumerate(("layer", "side", "expert", "weight"))})
+        return as_frame(
+            {name: [row[j] for row in rows] for j, name in enumerate(("layer", "side", "expert", "weight"))}
+        )

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.fitted import dense_rows, feature_names
+from pbdn.inspection.subtypes import as_frame
 from pbdn.model.likelihood import FloatArray
-from pbdn.plots.base import frame, shown
+from pbdn.plots.base import shown
 
 MARGIN = 0.05
 
@@ -87,7 +88,9 @@ class Plane:
         """One line per cell."""
         rows = self.rows()
         names = self.names if self.names[0] != self.names[1] else (self.names[0], self.names[1] + " (2)")
-        return frame({names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()})
+        return as_frame(
+            {names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()}
+        )
 
     def lines(self, hyperplanes: FloatArray) -> list[tuple[float, float, float]]:
         """(a, b, c) with a x + b y + c = 0 for every hyperplane, the other features at their medians."""

@@ -7,9 +7,9 @@ import numpy as np
 
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names
-from pbdn.inspection.subtypes import subtype_means
+from pbdn.inspection.subtypes import as_frame, subtype_means
 from pbdn.model.likelihood import FloatArray
-from pbdn.plots.base import axes, frame, shown
+from pbdn.plots.base import axes, shown
 
 
 @dataclass
@@ -107,4 +107,4 @@ class SubtypesDisplay:
         columns: dict[str, Any] = {"side": self.sides, "expert": self.experts, "share": self.shares}
         for j, name in enumerate(self.names):
             columns[name if name not in columns else f"feature {name}"] = self.means[:, j]
-        return frame(columns)
+        return as_frame(columns)

@@ -7,8 +7,9 @@ import numpy as np
 
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.fitted import side_names
+from pbdn.inspection.subtypes import as_frame
 from pbdn.model.likelihood import FloatArray
-from pbdn.plots.base import Marks, axes, beside, frame, shown
+from pbdn.plots.base import Marks, axes, beside, shown
 
 
 @dataclass
@@ -44,7 +45,7 @@ class TraceDisplay:
         trace = estimator.trace_[number - 1]
         lines: list[tuple[str, FloatArray, FloatArray]] = []
         if isinstance(trace, list):
-            quantity, burn_in = quantity or "log_likelihood", int(estimator.n_burn_in)
+            quantity, burn_in = quantity or "log_likelihood", estimator.config_.chain.n_burn_in
             known = list(trace[0][0])
             if quantity in known:
                 for side, chains in zip(side_names(estimator), trace, strict=True):
@@ -104,7 +105,7 @@ class TraceDisplay:
 
     def table(self) -> Any:
         """One line per step and chain."""
-        return frame(
+        return as_frame(
             {
                 "line": np.repeat([line[0] for line in self.lines], [line[1].size for line in self.lines]),
                 "step": np.concatenate([line[1] for line in self.lines]),

@@ -8,7 +8,7 @@ import numpy as np
 
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.convergence import Convergence
+from pbdn.gibbs.convergence import Convergence
 from pbdn.inspection.effects import feature_effects, some_rows
 from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names, with_names
 from pbdn.inspection.quality import Quality, measure
@@ -154,7 +154,7 @@ def _sentences(
     tried = estimator.criterion_path_
     if len(tried) > depth:
         out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
-    elif tried and depth >= int(estimator.max_depth) > 1:
+    elif tried and depth >= estimator.config_.max_depth > 1:
         out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
     if any(step.get("polished") for step in tried):
         out.append("Its layers were then tuned together, which made rows kept back likelier.")
