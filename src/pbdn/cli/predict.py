@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from pbdn.cli.common import Output, command, table_bytes
+from pbdn.cli.command import command
+from pbdn.cli.output import Output
 
 
 @click.command("predict")
@@ -34,9 +35,10 @@ def predict_command(
     """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
     import numpy as np
 
-    from pbdn.cli.model import load_model
+    from pbdn.cli.table_model import load_model
     from pbdn.inspection.quality import measure
     from pbdn.tables import column, read_table
+    from pbdn.tables.write_file import table_bytes
 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)
