@@ -15,6 +15,8 @@ from pbdn.cli.output import Output
 
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
 
+separator_option = click.option("--separator", help="Of a CSV file; found out if not given.")
+
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Add ``--json``, ``--quiet`` and ``--debug``; turn errors into one sentence and an exit code.

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command
+from pbdn.cli.command import command, separator_option
 from pbdn.cli.output import Output, text_table
 
 
@@ -12,7 +12,7 @@ from pbdn.cli.output import Output, text_table
 @click.argument("model")
 @click.argument("table")
 @click.option("--row", "rows", multiple=True, type=int, help="Explain this row (from 1); may be repeated.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @command
 def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...], separator: str | None) -> None:
     """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command
+from pbdn.cli.command import command, separator_option
 from pbdn.cli.output import Output, text_table
 
 
@@ -35,7 +35,7 @@ from pbdn.cli.output import Output, text_table
 @click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same model.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @click.option("--report", "report_path", help="Also write an HTML report here.")
 @command
 def fit_command(

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command
+from pbdn.cli.command import command, separator_option
 from pbdn.cli.output import Output
 
 
@@ -12,16 +12,11 @@ from pbdn.cli.output import Output
 @click.argument("model")
 @click.argument("table")
 @click.option(
-    "--output",
-    "-o",
-    "path",
-    default="-",
-    show_default=True,
-    help="CSV, .parquet or .arrow file; - is standard output.",
+    "--output", "-o", "path", default="-", show_default=True, help="CSV, .parquet or .arrow file; - is standard output."
 )
 @click.option("--level", default=0.95, show_default=True, help="Of the intervals of probabilities.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Copy a column of TABLE; may be repeated.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @command
 def predict_command(
     output: Output,

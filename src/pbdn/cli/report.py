@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command
+from pbdn.cli.command import command, separator_option
 from pbdn.cli.output import Output
 
 
@@ -13,15 +13,10 @@ from pbdn.cli.output import Output
 @click.argument("model")
 @click.argument("table")
 @click.option(
-    "--output",
-    "-o",
-    "path",
-    default="report.html",
-    show_default=True,
-    help="HTML file; - is standard output.",
+    "--output", "-o", "path", default="report.html", show_default=True, help="HTML file; - is standard output."
 )
 @click.option("--card", help="Also write a model card in Markdown here.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @command
 def report_command(output: Output, model: str, table: str, path: str, card: str | None, separator: str | None) -> None:
     """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
