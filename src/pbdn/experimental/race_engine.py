@@ -8,11 +8,12 @@ from numpy.typing import NDArray
 
 from pbdn.experimental.race_sweep import RaceState, race_rows, race_sweep
 from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR, ChainSettings
-from pbdn.gibbs.state import FloatArray, initial_state, prior_values
+from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
 from pbdn.growth.gibbs_engine import StopSignal, sweep_fits
 from pbdn.growth.grow import LayerFit, most_inputs_above
 from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs, race_of_layer
+from pbdn.numerics.arrays import FloatArray
 
 LEAST_PROBABILITY = 1e-300
 

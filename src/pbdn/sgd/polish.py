@@ -114,7 +114,7 @@ def network_loss_and_gradient(
         by_distance = by_units[t] * slopes[t]
         gradient[1] = by_distance.sum(axis=0)
         gradient[2:] = seen[t].T @ by_distance
-        add_penalty_gradient(packed, *prior, gradient)
+        add_penalty_gradient(packed, prior, gradient)
         if t > 0:
             _pass_down(by_distance @ packed[2:].T, parts[t], by_units, inputs.shape[1])
     return loss, gradients

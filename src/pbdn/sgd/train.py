@@ -18,6 +18,7 @@ from pbdn.sgd.activity import log_likelihoods, surviving
 from pbdn.sgd.adam import AdamState, run_minibatches
 from pbdn.sgd.config import MapConfig
 from pbdn.sgd.objective import IntArray, as_rows, pack, penalty, positive_codes, prior_constants, unpack
+from pbdn.sgd.structs import LabelledRows, SideColumns, Steps
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING = range(3)  # purposes of the random streams
@@ -97,11 +98,10 @@ class Trainer:
         """One compiled call; returns the minibatch losses."""
         losses = np.full(len(rates), np.nan)
         block = chunk.block
-        done = run_minibatches(
-            as_rows(block.inputs), block.codes, block.weights, chunk.order, chunk.batch_size,
-            float(self.n_rows), self.total_weight, self.starts, self.positive, self.state,
-            prior_constants(self.config, self.starts), rates, averaging, losses,
-        )  # fmt: skip
+        data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+        steps = Steps(chunk.order, chunk.batch_size, rates, averaging, float(self.n_rows), self.total_weight)
+        sides, prior = SideColumns(self.starts, self.positive), prior_constants(self.config, self.starts)
+        done = run_minibatches(data, steps, sides, self.state, prior, losses)
         if done < len(rates):
             raise NumericalError(
                 f"The MAP objective of layer {self.depth} is not finite even after "
