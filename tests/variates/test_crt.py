@@ -7,7 +7,7 @@ from scipy import special
 
 from checks import assert_cdf, assert_counts, assert_mean, assert_variance
 from draws import draws, from_python
-from pbdn.variates.crt import crt, log_expm1, log_rising_ratio, table_distance
+from pbdn.variates.crt import crt, log_rising_ratio, table_distance
 
 
 def crt_pmf(n, a):
@@ -76,13 +76,6 @@ def test_log_rising_ratio(t, a):
         assert abs(from_python(log_rising_ratio)(t, a) - exact) < 2e-12 + 1e-15 * exact + 1e-15 * t * np.log(t) * (
             t < 1e3
         )
-
-
-@pytest.mark.parametrize("a", [1e-300, 1e-17, 1e-8, 1e-3, 0.5, 1.0, 29.999, 30.001, 100.0, 1e3, 1e12])
-def test_log_expm1(a):
-    with mp.workdps(700):
-        exact = mp.log(mp.expm1(mp.mpf(a))) if a < 1e4 else mp.mpf(a)
-    assert abs(from_python(log_expm1)(a) - float(exact)) <= 4e-16 * max(1.0, abs(float(exact)))
 
 
 @pytest.mark.parametrize("psi", [-800.0, -300.0, -30.0, -3.0, 0.0, 2.0, 30.0, 300.0, 800.0])

@@ -1,75 +1,17 @@
-"""The local step: softplus, sums over rows, laws of events, merged rows, log-likelihoods, extremes."""
+"""Phase A: laws of events, merged rows, extremes."""
 
-from functools import partial
-
-import mpmath as mp
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from numba import njit
 from scipy import stats
 
 from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
-from draws import from_python, vector_draws
-from pbdn.gibbs import gram as gram_module
-from pbdn.gibbs import local
-from pbdn.gibbs.first_events import draw_first_events
-from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, NOTHING, make_rows
-from pbdn.gibbs.state import initial_state
-from pbdn.gibbs.sweep import log_likelihood
-from pbdn.numerics.softplus import softplus, softplus_block
-from pbdn.variates.stream import stream_buffer, stream_key
-
-WEIGHTS = np.array([0.4, 1.5, 0.05])
-gram_scratch, add_block = from_python(gram_module.gram_scratch), from_python(gram_module.add_block)
-
-
-def test_softplus_block():
-    x = np.concatenate(
-        [np.linspace(-745, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, -699.9, 1e3, -1e3]]
-    )
-    x = x[: len(x) // 4 * 4].reshape(-1, 4)
-    out = np.empty_like(x)
-    njit(lambda x, n, out: softplus_block(x, n, out))(x, len(x), out)
-    with mp.workdps(30):
-        exact = np.array([float(mp.log1p(mp.exp(mp.mpf(v)))) for v in x.ravel()]).reshape(x.shape)
-    inside = x > -700
-    assert np.max(np.abs(out[inside] / exact[inside] - 1)) < 1e-15
-    assert ((out[~inside] > 0) & (out[~inside] < 1e-303)).all()
-    one = from_python(softplus)
-    assert max(abs(one(v) / e - 1) for v, e in zip(x.ravel(), exact.ravel(), strict=True) if v > -700) < 1e-15
-
-
-@pytest.mark.parametrize(("n", "d"), [(5, 0), (5, 3), (256, 2), (100, 40), (256, 40), (150, 75)])
-def test_sums_over_rows(rng, n, d):
-    """Packed Gram matrices and moments: dense with few and with many inputs, CSR, einsum."""
-    inputs = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.5)
-    target = rng.random(n) < 0.5
-    omega, linear = np.zeros((BLOCK_ROWS, 3)), np.zeros((BLOCK_ROWS, 3))
-    omega[:n], linear[:n] = rng.gamma(1.0, size=(n, 3)), rng.standard_normal((n, 3))
-    x = np.column_stack([np.ones(n), inputs])
-    upper = np.triu_indices(d + 1)
-    expected = np.einsum("nk,nv,nw->vwk", omega[:n], x, x)[upper]
-    for form in (inputs, sp.csr_array(inputs)):
-        rows = make_rows(form, target, merge=False).arrays
-        gram, moment = np.zeros((len(upper[0]), 3)), np.zeros((d + 1, 3))
-        add_block(rows.dense, rows.sparse, 0, n, omega, linear, *gram_scratch(d + 1, 3), gram, moment)
-        assert np.abs(gram - expected).max() < 1e-11
-        assert np.abs(moment - x.T @ linear[:n]).max() < 1e-11
-
-
-def events_of(rows, planes, weights, seed, first_only, sweep=0, in_blocks=False):
-    """Phase A of all rows: (row, expert, ω, ½ - ωδ) or winners, watched, tables, exposure sums, log-likelihood."""
-    watched, winner = np.empty(rows.n_rows), np.empty(rows.n_rows, int)
-    draw = draw_first_events if in_blocks else partial(local.draw_events, first_only)
-    tables, exposure = np.empty((rows.n_blocks, len(weights))), np.empty((rows.n_blocks, len(weights)))
-    log_lik = np.empty(rows.n_blocks)
-    active = np.ones(len(weights), bool)
-    found = draw(
-        rows.arrays, planes, np.log(weights), active, stream_key(seed), sweep, 0, rows.n_blocks,
-        stream_buffer(), watched, *([winner] if in_blocks else []), tables, exposure, log_lik,
-    )  # fmt: skip
-    return winner if in_blocks else found[:4], watched, tables.sum(0), exposure.sum(0), log_lik.sum()
+from draws import vector_draws
+from gibbs.phase_a import WEIGHTS, empty_sums, events_of, streams_of
+from pbdn.gibbs.event_times import choose_in_logs, draw_events
+from pbdn.gibbs.polya_gamma_weights import sum_statistics
+from pbdn.gibbs.rows import BEFORE, COUNT, INTERVAL, make_rows
+from pbdn.gibbs.structs import Blocks, Experts, Statistics
 
 
 def brute_force_first(rng, psi, low, weights, n):
@@ -104,7 +46,7 @@ def test_first_event(rng, seed, bias, way):
     events, watched, tables, exposure, _ = events_of(rows, planes, WEIGHTS, seed, True, in_blocks=in_blocks)
     expert = events if in_blocks else events[1]
     if not in_blocks:
-        row, _, omega, linear = events
+        row, _, omega, linear = events[:4]
         assert np.array_equal(row, np.arange(n))
         assert np.allclose((0.5 - linear) / omega, watched, atol=1e-9, rtol=1e-9)
     assert np.array_equal(tables, np.bincount(expert, minlength=3))
@@ -164,7 +106,8 @@ def test_event_tables(seed):
     """All tables: numbers zero-truncated Poisson, experts ∝ r_k s(ψ_k), distances with law s(η)/s(ψ)."""
     psi, n = np.array([0.5, -1.0, 2.0]), 40_000
     rows = make_rows(np.empty((n, 0)), np.ones(n, bool), merge=False)
-    (row, expert, omega, linear), watched, _, exposure, _ = events_of(rows, psi[:, None], WEIGHTS, seed, False)
+    tables, watched, _, exposure, _ = events_of(rows, psi[:, None], WEIGHTS, seed, False)
+    row, expert, omega, linear = tables[:4]
     mass = WEIGHTS * np.logaddexp(0, psi)
     number = np.bincount(row, minlength=n)
     top = number.max() + 1
@@ -200,11 +143,9 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
         for sweep in range(3000):
             events, watched, tables, exposure, log_lik = events_of(rows, planes, WEIGHTS, seed, first_only, sweep)
             gram, moment = np.zeros((1, 3, 3)), np.zeros((1, 2, 3))
-            # the kernel wants the events with their block ends
-            ends = np.array([len(events[0])])
-            local.sum_statistics(
-                rows.arrays, watched, planes, WEIGHTS, None, (*events, ends), stream_key(seed), sweep, 0, 1, 1,
-                stream_buffer(), gram, moment,
+            sum_statistics(
+                rows.arrays, watched, planes, WEIGHTS, None, events, streams_of(seed, sweep), Blocks(0, 1),
+                Statistics(gram, moment, 1),
             )  # fmt: skip
             drawn.append(np.concatenate([tables, exposure, gram.ravel(), moment.ravel(), [log_lik]]))
         sums[name] = np.array(drawn)
@@ -219,43 +160,6 @@ def test_merged_rows_are_copies_in_law(rng, seed, first_only):
         assert np.abs(z).max() < Z_MAX, (name, z)
 
 
-@pytest.mark.parametrize("kind", [NOTHING, BEFORE, INTERVAL, EXACT, COUNT])
-def test_row_log_likelihood(rng, kind):
-    """Every kind of row against its formula, in the sweep's own pass and in the plain one; weights count copies."""
-    n, weight = 7, 3.0
-    inputs, planes = rng.standard_normal((n, 2)), rng.standard_normal((3, 3))
-    offset, exposure = rng.normal(size=n), rng.uniform(0.5, 2, n)
-    start = offset - rng.uniform(0.2, 1, n)
-    count = rng.integers(0, 5, n)
-    rows, sparse_rows = (
-        make_rows(
-            form, count, weight=np.full(n, weight), offset=offset, exposure=exposure, kind=np.full(n, kind),
-            start=start, merge=False,
-        )
-        for form in (inputs, sp.csr_array(inputs))
-    )  # fmt: skip
-    x = np.column_stack([np.ones(n), inputs])
-    psi = x @ planes.T + offset[:, None]
-    h = exposure * (np.logaddexp(0, psi) @ WEIGHTS)
-    h_start = exposure * (np.logaddexp(0, psi - offset[:, None] + start[:, None]) @ WEIGHTS)
-    hazard = exposure * (WEIGHTS / (1 + np.exp(-psi))).sum(1)
-    expected = {
-        NOTHING: -h,
-        BEFORE: np.log1p(-np.exp(-h)),
-        INTERVAL: np.log(np.exp(-h_start) - np.exp(-h)),
-        EXACT: np.log(hazard) - h,
-        COUNT: count * np.log(h) - h,  # without ln y!
-    }[kind]
-    out = np.empty(1)
-    local.total_log_likelihood(rows.arrays, planes, WEIGHTS, out)
-    assert np.isclose(out[0], weight * expected.sum(), rtol=1e-10)
-    state = initial_state(3, 3)._replace(hyperplanes=planes, log_weights=np.log(WEIGHTS))
-    for form in (rows, sparse_rows):
-        assert np.isclose(log_likelihood(form, state, np.ones(3, bool)), weight * expected.sum(), rtol=1e-10)
-    seen = events_of(rows, planes, WEIGHTS, 1, False)[-1]
-    assert np.isclose(seen, weight * expected.sum(), rtol=1e-10)
-
-
 @pytest.mark.parametrize("first_only", [False, True])
 @pytest.mark.parametrize("distance", [-1e3, -600.0, 600.0, 1e3])
 @pytest.mark.parametrize("log_weight", [-1000.0, -690.0, 0.0])
@@ -266,22 +170,32 @@ def test_extremes_stay_finite(first_only, distance, log_weight):
     rows = make_rows(np.linspace(0.9, 1.1, n)[:, None], np.arange(n) % 2 == 0, merge=False)
     planes = np.array([[0.0, distance], [0.0, -distance], [distance, 0.0]])
     log_weights = np.array([log_weight, log_weight, 2 * log_weight])
-    watched, tables, exposure = np.empty(n), np.empty((1, 3)), np.empty((1, 3))
-    log_lik, gram, moment = np.empty(1), np.zeros((1, 3, 3)), np.zeros((1, 2, 3))
-    key, active = stream_key(3), np.ones(3, bool)
+    watched, sums = np.empty(n), empty_sums(1, 3)
+    statistics = Statistics(np.zeros((1, 3, 3)), np.zeros((1, 2, 3)), 1)
+    experts = Experts(planes, log_weights, np.ones(3, bool))
     for sweep in range(50):
-        events = local.draw_events(
-            first_only, rows.arrays, planes, log_weights, active, key, sweep, 0, 1, stream_buffer(), watched,
-            tables, exposure, log_lik,
-        )  # fmt: skip
-        local.sum_statistics(
-            rows.arrays, watched, planes, np.exp(log_weights), None, events, key, sweep, 0, 1, 1, stream_buffer(),
-            gram, moment,
-        )  # fmt: skip
-        for values in (watched, tables, exposure, log_lik, gram, moment, events[2], events[3]):
+        streams = streams_of(3, sweep)
+        events = draw_events(first_only, rows.arrays, experts, streams, Blocks(0, 1), watched, sums)
+        sum_statistics(
+            rows.arrays, watched, planes, np.exp(log_weights), None, events, streams, Blocks(0, 1), statistics
+        )
+        for values in (watched, *sums, *statistics[:2], events.pg_weight, events.linear):
             assert np.isfinite(values).all()
-        assert tables.sum() >= 3
+        assert sums.n_tables.sum() >= 3
         assert (watched <= 0).all()
+
+
+def test_counted_events_lie_before_the_offset_whatever_row_came_before(seed):
+    """Rows of an interval leave nothing behind for rows with a count: distances have the law s(η)/s(ψ) down to zero."""
+    psi, n = np.array([0.5, -1.0, 2.0]), 20_000
+    counted = np.arange(n) % 2 == 1
+    kind = np.where(counted, COUNT, INTERVAL)
+    rows = make_rows(np.empty((n, 0)), np.ones(n, int), kind=kind, start=np.full(n, -0.1), merge=False)
+    tables = events_of(rows, psi[:, None], WEIGHTS, seed, False)[0]
+    mine = counted[tables.row] & (tables.expert == 1)
+    eta = (0.5 - tables.linear[mine]) / tables.pg_weight[mine] + psi[1]
+    points = np.quantile(eta, np.linspace(0.01, 0.99, 99))
+    assert_cdf(eta, points, np.logaddexp(0, points) / np.logaddexp(0, psi[1]))
 
 
 def test_choice_in_logs(seed):
@@ -289,7 +203,7 @@ def test_choice_in_logs(seed):
 
     @njit
     def chosen(stream, log_weights, psi):
-        return np.array([float(local.choose_in_logs(stream, log_weights, psi))])
+        return np.array([float(choose_in_logs(stream, log_weights, psi))])
 
     log_weights, psi = np.array([-900.0, -500.0, -1.0]), np.array([-100.0, -500.5, -3000.0])
     x = vector_draws(chosen, seed, 50_000, 1, log_weights, psi)[:, 0]
