@@ -1,5 +1,7 @@
 """Errors and warnings: every one names the parameter, what came, what is allowed and what to do."""
 
+import sys
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -37,3 +39,14 @@ class MissingExtraError(PBDNError, ImportError):
 
 class DepthLimitWarning(UserWarning):
     """Growth stopped at ``max_depth`` while the criterion was still falling."""
+
+
+_OURS = ("pbdn", "sklearn", "joblib")  # packages between a user's line and the place that warns
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, pointing at the line outside the library that led here."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in _OURS:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn import ISHMClassifier, PBDNClassifier
-from pbdn.sgd.config import MapConfig
+from pbdn.config import GibbsConfig, MapConfig
+from pbdn.experimental import RaceClassifier
 
 N_SHOWN = 12  # probabilities kept in clear, for machines whose last digits differ
 
@@ -24,19 +25,17 @@ def _rows(n_classes=2, n=120, seed=5):
     return X, y
 
 
-GIBBS = {"n_sweeps": 40, "n_burn_in": 20, "n_draws": 10, "max_experts": 5, "max_depth": 2}
-STEPS = {"n_minibatches": 200, "max_experts": 5, "prune_every": 50}
+CHAIN = {"n_sweeps": 40, "n_burn_in": 20, "n_draws": 10}
+SMALL = {"random_state": 1, "max_experts": 5, "max_depth": 2}
+STEPS = {"n_minibatches": 200, "prune_every": 50}
 
 
-def _gibbs(cls=PBDNClassifier, **more):
-    return cls(**{"inference": "gibbs", "random_state": 1, **GIBBS, **more})
+def _gibbs(chain=None, cls=PBDNClassifier, **more):
+    return cls(**{"inference": "gibbs", "gibbs_config": GibbsConfig(**CHAIN | (chain or {})), **SMALL, **more})
 
 
 def _map(steps=None, **more):
-    return PBDNClassifier(
-        **{"inference": "map", "random_state": 1, "max_depth": 2, "map_config": MapConfig(**STEPS, **(steps or {}))}
-        | more
-    )
+    return PBDNClassifier(**{"inference": "map", "map_config": MapConfig(**STEPS | (steps or {})), **SMALL, **more})
 
 
 def _fit(model, *data, **more):
@@ -46,8 +45,7 @@ def _fit(model, *data, **more):
 
 
 def _several_map():
-    steps = {"schedule": "cosine", "shrinkage": "student_t", "coef_shape": 1.5, "coef_rate": 3.0, "polish": True}
-    return _fit(_map(steps), *_rows(4))
+    return _fit(_map(), *_rows(4))
 
 
 def _weights(n=120):
@@ -86,13 +84,15 @@ def _reloaded(folder):
 
 FITS = {
     "gibbs": lambda folder: _fit(_gibbs(), *_rows()),
-    "gibbs_event_times": lambda folder: _fit(_gibbs(sampler="event_times"), *_rows()),
-    "gibbs_counts": lambda folder: _fit(_gibbs(sampler="counts", pruning="paper", prune_every=10), *_rows()),
-    "gibbs_chains": lambda folder: _fit(_gibbs(n_chains=2, n_jobs=2, prediction="posterior"), *_rows()),
+    "gibbs_event_times": lambda folder: _fit(_gibbs({"sampler": "event_times"}), *_rows()),
+    "gibbs_counts": lambda folder: _fit(_gibbs({"sampler": "counts", "pruning": "paper", "prune_every": 10}), *_rows()),
+    "gibbs_chains": lambda folder: _fit(_gibbs({"n_chains": 2, "prediction": "posterior"}, n_jobs=2), *_rows()),
     "gibbs_several": lambda folder: _fit(_gibbs(), *_rows(3)),
     "gibbs_sparse": lambda folder: _fit(_gibbs(), _sparse(_rows()[0]), _rows()[1]),
     "gibbs_weighted": lambda folder: _fit(_gibbs(class_weight="balanced"), *_rows(), sample_weight=_weights()),
-    "ishm": lambda folder: _fit(ISHMClassifier(inference="gibbs", random_state=1, n_sweeps=40, n_burn_in=20), *_rows()),
+    "ishm": lambda folder: _fit(
+        ISHMClassifier(inference="gibbs", random_state=1, gibbs_config=GibbsConfig(n_sweeps=40)), *_rows()
+    ),
     "map": lambda folder: _fit(_map(), *_rows()),
     "map_several": lambda folder: _several_map(),
     "map_sparse": lambda folder: _fit(_map(), _sparse(_rows()[0]), _rows()[1]),
@@ -101,11 +101,11 @@ FITS = {
     "map_holdout": lambda folder: _fit(_map(criterion="holdout"), *_rows()),
     "map_in_parts": lambda folder: _in_parts(),
     "map_then_gibbs": lambda folder: _fit(
-        _gibbs(inference="map+gibbs", map_config=MapConfig(**STEPS), n_paths=2), *_rows()
+        _gibbs({"n_paths": 2}, inference="map+gibbs", map_config=MapConfig(**STEPS)), *_rows()
     ),
     "resumed": _resumed,
     "reloaded": _reloaded,
-    "race": lambda folder: _fit(_gibbs(head="race"), *_rows(3)),
+    "race": lambda folder: _fit(RaceClassifier(gibbs_config=GibbsConfig(**CHAIN), **SMALL), *_rows(3)),
 }
 SAME_AS = {"resumed": "gibbs", "reloaded": "gibbs"}
 

@@ -6,21 +6,21 @@ joblib hands to its workers, and results should not depend on that.
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
-from sklearn.utils.validation import check_is_fitted
 
 from pbdn.data.arrow import ArrowSource
+from pbdn.data.frames import NamedArray
+from pbdn.data.labelled import LabelledRows
 from pbdn.data.moments import column_moments
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
-from pbdn.validation import NamedArray
 
 FloatArray = NDArray[np.float64]
 
@@ -143,18 +143,13 @@ def weigh_classes(source: StreamedSource, class_weight: Any) -> StreamedSource:
     return source.weighted(np.asarray(compute_class_weight(class_weight, classes=labels, y=labels), np.float64))
 
 
-def check_source(source: StreamedSource, is_binary: bool) -> NDArray[Any]:
-    """The classes of a stream: labels rather than measurements, and two where no more are allowed."""
+def classes_of(source: StreamedSource) -> NDArray[Any]:
+    """The classes of a stream: labels rather than measurements."""
     labels = source.classes
     if np.issubdtype(labels.dtype, np.floating) and not np.all(labels == np.floor(labels)):
         raise InvalidInputError(
             f"Unknown label type: continuous. The target holds numbers such as {labels[:3].tolist()}; a "
             "classifier needs classes."
-        )
-    if is_binary and labels.size > 2:
-        raise InvalidInputError(
-            "Only binary classification is supported by ISHMClassifier; "
-            f"the target has {labels.size} classes. Use PBDNClassifier."
         )
     return labels
 
@@ -187,23 +182,22 @@ def scaling_of(features: Any, weights: FloatArray | None = None) -> Scaling:
     return Scaling(mean, scale, quantum=0.0)  # rounding, which steadies long chains, would cost a pass
 
 
-def marks_of(features: Any) -> list[Any]:
-    """What a checkpoint remembers of the data: the array itself, or a stream's size and first rows."""
-    if not isinstance(features, StreamedSource):
-        return [features]
-    blocks = features.blocks()
+def marks_of(rows: LabelledRows | StreamedSource) -> list[Any]:
+    """What a checkpoint remembers of the data: the arrays themselves, or a stream's size and first rows."""
+    if isinstance(rows, LabelledRows):
+        return [rows.inputs, rows.codes, rows.weights]
+    blocks = rows.blocks()
     first = next(blocks)
     blocks.close()  # type: ignore[attr-defined]
     return [
-        np.array([features.n_rows, features.n_features, features.total_weight]),
+        np.array([rows.n_rows, rows.n_features, rows.total_weight]),
         first.inputs,
         first.codes,
     ]
 
 
-def pieces(model: Any, X: Any) -> Iterator[Any]:
-    """Rows of a stream in order, as arrays that `predict_proba` takes."""
-    names = getattr(model, "feature_names_in_", None)
+def pieces(X: Any, names: Any = None) -> Iterator[Any]:
+    """Rows of a stream in order, as arrays; ``names`` are the columns to read of Parquet or Arrow data."""
     if isinstance(X, np.memmap):
         for low in range(0, X.shape[0], PREDICT_ROWS):
             yield np.asarray(X[low : low + PREDICT_ROWS])
@@ -214,24 +208,24 @@ def pieces(model: Any, X: Any) -> Iterator[Any]:
         return
     source = X if isinstance(X, StreamedSource) else ArrowSource(existing(X), None, features=names)
     for block in source.blocks():
-        yield (block.inputs if source.feature_names is None else NamedArray(block.inputs, list(source.feature_names)))
+        yield named(block.inputs, source.feature_names)
 
 
-def predict_proba(model: Any, X: Any) -> FloatArray:
-    """Class probabilities of a stream: only a piece of its rows is in memory at a time."""
-    check_is_fitted(model)
-    parts = [model.predict_proba(piece) for piece in pieces(model, X)]
-    return np.concatenate(parts) if parts else np.zeros((0, model.classes_.size))
+def named(inputs: Any, names: Any) -> Any:
+    """Rows with their column names, where these are known."""
+    return inputs if names is None else NamedArray(inputs, list(names))
 
 
-def accuracy(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
+def predict_stream(predict: Callable[[Any], FloatArray], X: Any, names: Any, n_outputs: int) -> FloatArray:
+    """What ``predict`` says of a stream: only a piece of its rows is in memory at a time."""
+    parts = [predict(piece) for piece in pieces(X, names)]
+    return np.concatenate(parts) if parts else np.zeros((0, n_outputs))
+
+
+def accuracy(predict: Callable[[Any], FloatArray], source: StreamedSource) -> float:
     """Weighted share of rows of a stream whose most probable class is theirs."""
-    check_is_fitted(model)
-    source = open_source(X, y, sample_weight, model.classes_, getattr(model, "feature_names_in_", None))
     right = 0.0
-    names = source.feature_names
     for block in source.blocks():
-        rows = block.inputs if names is None else NamedArray(block.inputs, list(names))
-        best = np.argmax(model.predict_proba(rows), axis=1)
+        best = np.argmax(predict(named(block.inputs, source.feature_names)), axis=1)
         right += float(block.weights[best == block.codes].sum())
     return right / source.total_weight

@@ -6,13 +6,18 @@ h_s(u) = Σ_k r_sk σ(x'β_sk + u), and P(s wins) = ∫ h_s(u) e^{-H(u)} du with
 whatever the quadrature.
 """
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from pbdn.model.labelling import Labelling, for_each_class
+from pbdn.model.likelihood import FloatArray, signed_distances
+from pbdn.model.network import Layer
+from pbdn.model.response import RESPONSES, Classes
+from pbdn.model.wiring import Inputs
 
 N_QUANTILES = 32  # Gauss-Legendre nodes; the test compares with a fine grid in u
 POWER = 4  # nodes lie in (1 - q)^{1/4}: late shares move like (1 - q)^{1/Σr}, which is not smooth in q itself
@@ -98,3 +103,29 @@ def race_probability(distance: FloatArray, expert_weights: FloatArray, n_experts
         np.ascontiguousarray(distance), expert_weights, starts, -POWER * np.log(left), weights / weights.sum(), out
     )
     return out
+
+
+@dataclass(frozen=True)
+class Race:
+    """The response of a race: a side for each class, and the class whose process has the first point."""
+
+    kind: ClassVar[str] = "race"
+    n_outputs: int
+
+    @property
+    def labelling(self) -> Labelling:
+        """A side for each class."""
+        return for_each_class(self.n_outputs)
+
+    def prediction(self, layer: Layer, inputs: Inputs) -> FloatArray:
+        """P(class wins), shape (n, n_classes)."""
+        distance = np.concatenate([signed_distances(side.hyperplanes, inputs) for side in layer.sides], axis=1)
+        weights = np.concatenate([side.expert_weights for side in layer.sides])
+        return race_probability(distance, weights, layer.n_experts)
+
+    def deviance(self, prediction: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+        """-2 ln P(the row's own class)."""
+        return Classes(self.n_outputs).deviance(prediction, codes)
+
+
+RESPONSES[Race.kind] = Race  # so that its model files can be read

@@ -6,13 +6,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.config import FitConfig
+from pbdn.data.labelled import LabelledRows
+from pbdn.experimental.race import Race
 from pbdn.experimental.race_sweep import RaceState, race_rows, race_sweep
-from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR, ChainSettings
+from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR
 from pbdn.gibbs.state import FloatArray, initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
-from pbdn.growth.gibbs_engine import StopSignal, sweep_fits
+from pbdn.growth.gibbs_engine import sweep_fits
 from pbdn.growth.grow import LayerFit, most_inputs_above
-from pbdn.model.network import Inputs, Layer, Side, Skip, next_inputs, race_of_layer
+from pbdn.growth.run import Run
+from pbdn.model.network import Layer, Side
+from pbdn.model.wiring import Inputs, inputs_of
 
 LEAST_PROBABILITY = 1e-300
 
@@ -27,23 +32,12 @@ class RaceTrace:
 class RaceEngine:
     """Layers whose classes race; settings as for a chain of `pbdn.gibbs.chain` ("window" pruning or none)."""
 
-    def __init__(
-        self,
-        inputs: Inputs,
-        codes: NDArray[np.int64],
-        n_classes: int,
-        settings: ChainSettings,
-        seed: int,
-        *,
-        skip: Skip = "last_two",
-        n_threads: int = 1,
-        stop: StopSignal | None = None,
-    ) -> None:
-        self.inputs, self.previous = inputs, inputs
-        self.codes, self.n_classes, self.settings, self.seed = codes, n_classes, settings, seed
-        self.skip, self.n_threads = skip, n_threads
-        self.stop = StopSignal() if stop is None else stop
-        self.n_rows = int(inputs.shape[0])
+    def __init__(self, rows: LabelledRows, response: Race, config: FitConfig, run: Run) -> None:
+        self.seen: list[Inputs] = [rows.inputs]
+        self.inputs: Inputs = rows.inputs
+        self.codes, self.response, self.run = rows.codes, response, run
+        self.n_classes, self.settings = response.n_outputs, config.chain
+        self.n_rows = rows.n_rows
 
     def fit_layer(self, depth: int) -> LayerFit:
         """Run the chain; the recorded draw is the kept one of highest likelihood."""
@@ -57,12 +51,12 @@ class RaceEngine:
         draws: list[tuple[Side, ...]] = []
         scores: list[float] = []
         counts = np.zeros((settings.n_sweeps, self.n_classes), np.int64)
-        workers = Workers(self.n_threads)
+        workers = Workers(self.run.n_jobs)
         done = 0
         try:
             with single_blas_thread():
-                while done < settings.n_sweeps and not self.stop():
-                    state, tables = race_sweep(rows, self.codes, state, priors, self.seed, (depth,), done, workers)
+                while done < settings.n_sweeps and not self.run.stop():
+                    state, tables = race_sweep(rows, self.codes, state, priors, self.run.seed, (depth,), done, workers)
                     counts[done] = [np.count_nonzero(one) for one in tables]
                     done += 1
                     activity = [(1.0 - 1.0 / WINDOW) * a + t for a, t in zip(activity, tables, strict=True)]
@@ -84,13 +78,13 @@ class RaceEngine:
         return LayerFit(layer, (scores[best],), RaceTrace(trace), done >= settings.n_sweeps, seconds)
 
     def _log_likelihood(self, sides: tuple[Side, ...]) -> float:
-        chosen = race_of_layer(Layer(sides), self.inputs)[np.arange(self.n_rows), self.codes]
+        chosen = self.response.prediction(Layer(sides), self.inputs)[np.arange(self.n_rows), self.codes]
         return float(np.log(np.maximum(chosen, LEAST_PROBABILITY)).sum())
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""
-        newest = layer.units(self.inputs)
-        self.inputs, self.previous = next_inputs(self.skip, self.inputs, self.previous, newest), newest
+        self.seen.append(layer.units(self.inputs))
+        self.inputs = inputs_of(len(self.seen), self.seen)
 
     def has_room(self, layer: Layer) -> bool:
         """As for sides."""

@@ -5,9 +5,10 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from pbdn.export.plan import Plan, PlannedLayer, check_name, number, plan, pooling_rule
+from pbdn.export.plan import Plan, PlannedLayer, check_name, number, plan
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
+from pbdn.model.response import OneSide, TwoClasses
 
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits} _-.,:=()".encode())
 
@@ -105,24 +106,6 @@ _PAIRS = """\
     for (int c = 0; c < {n}; ++c)
         probability[c] /= sum;
 """
-_MANY = """\
-    static const double nodes[] = {nodes};
-    static const double weights[] = {weights};
-    double p[{s}], rate = 0.0, sum = 0.0;
-{rates}    for (int s = 0; s < {s}; ++s)
-        probability[s] = exp(-rate) / {s};
-    for (int q = 0; q < {n_nodes}; ++q) {{
-        double keep = 0.0;
-        for (int s = 0; s < {s}; ++s)
-            keep += log(1.0 - nodes[q] * p[s]);
-        for (int s = 0; s < {s}; ++s)
-            probability[s] += p[s] * weights[q] * exp(keep) / (1.0 - nodes[q] * p[s]);
-    }}
-    for (int s = 0; s < {s}; ++s)
-        sum += probability[s];
-    for (int s = 0; s < {s}; ++s)
-        probability[s] /= sum;
-"""
 
 
 def to_c(
@@ -179,18 +162,12 @@ def _layer(planned: Plan, t: int, name: str) -> str:
 def _pooling(planned: Plan, name: str) -> str:
     t = len(planned.layers)
     rates = [f"{name}_dot({name}_weights + {a}, h{t} + {a}, {b - a})" for a, b in planned.layers[-1].sides]
-    if len(rates) == 1:
+    if planned.response == OneSide.kind:
         return f"    probability[1] = -expm1(-{rates[0]});\n    probability[0] = 1.0 - probability[1];\n"
-    if len(rates) == 2:
+    if planned.response == TwoClasses.kind:
         return _TWO.format(rate0=rates[0], rate1=rates[1])
-    if planned.complements:
-        listed, least = "{" + ", ".join(rates) + "}", number(SMALLEST_CHANCE)
-        return _PAIRS.format(n=len(rates) // 2, rates=listed, least=least, steps=NEWTON_STEPS)
-    nodes, weights = pooling_rule(len(rates))
-    lines = "".join(f"    p[{s}] = {rate};\n" for s, rate in enumerate(rates))
-    lines += f"    for (int s = 0; s < {len(rates)}; ++s) {{\n        rate += p[s];\n"
-    lines += "        p[s] = -expm1(-p[s]);\n    }\n"
-    return _MANY.format(s=len(rates), n_nodes=len(nodes), nodes=_numbers(nodes), weights=_numbers(weights), rates=lines)
+    listed, least = "{" + ", ".join(rates) + "}", number(SMALLEST_CHANCE)
+    return _PAIRS.format(n=len(rates) // 2, rates=listed, least=least, steps=NEWTON_STEPS)
 
 
 def _table(name: str, layer: PlannedLayer) -> str:

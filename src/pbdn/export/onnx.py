@@ -10,9 +10,10 @@ from numpy.typing import DTypeLike, NDArray
 
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.export.plan import Label, Plan, PlannedLayer, plan, pooling_rule
+from pbdn.export.plan import Label, Plan, PlannedLayer, plan
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
+from pbdn.model.response import OneSide, TwoClasses
 
 OPSET = 13  # 2020; every operator used here has kept its meaning since
 IR_VERSION = 7  # the file format that came with it
@@ -192,24 +193,13 @@ def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
 
 def _pool(graph: _Graph, rates: str, planned: Plan) -> str:
     """Class probabilities as in `pbdn.model.pooling`, shape (n, n_classes)."""
-    p, n_sides = _probability(graph, rates), planned.n_sides
-    if planned.complements:
-        return _pool_pairs(graph, rates, p, n_sides // 2)
-    if n_sides == 1:
+    p = _probability(graph, rates)
+    if planned.response == OneSide.kind:
         return graph.op("Concat", graph.op("Sub", graph.number(1.0), p), p, axis=1)
-    if n_sides == 2:  # (p_c + 1 - p_other) / 2 for both classes at once: p times a matrix plus a half
+    if planned.response == TwoClasses.kind:  # (p_c + 1 - p_other) / 2 for both classes: p times a matrix plus a half
         mixing = graph.number([[0.5, -0.5], [-0.5, 0.5]])
         return graph.op("Add", graph.op("MatMul", p, mixing), graph.number(0.5))
-    nodes, weights = (graph.number(np.reshape(values, (1, -1, 1))) for values in pooling_rule(n_sides))
-    axis_1, axis_2 = (graph.constant(np.array([axis], dtype=np.int64)) for axis in (1, 2))
-    keep = graph.op("Sub", graph.number(1.0), graph.op("Mul", nodes, graph.op("Unsqueeze", p, axis_1)))
-    product = graph.op("Exp", graph.op("ReduceSum", graph.op("Log", keep), axis_2, keepdims=1))
-    terms = graph.op("Mul", weights, graph.op("Div", product, keep))
-    integral = graph.op("ReduceSum", terms, axis_1, keepdims=0)
-    nobody = graph.op("Exp", graph.op("Neg", graph.op("ReduceSum", rates, axis_1, keepdims=1)))
-    share = graph.op("Div", nobody, graph.number(float(n_sides)))
-    pooled = graph.op("Add", graph.op("Mul", p, integral), share)
-    return graph.op("Div", pooled, graph.op("ReduceSum", pooled, axis_1, keepdims=1))
+    return _pool_pairs(graph, rates, p, planned.n_sides // 2)
 
 
 def _pool_pairs(graph: _Graph, rates: str, p: str, n: int) -> str:

@@ -12,9 +12,12 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Network
-from pbdn.model.pooling import n_nodes
+from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
+from pbdn.model.wiring import sources_of
 
 Label = str | int | float | bool
+
+EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind)
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,16 @@ class PlannedLayer:
 
 @dataclass(frozen=True)
 class Plan:
-    """A network ready to be written down in another language; prediction uses the recorded point."""
+    """A network ready to be written down in another language; prediction uses the recorded point.
+
+    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled.
+    """
 
     layers: tuple[PlannedLayer, ...]
     n_features: int
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
-    complements: bool = False
+    response: str = TwoClasses.kind
 
     @property
     def n_sides(self) -> int:
@@ -67,12 +73,14 @@ class Plan:
 def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] | None = None) -> Plan:
     """Check labels and names against the network and stack its layers."""
     labels = tuple(_plain(label) for label in np.asarray(classes).ravel().tolist())
-    if network.head != "sides":
-        raise InvalidInputError(f"A network with head={network.head!r} cannot be exported; fit with head='sides'.")
-    if len(labels) != network.n_classes:
+    if network.response.kind not in EXPORTED:
+        raise InvalidInputError(
+            f"A network with the response {network.response.kind!r} cannot be exported; those that can are {', '.join(EXPORTED)}."
+        )
+    if len(labels) != network.response.n_outputs:
         raise InvalidInputError(
             f"classes has {len(labels)} labels, but a network of {len(network.top.sides)} side(s) tells "
-            f"{network.n_classes} classes apart: give one label per column of predict_proba."
+            f"{network.response.n_outputs} classes apart: give one label per column of predict_proba."
         )
     if feature_names is None:
         feature_names = [f"x{j}" for j in range(network.n_features)]
@@ -83,15 +91,14 @@ def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] 
             f"{network.n_features} features: give one name per feature, each once."
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
-    return Plan(layers, network.n_features, names, labels, network.complements)
+    return Plan(layers, network.n_features, names, labels, network.response.kind)
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:
-    first = {"last_two": max(0, t - 2), "none": t - 1, "all": 0}[network.skip]
     layer = network.layers[t - 1]
     ends = np.cumsum([0, *layer.n_experts]).tolist()
     return PlannedLayer(
-        tuple(range(first, t)),
+        sources_of(t),
         np.concatenate([side.hyperplanes for side in layer.sides]),
         np.concatenate([side.expert_weights for side in layer.sides]),
         tuple(pairwise(ends)),
@@ -103,12 +110,6 @@ def _plain(label: Any) -> Label:
     if isinstance(label, float) and not np.isfinite(label):
         return str(label)
     return label if isinstance(label, bool | int | float | str) else str(label)
-
-
-def pooling_rule(n_sides: int) -> tuple[list[float], list[float]]:
-    """Nodes on (0, 1) and weights of the integral in `pbdn.model.pooling.pool_sides`."""
-    nodes, weights = np.polynomial.legendre.leggauss(n_nodes(n_sides))
-    return (0.5 * (nodes + 1.0)).tolist(), (0.5 * weights).tolist()
 
 
 def check_name(name: str) -> str:

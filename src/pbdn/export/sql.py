@@ -4,9 +4,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal, get_args
 
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import Label, Plan, number, plan, pooling_rule
+from pbdn.export.plan import Label, Plan, number, plan
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
+from pbdn.model.response import OneSide, TwoClasses
 
 Dialect = Literal["sqlite", "postgresql", "duckdb", "generic"]
 
@@ -92,28 +93,15 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
     """Rates and probabilities of the sides, then c0, c1, …: the probabilities of the classes."""
     top, t, sides = planned.layers[-1], len(planned.layers), range(planned.n_sides)
     weights, units = top.expert_weights.tolist(), _names(planned, t)
-    rates, chances = [f"r{s}" for s in sides], [f"p{s}" for s in sides]
+    rates = [f"r{s}" for s in sides]
     yield [f"{_linear(weights[a:b], units[a:b], 0.0)} AS r{s}" for s, (a, b) in enumerate(top.sides)]
     yield [*rates, *(f"{_probability(f'r{s}')} AS p{s}" for s in sides)]
-    if len(sides) == 1:
+    if planned.response == OneSide.kind:
         yield ["1e0 - p0 AS c0", "p0 AS c1"]
-        return
-    if len(sides) == 2:
+    elif planned.response == TwoClasses.kind:
         yield ["5e-1 * (p0 + (1e0 - p1)) AS c0", "5e-1 * (p1 + (1e0 - p0)) AS c1"]
-        return
-    if planned.complements:
+    else:
         yield from _pool_pairs(len(sides) // 2)
-        return
-    rule = list(enumerate(zip(*pooling_rule(len(sides)), strict=True)))  # q, (node, weight)
-    logs = [_sum([f"ln(1e0 - {number(node)} * {p})" for p in chances]) for _, (node, _) in rule]
-    yield [*chances, f"-{_sum(rates)} AS l_no", *(f"{text} AS l{q}" for q, text in enumerate(logs))]
-    yield [*chances, f"{_exp('l_no')} AS e_no", *(f"{_exp(f'l{q}')} AS e{q}" for q, _ in rule)]
-    shares = [
-        _sum([f"{number(weight)} * e{q} / (1e0 - {number(node)} * {p})" for q, (node, weight) in rule]) for p in chances
-    ]
-    yield [f"p{s} * {share} + e_no / {number(len(sides))} AS u{s}" for s, share in enumerate(shares)]
-    total = _sum([f"u{s}" for s in sides])
-    yield [f"u{s} / {total} AS c{s}" for s in sides]
 
 
 def _pool_pairs(n: int) -> Iterator[list[str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.base import network_attributes
+from pbdn.config import GibbsConfig, MapConfig, resolve
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import (
     SCHEMA_VERSION,
@@ -19,9 +19,10 @@ from pbdn.files import (
     unpack_strings,
 )
 from pbdn.model.priors import Hyperpriors
-from pbdn.sgd.config import MapConfig
+from pbdn.model.response import TwoClasses
 
 _TRANSIENT = ("n_jobs", "verbose", "checkpoint", "time_limit")
+CONFIGURATIONS: dict[str, Any] = {"priors": Hyperpriors, "gibbs_config": GibbsConfig, "map_config": MapConfig}
 
 
 def save_estimator(estimator: Any, path: str | os.PathLike[str], extra: dict[str, Any] | None = None) -> None:
@@ -50,8 +51,6 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
     }
     if not isinstance(parameters.get("random_state"), int | np.integer | None):
         parameters["random_state"] = None
-    if callable(parameters.get("criterion")):
-        parameters["criterion"] = getattr(parameters["criterion"], "__name__", "custom")
     if isinstance(parameters.get("class_weight"), dict):  # labels need not be strings
         parameters["class_weight"] = [list(pair) for pair in parameters["class_weight"].items()]
     arrays: dict[str, Any] = {}
@@ -62,12 +61,16 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "schema": SCHEMA_VERSION,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
-        "inference": estimator.inference_,
+        "inference": estimator.config_.inference,
+        "criterion": estimator.config_.criterion,
         "classes": estimator.classes_,
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
         "convergence": estimator.convergence_,
     }
+    for part in (header, parameters):
+        if callable(part.get("criterion")):
+            part["criterion"] = getattr(part["criterion"], "__name__", "custom")
     if estimator.network_ is None:
         header["only_class"] = int(estimator.only_class_)
     else:
@@ -102,31 +105,31 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
             f"{os.fspath(path)!r} holds a {header['estimator']}; load it with {header['estimator']}.load."
         )
     parameters = dict(header["parameters"])
-    if isinstance(parameters.get("priors"), dict):
-        parameters["priors"] = Hyperpriors(**parameters["priors"])
-    if isinstance(parameters.get("map_config"), dict):
-        parameters["map_config"] = MapConfig(**parameters["map_config"])
+    for name, kind in CONFIGURATIONS.items():
+        if isinstance(parameters.get(name), dict):
+            parameters[name] = kind(**parameters[name])
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     estimator = cls(**parameters)
     estimator.classes_ = np.asarray(header["classes"])
     estimator.n_features_in_ = int(header["n_features_in"])
-    estimator.inference_ = str(header["inference"])
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
-    if "network" not in header:
-        estimator._fit_one_class(int(header["only_class"]), warn=False)
-        return estimator
-    estimator._set(
-        network_attributes(network_from_arrays(header["network"], arrays)),
-        criterion_path_=header["criterion_path"],
-        trace_=[],
-        convergence_=header["convergence"],
-        paths_=tuple(
-            network_from_arrays(part, _with_prefix(f"path{j}.", arrays))
-            for j, part in enumerate(header.get("paths", []))
-        ),
+    estimator.network_, estimator.paths_ = None, ()
+    if "network" in header:
+        estimator.network_ = network_from_arrays(header["network"], arrays)
+        parts = enumerate(header.get("paths", []))
+        estimator.paths_ = tuple(network_from_arrays(part, _with_prefix(f"path{j}.", arrays)) for j, part in parts)
+    else:
+        estimator.only_class_ = int(header["only_class"])
+    estimator.config_ = resolve(
+        TwoClasses() if estimator.network_ is None else estimator.network_.response,
+        inference=str(header["inference"]),
+        criterion=str(header["criterion"]),
+        **{name: getattr(estimator, name) for name in ("max_depth", "max_experts", *CONFIGURATIONS)},
     )
+    estimator.criterion_path_, estimator.convergence_ = header["criterion_path"], header["convergence"]
+    estimator.trace_ = []
     return estimator
 
 

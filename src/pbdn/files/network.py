@@ -2,23 +2,26 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.errors import FileFormatError
+from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.model.likelihood import FloatArray
-from pbdn.model.network import Head, Layer, Network, Side, Skip, next_inputs
+from pbdn.model.network import Layer, Network, Side
+from pbdn.model.response import response_of_kind
+from pbdn.model.wiring import width_of_inputs
 
-SCHEMA_VERSION = 2  # 2: networks with complements or another head
+SCHEMA_VERSION = 3
+OLDEST_SCHEMA = 3  # files of versions before the first release are not read
 
 
 def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Split a network into a header part and arrays.
 
-    The header part holds ``schema``, ``n_features``, ``skip``, ``complements`` and ``head`` (in schema 2) and
-    ``layers`` (experts of each side, number of draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
+    The header part holds ``schema``, ``n_features``, ``response`` (its kind), ``n_outputs`` and ``layers`` (experts of each
+    side, number of draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
     other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
     (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
     """
@@ -30,13 +33,12 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
             counts = [[side.n_experts for side in draw] for draw in layer.draws]
             arrays[f"network.{t}.draws.experts"] = np.array(counts, dtype=np.int32)
     header: dict[str, Any] = {
-        "schema": 2 if network.complements or network.head != "sides" else 1,
+        "schema": SCHEMA_VERSION,
         "n_features": int(network.n_features),
-        "skip": network.skip,
+        "response": network.response.kind,
+        "n_outputs": network.response.n_outputs,
         "layers": [{"experts": list(layer.n_experts), "draws": len(layer.draws)} for layer in network.layers],
     }
-    if header["schema"] == 2:
-        header |= {"complements": network.complements, "head": network.head}
     return header, arrays
 
 
@@ -57,21 +59,21 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
             f"The network was written by a newer version of pbdn (schema {schema}; this one reads up to "
             f"{SCHEMA_VERSION}): upgrade pbdn."
         )
+    _require(schema >= OLDEST_SCHEMA, f"it has schema {schema}, of a version before the first release")
     n_features: Any = header.get("n_features")
-    skip: Any = header.get("skip")
+    n_outputs: Any = header.get("n_outputs")
     specs: Any = header.get("layers")
     _require(_is_count(n_features, 0), "n_features is not a count")
-    _require(isinstance(skip, str) and skip in get_args(Skip), "skip is not one of " + ", ".join(get_args(Skip)))
+    _require(_is_count(n_outputs, 1), "n_outputs is not a count")
     _require(isinstance(specs, list) and len(specs) > 0, "it has no layers")
     layers = tuple(_layer(spec, arrays, t) for t, spec in enumerate(specs))
-    _require(len({len(layer.sides) for layer in layers}) == 1, "its layers differ in their number of sides")
-    complements: Any = header.get("complements", False)
-    _require(isinstance(complements, bool), "complements is neither true nor false")
-    n_sides = len(layers[0].sides)
-    _require(not complements or (n_sides % 2 == 0 and n_sides > 4), "its sides are not pairs")
-    head: Any = header.get("head", "sides")
-    _require(isinstance(head, str) and head in get_args(Head), "head is not one of " + ", ".join(get_args(Head)))
-    network = Network(layers, n_features, skip, complements, head)
+    try:
+        response = response_of_kind(header.get("response"), n_outputs)
+    except InvalidInputError as error:
+        raise FileFormatError(f"The file does not hold a usable network: {error} Write it again.") from error
+    n_sides = response.labelling.n_sides
+    _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
+    network = Network(layers, n_features, response)
     _check_wiring(network)
     return network
 
@@ -131,13 +133,11 @@ def _floats(name: str, arrays: Mapping[str, NDArray[Any]], ndim: int) -> FloatAr
 
 
 def _check_wiring(network: Network) -> None:
-    """Compare the inputs of every layer with what the wiring gives it, on a table without rows."""
+    """Compare the inputs of every layer with what the wiring gives it."""
     _require(network.n_inputs[0] == network.n_features + 1, "n_features and the first layer differ")
-    inputs = previous = np.empty((0, network.n_features))
-    for width, n_units in zip(network.n_inputs, network.n_units, strict=True):
-        _require(width == inputs.shape[1] + 1, "its layers do not fit together")
-        newest = np.empty((0, n_units))
-        inputs, previous = next_inputs(network.skip, inputs, previous, newest), newest
+    widths = (network.n_features, *network.n_units)
+    for t, width in enumerate(network.n_inputs, 1):
+        _require(width == width_of_inputs(t, widths) + 1, "its layers do not fit together")
 
 
 def _is_count(value: Any, least: int) -> bool:

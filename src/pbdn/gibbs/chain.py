@@ -19,7 +19,7 @@ from pbdn.gibbs.sweep import (
     sweep,
 )
 from pbdn.model.network import Side
-from pbdn.model.priors import Hyperpriors
+from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.variates.stream import stream_key
 
 Pruning = Literal["window", "paper", "none"]
@@ -64,7 +64,7 @@ class ChainSettings:
     pruning: Pruning = "window"
     prune_every: int = 200
     record: Record = "collection"
-    priors: Hyperpriors = field(default_factory=Hyperpriors)
+    priors: Hyperpriors = GIBBS_PRIORS
 
     def kept_sweeps(self) -> NDArray[np.int64]:
         """Numbers of the sweeps whose draw is kept."""

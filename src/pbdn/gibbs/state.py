@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.model.network import Side
-from pbdn.model.priors import Hyperpriors
+from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 
 FloatArray = NDArray[np.float64]
 
@@ -70,8 +70,9 @@ class PriorValues(NamedTuple):
 
 
 def prior_values(priors: Hyperpriors) -> PriorValues:
-    """The numbers of ``priors``, in field order."""
-    return PriorValues(*(float(getattr(priors, name)) for name in PriorValues._fields))
+    """The numbers of ``priors``, in field order; the defaults of Gibbs sampling where they are not set."""
+    filled = priors.over(GIBBS_PRIORS)
+    return PriorValues(*(float(getattr(filled, name)) for name in PriorValues._fields))
 
 
 def initial_state(n_experts: int, n_inputs: int) -> GlobalState:

@@ -16,12 +16,12 @@ from pbdn._version import __version__
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import read_container, write_container
 from pbdn.gibbs.chain import ChainState
-from pbdn.growth.gibbs_engine import Task
 
 LEAST_SECONDS = 1.0  # between two writes
 COST_SHARE = 0.01  # of the running time that writing may take
 
 Arrays = dict[str, NDArray[Any]]
+Task = tuple[int, int, int, int]  # depth, side, chain, path
 
 
 def fingerprint(arrays: list[Any], settings: Mapping[str, Any]) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Grow a network layer by layer until the criterion stops falling."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -24,6 +24,12 @@ class LayerFit:
     details: Any = field(default=None, repr=False)
     complete: bool = True
     seconds: float = 0.0
+
+    def traces(self) -> Any:
+        """Traces for the user: per side and chain for Gibbs sampling, one dict for MAP, None where nothing was kept."""
+        if isinstance(self.details, list):
+            return [[chain.trace for chain in chains] for chains in self.details]
+        return None if self.details is None else self.details.trace
 
 
 class Engine(Protocol):
@@ -87,37 +93,57 @@ def grow(
 ) -> Growth:
     """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped.
 
-    Several criteria may be given: growth then goes on until every one of them has risen once, the first decides what is kept
-    (all of them saw the same layers, so their depths can be compared on one fit).
+    Several criteria may be given: growth then goes on until every one of them has risen once, and the first decides what is
+    kept (all of them saw the same layers, so their depths can be compared on one fit).
     """
     criteria = list(criterion) if isinstance(criterion, Sequence) else [criterion]
     lowest = [float("inf")] * len(criteria)
     stopped_at: list[int | None] = [None] * len(criteria)
-    fits: list[LayerFit] = []
     values: list[float] = []
+
+    def judge(fits: Sequence[LayerFit]) -> bool:
+        """Take a new layer in; whether every criterion has risen once."""
+        layers, total = [one.layer for one in fits], sum(fits[-1].log_likelihood)
+        for j, rule in enumerate(criteria):
+            value = rule(layers, total, engine.n_rows)
+            if j == 0:
+                values.append(value)
+            if stopped_at[j] is None and not value < lowest[j]:
+                stopped_at[j] = len(fits) - 1
+            lowest[j] = min(lowest[j], value)
+        _log(fits[-1], len(fits), total, values[-1])
+        return all(stop is not None for stop in stopped_at)
+
+    fits, reason = stack_layers(engine, max_depth, judge, observer)
+    n_kept = stopped_at[0] if stopped_at[0] is not None else len(values)
+    path = path_of(fits, values, n_kept)
+    return Growth(fits if len(criteria) > 1 else fits[:n_kept], path, reason)
+
+
+def stack_layers(
+    engine: Engine, max_depth: int, judge: Callable[[Sequence[LayerFit]], bool], observer: Observer | None = None
+) -> tuple[tuple[LayerFit, ...], str]:
+    """Train layer after layer until ``judge`` says that it is enough; returns the layers and why growth stopped.
+
+    A layer whose training was cut short is dropped unless it is the first.
+    """
+    fits: list[LayerFit] = []
     reason = "max_depth"
     try:
         for depth in range(1, max_depth + 1):
             if observer is not None:
                 observer.layer_begins(depth)
             fit = engine.fit_layer(depth)
+            enough = False
             if fit.complete or not fits:
                 fits.append(fit)
-                layers, total = [one.layer for one in fits], sum(fit.log_likelihood)
-                for j, rule in enumerate(criteria):
-                    value = rule(layers, total, engine.n_rows)
-                    if j == 0:
-                        values.append(value)
-                    if stopped_at[j] is None and not value < lowest[j]:
-                        stopped_at[j] = depth - 1
-                    lowest[j] = min(lowest[j], value)
-                _log(fit, depth, total, values[-1])
-            enough = observer is not None and observer.layer_ends(tuple(fits))
+                enough = judge(fits)
+            told_to_stop = observer is not None and observer.layer_ends(tuple(fits))
             if not fit.complete:
                 reason = "interrupted"
-            elif all(stop is not None for stop in stopped_at):
-                reason = "criterion"
             elif enough:
+                reason = "criterion"
+            elif told_to_stop:
                 reason = "observer"
             elif depth < max_depth and not engine.has_room(fit.layer):
                 reason = "too_large"
@@ -126,11 +152,15 @@ def grow(
                 continue
             break
     except KeyboardInterrupt:  # from an observer, or a second Ctrl-C
-        if not values:
+        if not fits:
             raise
         reason = "interrupted"
-    n_kept = stopped_at[0] if stopped_at[0] is not None else len(values)
-    path = tuple(
+    return tuple(fits), reason
+
+
+def path_of(fits: Sequence[LayerFit], criterion: Sequence[float], n_kept: int) -> tuple[PathStep, ...]:
+    """What is told of every layer tried."""
+    return tuple(
         PathStep(
             depth=t + 1,
             criterion=value,
@@ -140,10 +170,8 @@ def grow(
             seconds=fit.seconds,
             kept=t < n_kept,
         )
-        for t, (fit, value) in enumerate(zip(fits, values, strict=False))
+        for t, (fit, value) in enumerate(zip(fits, criterion, strict=False))
     )
-    kept = tuple(fits) if len(criteria) > 1 else tuple(fits[:n_kept])
-    return Growth(kept, path, reason)
 
 
 def _log(fit: LayerFit, depth: int, total: float, value: float) -> None:

@@ -2,20 +2,86 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pbdn.growth.gibbs_engine import StopSignal, run_on_threads
-from pbdn.growth.grow import Engine, LayerFit
-from pbdn.model.network import Layer
+from pbdn.config import FitConfig
+from pbdn.data.labelled import LabelledRows
+from pbdn.growth.engines import make_engine
+from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow, path_of, stack_layers
+from pbdn.growth.run import Run
+from pbdn.model.network import Layer, Network
+from pbdn.model.response import Response
+from pbdn.sgd.polish import polish
 
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
+FOLDED_ROWS = 2000  # up to so many rows every row is kept back once to find the depth, above every fifth
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
 RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]
 Polisher = Callable[[Sequence[Layer]], Sequence[Layer] | None]  # None where there is nothing to gain or no time
+
+
+def grow_by_holdout(
+    rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
+) -> Growth:
+    """Find the depth on rows kept back, then grow to that depth on all rows, and polish if that paid.
+
+    Few rows are all kept back once, in five folds; of many, and with chains, one fold is.
+    """
+    trials = keep_back(rows, response, config, run)
+    trial = grow(trials, trials.criterion, config.max_depth)
+    if trial.reason == "interrupted":
+        return trial
+    depth = len(trial.fits)
+    pays = trials.polish_pays(depth)
+    if run.stop():
+        return replace(trial, reason="interrupted")
+    fits, reason = stack_layers(make_engine(rows, response, config, run), depth, lambda layers: False, observer)
+    if reason == "max_depth":  # the depth that was asked for: what ended the trial ended growth
+        reason = trial.reason
+    polished = None
+    if pays and reason != "interrupted":
+        polished = make_polisher(rows, response, config, run)([fit.layer for fit in fits])
+        if polished is not None:
+            fits = tuple(replace(fit, layer=layer) for fit, layer in zip(fits, polished, strict=True))
+        elif run.stop():
+            reason = "interrupted"
+    kept = path_of(fits, [step.criterion for step in trial.path], len(fits))
+    if polished is not None:
+        kept = (*kept[:-1], replace(kept[-1], polished=True))
+    return Growth(fits, (*kept, *trial.path[len(fits) :]), reason)
+
+
+def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
+    """The trial networks of all folds, not grown yet."""
+    folds = folds_of_rows(rows.codes, run.seed)
+    in_turn = config.inference == "map" and rows.n_rows <= FOLDED_ROWS
+    kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
+    n_at_a_time = min(run.n_jobs, len(kept))
+    trial = run.on_trial().shared_by(n_at_a_time)
+    parts = [rows.take(~fold) for fold in kept]
+    return KeptBack(
+        [make_engine(part, response, config, trial) for part in parts],
+        [losses_on(rows.take(fold), response) for fold in kept],
+        replace(run, n_jobs=n_at_a_time),
+        [make_polisher(part, response, config, trial) for part in parts],
+    )
+
+
+def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
+    """Minus twice the weighted log-likelihood of each of these rows, by a stack of layers."""
+    weights = 1.0 if rows.weights is None else rows.weights
+
+    def losses(layers: Sequence[Layer]) -> NDArray[np.float64]:
+        prediction = Network(tuple(layers), rows.n_features, response).predict(rows.inputs)
+        return np.asarray(weights * response.deviance(prediction, rows.codes))
+
+    return losses
 
 
 def folds_of_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
@@ -29,6 +95,30 @@ def folds_of_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     return folds
 
 
+def make_polisher(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> Polisher:
+    """Tunes the layers of a network together on these rows, where the configuration asks for it and there are several."""
+
+    def tell(info: dict[str, Any], n_layers: int) -> None:
+        run.bar.update(f"polish {n_layers} layers", info["n_steps"], "map", info["step"], f"loss {info['loss']:.4g}")
+
+    def polisher(layers: Sequence[Layer]) -> Sequence[Layer] | None:
+        if config.inference != "map" or not config.map.polish or sp.issparse(rows.inputs) or len(layers) < 2:
+            return None
+        return polish(
+            layers,
+            np.asarray(rows.inputs, dtype=np.float64),
+            rows.codes,
+            rows.weights,
+            labelling=response.labelling,
+            config=config.map,
+            seed=run.seed,
+            should_stop=run.stop,
+            on_progress=lambda info: tell(info, len(layers)),
+        )
+
+    return polisher
+
+
 @dataclass
 class KeptBack:
     """Grows one network per fold, in step, and scores each on the rows it has not seen.
@@ -39,8 +129,8 @@ class KeptBack:
         One per fold, on the rows of the other folds.
     row_losses : list of callables
         One per fold: minus twice the log-likelihood of every row kept back, by a stack of layers.
-    n_jobs : int
-        Folds that are fitted at a time.
+    run : Run
+        Its threads are the folds that are fitted at a time.
     polishers : list of callables
         One per fold: layers tuned together on the rows of the other folds.
     losses : list of arrays
@@ -49,8 +139,7 @@ class KeptBack:
 
     engines: Sequence[Engine]
     row_losses: Sequence[RowLosses]
-    n_jobs: int
-    stop: StopSignal
+    run: Run
     polishers: Sequence[Polisher]
     layers: list[list[Layer]] = field(init=False)
     losses: list[NDArray[np.float64]] = field(init=False, default_factory=list)
@@ -62,7 +151,7 @@ class KeptBack:
     def fit_layer(self, depth: int) -> LayerFit:
         """Train a layer of every fold; the fit returned is the first fold's."""
         began = time.perf_counter()
-        fits = run_on_threads(lambda engine: engine.fit_layer(depth), self.engines, self.n_jobs, self.stop)
+        fits = self.run.on_threads(lambda engine: engine.fit_layer(depth), self.engines)
         for layers, fit in zip(self.layers, fits, strict=True):
             layers.append(fit.layer)
         complete = all(fit.complete for fit in fits)
@@ -89,6 +178,6 @@ class KeptBack:
     def polish_pays(self, depth: int) -> bool:
         """Whether all rows kept back together become likelier when every fold's first layers are tuned together."""
         tasks = [(polisher, layers[:depth]) for polisher, layers in zip(self.polishers, self.layers, strict=True)]
-        stacks = run_on_threads(lambda task: task[0](task[1]), tasks, self.n_jobs, self.stop)
+        stacks = self.run.on_threads(lambda task: task[0](task[1]), tasks)
         polished = [stack for stack in stacks if stack is not None]
         return len(polished) == len(stacks) and bool(self._score(polished).sum() < self.losses[depth - 1].sum())

@@ -1,29 +1,20 @@
 """Train layers by SGD to the MAP: all sides in one step, data in memory or streamed."""
 
 import time
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.data.source import RowSource
-from pbdn.growth.gibbs_engine import StopSignal
 from pbdn.growth.grow import LayerFit, most_inputs_above
-from pbdn.model.network import Inputs, Layer, Network, Side, Skip
-from pbdn.sgd.config import MapConfig
+from pbdn.growth.run import Run
+from pbdn.model.labelling import Labelling
+from pbdn.model.network import Layer, Side, inputs_above
+from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.train import MapResult, fit_map
 
-MOST_COEFFICIENTS = 3_000_000  # of a layer of several classes before pruning: a step then takes some tenths of a second
-
-
-class LayerKeeper(Protocol):
-    """Remembers finished layers."""
-
-    saved: dict[str, dict[str, NDArray[Any]]]
-
-    def store(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Keep one finished layer."""
+MOST_COEFFICIENTS = 3_000_000  # of a layer of many sides before pruning: a step then takes some tenths of a second
 
 
 class MapEngine:
@@ -33,82 +24,59 @@ class MapEngine:
     ----------
     source : RowSource
         Rows with scaled features and class codes.
-    n_sides : int
-    config : MapConfig
-    seed : int
-    complements : bool
-        As in `pbdn.sgd.train.fit_map`.
-    skip : "last_two", "none" or "all"
-    on_progress : callable, optional
-        Called as on_progress(depth, info).
+    labelling : Labelling
+    settings : MapSettings
+    run : Run
     """
 
-    def __init__(
-        self,
-        source: RowSource,
-        n_sides: int,
-        config: MapConfig,
-        seed: int,
-        *,
-        complements: bool = False,
-        skip: Skip = "last_two",
-        stop: StopSignal | None = None,
-        keeper: LayerKeeper | None = None,
-        on_progress: Callable[[int, dict[str, Any]], None] | None = None,
-    ) -> None:
-        self.source, self.n_sides, self.config, self.seed = source, n_sides, config, seed
-        self.complements, self.skip, self.keeper, self.on_progress = complements, skip, keeper, on_progress
-        self.stop = StopSignal() if stop is None else stop
+    def __init__(self, source: RowSource, labelling: Labelling, settings: MapSettings, run: Run) -> None:
+        self.source, self.labelling, self.settings, self.run = source, labelling, settings, run
         self.layers: list[Layer] = []
         self.n_rows = source.n_rows
 
     def inputs_source(self) -> RowSource:
         """The rows as the next layer sees them: units of the lower layers computed on the fly."""
-        if not self.layers:
-            return self.source
-        network = Network((*self.layers, self.layers[-1]), self.source.n_features, self.skip)
-
-        def to_inputs(features: Inputs) -> Inputs:
-            return network.top_inputs(features)
-
-        return self.source.mapped(to_inputs)
+        layers = tuple(self.layers)
+        return self.source.mapped(lambda features: inputs_above(layers, features)) if layers else self.source
 
     def fit_layer(self, depth: int) -> LayerFit:
         """Optimise all sides of a layer."""
         began = time.perf_counter()
-        name = f"map.{depth}"
-        if self.keeper is not None and name in self.keeper.saved:
-            result = _from_arrays(self.keeper.saved[name])
+        name, checkpoint = f"map.{depth}", self.run.checkpoint
+        if checkpoint is not None and name in checkpoint.saved:
+            result = _from_arrays(checkpoint.saved[name])
         else:
-            report = self.on_progress
             result = fit_map(
                 self.inputs_source(),
-                self.n_sides,
+                self.labelling,
                 depth=depth,
-                config=self.config,
-                seed=self.seed,
-                complements=self.complements,
-                on_progress=None if report is None else (lambda info: report(depth, info)),
-                should_stop=self.stop,
+                config=self.settings,
+                seed=self.run.seed,
+                on_progress=lambda info: self._tell(depth, info),
+                should_stop=self.run.stop,
             )
-            if self.keeper is not None and self._complete(result):
-                self.keeper.store(name, _to_arrays(result))
+            if checkpoint is not None and self._complete(result):
+                checkpoint.store(name, _to_arrays(result))
         sides = tuple(side.strongest_first() for side in result.sides)
         scores = tuple(float(value) for value in result.log_likelihood)
         return LayerFit(Layer(sides), scores, result, self._complete(result), time.perf_counter() - began)
 
+    def _tell(self, depth: int, info: dict[str, Any]) -> None:
+        note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"
+        self.run.bar.update(f"layer {depth}", info["n_steps"], "map", info["step"], note)
+
     def _complete(self, result: MapResult) -> bool:
         """Whether training ran to its end."""
-        return bool(result.trace["loss"].size == self.config.n_minibatches)
+        return bool(result.trace["loss"].size == self.settings.n_minibatches)
 
     def advance(self, layer: Layer) -> None:
         """Let the next layer see this one's units."""
         self.layers.append(layer)
 
     def has_room(self, layer: Layer) -> bool:
-        """Two classes always have; the links between layers of S classes grow like S²."""
-        size = self.n_sides * self.config.width(self.n_rows) * most_inputs_above(layer)
-        return self.n_sides <= 2 or size <= MOST_COEFFICIENTS
+        """Two sides always have; the links between layers of S sides grow like S²."""
+        n_sides = self.labelling.n_sides
+        return n_sides <= 2 or n_sides * self.settings.max_experts * most_inputs_above(layer) <= MOST_COEFFICIENTS
 
 
 def _to_arrays(result: MapResult) -> dict[str, NDArray[Any]]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.subtypes import side_labels
+from pbdn.inspection.fitted import checked_rows, network_of, side_names
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer
 
@@ -21,7 +21,7 @@ N_SORTED = 5  # largest expert weights kept in the posterior group
 def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     """Kept draws of the top layer of ``network_`` as an `xarray.DataTree`.
 
-    By default `predict_proba` averages over further runs as well; ``prediction="posterior"`` averages the draws given here.
+    By default `predict_proba` averages over further runs as well; ``GibbsConfig(prediction="posterior")`` averages the draws given here.
 
     Groups, all over the dimensions (chain, draw):
 
@@ -55,16 +55,16 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         import xarray as xr
     except ImportError:
         raise MissingExtraError("to_datatree needs xarray: pip install 'pbdn[posterior]'.") from None
-    network = estimator._network()
+    network = network_of(estimator)
     if not network.top.draws:
         raise InvalidInputError(
             f"inference={estimator.inference_!r} keeps no posterior draws; fit with inference='map+gibbs'."
         )
-    n_chains = int(estimator.n_chains)
+    n_chains = estimator.config_.n_chains
     if len(network.top.draws) % n_chains:
         n_chains = 1
     draws = _by_chain(network, n_chains)
-    sides = [str(label) for label in side_labels(network, estimator.classes_.tolist())]
+    sides = [str(name) for name in side_names(estimator)]
     groups = {
         "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
         "top_layer": xr.Dataset(_experts(draws), {"side": sides}),
@@ -79,8 +79,8 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     if stats:
         groups["sample_stats"] = xr.Dataset(stats, {"side": sides})
     if X is not None:
-        inputs = network.top_inputs(estimator._validate(X))
-        probability = np.stack([[network.pool(Layer(one), inputs) for one in chain] for chain in draws])
+        inputs = network.top_inputs(checked_rows(estimator, X))
+        probability = np.stack([[network.response.prediction(Layer(one), inputs) for one in chain] for chain in draws])
         classes = {"class": [str(label) for label in estimator.classes_.tolist()]}
         groups["posterior_predictive"] = xr.Dataset(
             {"probability": (("chain", "draw", "row", "class"), probability)}, classes
@@ -144,13 +144,7 @@ def _traced(estimator: Any, n_chains: int, n_draws: int) -> dict[str, FloatArray
     trace = estimator.trace_[estimator.depth_ - 1]
     if not isinstance(trace, list) or any(len(chains) != n_chains for chains in trace):
         return {}
-    from pbdn.gibbs.chain import ChainSettings
-
-    kept = ChainSettings(
-        n_sweeps=int(estimator.n_sweeps),
-        n_burn_in=int(estimator.n_burn_in),
-        n_draws=-(-int(estimator.n_draws) // int(estimator.n_chains)),
-    ).kept_sweeps()
+    kept = estimator.config_.chain.kept_sweeps()
     if kept.size != n_draws or any(len(chain["mass"]) <= kept[-1] for chains in trace for chain in chains):
         return {}
     return {

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.model.likelihood import FloatArray, expert_rates, probability, signed_distances
-from pbdn.model.network import Inputs, Network, Side
+from pbdn.model.network import Network, Side
+from pbdn.model.wiring import Inputs
 
 
 def votes(side: Side, inputs: Inputs) -> FloatArray:
@@ -48,7 +49,7 @@ def subtype_table(network: Network, features: Inputs, classes: Any, names: list[
     """Subtypes of every layer and side: columns layer, side, expert, weight, share and one per feature."""
     columns: dict[str, list[Any]] = {key: [] for key in ("layer", "side", "expert", "weight", "share")}
     means: list[FloatArray] = []
-    labels = side_labels(network, classes)
+    labels = network.response.labelling.names(classes)
     for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(features), strict=True), 1):
         for s, side in enumerate(layer.sides):
             average, share = subtype_means(side, inputs, features)
@@ -72,7 +73,7 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     inputs = network.top_inputs(features)
     n = inputs.shape[0]
     columns: dict[str, list[Any]] = {key: [] for key in ("row", "side", "expert", "vote", "distance", "strongest")}
-    labels = side_labels(network, classes)
+    labels = network.response.labelling.names(classes)
     for s, side in enumerate(network.top.sides):
         p, distance = votes(side, inputs), plane_distance(side, inputs)
         k = side.n_experts
@@ -85,8 +86,16 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     return {key: np.concatenate(values) for key, values in columns.items()}
 
 
-def side_labels(network: Network, classes: Any) -> list[Any]:
-    """What each side stands for: a class (the second one for a lone side), or "not" a class."""
-    if len(network.top.sides) == 1:
-        return [classes[1]]
-    return [*classes, *(f"not {label}" for label in classes)] if network.complements else [*classes]
+def unit_names(network: Network) -> list[str]:
+    """Names of the hidden units of the top layer, side by side."""
+    sides = enumerate(network.top.sides)
+    return [f"layer{network.depth}_side{s}_expert{k}" for s, side in sides for k in range(side.n_experts)]
+
+
+def as_frame(table: dict[str, Any]) -> Any:
+    """A pandas frame where pandas is installed, else the dict of columns."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return table
+    return pd.DataFrame(table)

@@ -1,19 +1,16 @@
 """What a fit leaves behind: sides of experts, layers of sides, and the network that they form."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 
-from pbdn.experimental.race import race_probability
 from pbdn.model.likelihood import FloatArray, probability, signed_distances, softplus
-from pbdn.model.pooling import pool_pairs, pool_sides
+from pbdn.model.response import Response
+from pbdn.model.wiring import Inputs, inputs_of, sees_features
 
-Skip = Literal["last_two", "none", "all"]
-Head = Literal["sides", "race"]
-Inputs = Any  # dense float array or SciPy CSR matrix of shape (n, d), without the constant column
+LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Layer:
-    """The sides trained on the same inputs (binary: the labels and their flip; see `Network.complements`).
+    """The sides trained on the same inputs (what they stand for: `pbdn.model.response`).
 
     ``sides`` hold the recorded draw (Gibbs) or the optimum (MAP), active experts only. ``draws`` are the kept
     posterior draws of each side, ``draws[g][s]``; empty where only the point is kept.
@@ -87,41 +84,29 @@ class Layer:
         return probability(self.side_rate(inputs))
 
 
-def race_of_layer(layer: Layer, inputs: Inputs) -> FloatArray:
-    """P(class wins the race), shape (n, n_classes)."""
-    distance = np.concatenate([signed_distances(side.hyperplanes, inputs) for side in layer.sides], axis=1)
-    weights = np.concatenate([side.expert_weights for side in layer.sides])
-    return race_probability(distance, weights, layer.n_experts)
+def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
+    """Inputs of layer 1, 2, … of a stack, and at last those of a layer on top of it; without the constant column."""
+    seen = [features]
+    for t, layer in enumerate(layers, 1):
+        inputs = inputs_of(t, seen)
+        yield inputs
+        seen.append(layer.units(inputs))
+    yield inputs_of(len(layers) + 1, seen)
 
 
-def next_inputs(skip: Skip, inputs: Inputs, previous: Inputs | None, newest: FloatArray) -> Inputs:
-    """Inputs of layer t+1, given those of layer t and the newest units (the constant is implicit).
-
-    "last_two" is the paper's [x̃^(t), x̃^(t+1)], "none" only the newest units, "all" everything so far.
-    ``previous`` is x̃^(t): the features for t = 1, the units of the layer below afterwards.
-    """
-    kept = {"last_two": previous, "none": None, "all": inputs}[skip]
-    if kept is None:
-        return newest
-    if sp.issparse(kept):
-        return sp.hstack([kept, sp.csr_array(newest)], format="csr")
-    return np.concatenate([kept, newest], axis=1)
+def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
+    """Inputs of a layer on top of these."""
+    *_, inputs = climb(layers, features)
+    return inputs
 
 
 @dataclass(frozen=True)
 class Network:
-    """A grown network acting on raw features: layers from bottom to top and how they are wired.
-
-    One side is "the second class"; otherwise side s stands for class s. With ``complements`` every class also has a side
-    against it, as each of two classes has in the other: the second half of the sides, in the order of the first. With
-    ``head="race"`` the sides are the classes of a race (`pbdn.experimental.race`).
-    """
+    """A grown network acting on raw features: layers from bottom to top, and what the sides of its top layer predict."""
 
     layers: tuple[Layer, ...]
     n_features: int
-    skip: Skip = "last_two"
-    complements: bool = False
-    head: Head = "sides"
+    response: Response
 
     @property
     def depth(self) -> int:
@@ -135,51 +120,31 @@ class Network:
 
     def layer_inputs(self, features: Inputs) -> Iterator[Inputs]:
         """Inputs of layer 1, 2, … depth, without the constant column."""
-        inputs: Inputs = features
-        previous: Inputs | None = features
-        for layer in self.layers[:-1]:
-            yield inputs
-            newest = layer.units(inputs)
-            inputs = next_inputs(self.skip, inputs, previous, newest)
-            previous = newest
-        yield inputs
+        return climb(self.layers[:-1], features)
 
     def top_inputs(self, features: Inputs) -> Inputs:
         """Inputs of the top layer."""
-        return list(self.layer_inputs(features))[-1]
+        return inputs_above(self.layers[:-1], features)
 
     def side_probability(self, features: Inputs) -> FloatArray:
         """P(side s says yes) from the point of the top layer, shape (n, n_sides)."""
         return self.top.side_probability(self.top_inputs(features))
 
-    def class_probability(self, features: Inputs) -> FloatArray:
-        """Pooled class probabilities from the recorded point, shape (n, n_classes)."""
-        return self.pool(self.top, self.top_inputs(features))
+    def predict(self, features: Inputs) -> FloatArray:
+        """The prediction of the recorded point, shape (n, n_outputs)."""
+        return self.response.prediction(self.top, self.top_inputs(features))
 
-    def pool(self, layer: Layer, inputs: Inputs) -> FloatArray:
-        """Class probabilities of a top layer on its inputs."""
-        if self.head == "race":
-            return race_of_layer(layer, inputs)
-        rate = layer.side_rate(inputs)
-        return pool_pairs(rate) if self.complements else pool_sides(probability(rate))
-
-    @property
-    def n_classes(self) -> int:
-        """Classes that the network tells apart."""
-        n_sides = len(self.top.sides)
-        return max(2, n_sides // 2 if self.complements else n_sides)
-
-    def class_probability_draws(self, features: Inputs) -> FloatArray:
-        """Pooled class probabilities of every kept draw of the top layer, shape (n_draws, n, n_classes)."""
+    def predict_draws(self, features: Inputs) -> FloatArray:
+        """The prediction of every kept draw of the top layer, shape (n_draws, n, n_outputs)."""
         inputs = self.top_inputs(features)
-        return np.stack([self.pool(Layer(sides), inputs) for sides in self.top.draws])
+        return np.stack([self.response.prediction(Layer(sides), inputs) for sides in self.top.draws])
 
-    def mean_class_probability(self, features: Inputs) -> FloatArray:
-        """Class probabilities averaged over the draws of the top layer, each draw pooled before averaging."""
+    def predict_mean(self, features: Inputs) -> FloatArray:
+        """The average of `predict_draws`, one draw in memory at a time."""
         inputs = self.top_inputs(features)
         total: FloatArray | float = 0.0
         for sides in self.top.draws:
-            total = total + self.pool(Layer(sides), inputs)
+            total = total + self.response.prediction(Layer(sides), inputs)
         return np.asarray(total / len(self.top.draws))
 
     @property
@@ -202,3 +167,14 @@ class Network:
         """Cost of a prediction in units of one inner product x'β: Σ_t d_t K_{t+1} / (V+1)."""
         cost = sum(d * k for d, k in zip(self.n_inputs, self.n_units, strict=True))
         return cost / (self.n_features + 1)
+
+    @cached_property
+    def feature_limits(self) -> FloatArray:
+        """Largest absolute value per feature whose product with every coefficient keeps far from overflow."""
+        n = self.n_features
+        largest = np.full(n, LARGEST_TERM / np.finfo(float).max)
+        for t, layer in enumerate(self.layers, 1):
+            if sees_features(t):
+                for side in (*layer.sides, *(side for draw in layer.draws for side in draw)):
+                    np.maximum(largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest)
+        return LARGEST_TERM / largest

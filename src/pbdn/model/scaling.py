@@ -8,13 +8,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pbdn.model.network import Layer, Network, Side
+from pbdn.model.wiring import sees_features
 
 FloatArray = NDArray[np.float64]
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
 SMALLEST_SCALE = 1e-302  # under it a column is constant too: coefficients divided by it would overflow
 QUANTUM = 2.0**-32  # of standardised features
-LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Scaling:
         """The same network acting on unscaled features: every layer that sees the features is rewritten."""
         n = self.center.shape[0]
         folded = []
-        for t, layer in enumerate(network.layers):
-            folded.append(self._fold_layer(layer, n) if _sees_features(network, t) else layer)
+        for t, layer in enumerate(network.layers, 1):
+            folded.append(self._fold_layer(layer, n) if sees_features(t) else layer)
         return replace(network, layers=tuple(folded))
 
     def _fold_layer(self, layer: Layer, n: int) -> Layer:
@@ -63,6 +63,10 @@ class Scaling:
 
         draws = tuple(tuple(fold(side) for side in draw) for draw in layer.draws)
         return Layer(tuple(fold(side) for side in layer.sides), draws)
+
+    def unfold(self, network: Network) -> Network:
+        """The network on scaled features that `fold` turns into this one."""
+        return Scaling(-self.center / self.scale, 1.0 / self.scale).fold(network)
 
 
 def identity_scaling(n_features: int) -> Scaling:
@@ -87,22 +91,6 @@ def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scalin
     spread = np.sqrt(np.average((relative - mean) ** 2, axis=0, weights=weights))
     varies = (spread > CONSTANT_BELOW) & (spread * unit > SMALLEST_SCALE)
     return Scaling(mean * unit, np.where(varies, spread * unit, 1.0))
-
-
-def _sees_features(network: Network, t: int) -> bool:
-    """Whether the first inputs of layer t (from 0) are the features."""
-    return t == 0 or network.skip == "all" or (network.skip == "last_two" and t == 1)
-
-
-def feature_limits(network: Network) -> FloatArray:
-    """Largest absolute value per feature whose product with every coefficient keeps far from overflow."""
-    n = network.n_features
-    largest = np.full(n, LARGEST_TERM / np.finfo(float).max)
-    for t, layer in enumerate(network.layers):
-        if _sees_features(network, t):
-            for side in (*layer.sides, *(side for draw in layer.draws for side in draw)):
-                np.maximum(largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest)
-    return LARGEST_TERM / largest
 
 
 def clip_features(features: Any, limits: FloatArray) -> Any:

@@ -14,10 +14,10 @@ from numpy.random import Generator
 
 from pbdn.data.columns import Columns
 from pbdn.data.source import Block, RowSource
+from pbdn.model.labelling import says_yes
 from pbdn.model.likelihood import FloatArray
 from pbdn.numerics.bernoulli_poisson import TINY_RATE, bernoulli_poisson, softplus_only
 from pbdn.numerics.products import kernel, padded_size
-from pbdn.sgd.config import MapConfig
 from pbdn.sgd.kernels import (
     TILE,
     checksum,
@@ -29,7 +29,8 @@ from pbdn.sgd.kernels import (
     side_log_likelihood,
     workspace,
 )
-from pbdn.sgd.objective import IntArray, as_rows, positive_codes, says_yes, unpack
+from pbdn.sgd.objective import IntArray, as_rows, unpack
+from pbdn.sgd.settings import MapSettings
 
 COLUMN_WINDOW = 4096  # rows of columns sorted by class at a time: they stay in cache
 _DRAW_ROWS = 4096
@@ -178,7 +179,7 @@ def log_inactivity(
     source: RowSource,
     parameters: FloatArray,
     starts: IntArray,
-    positive: IntArray | None = None,
+    positive: IntArray,
     *,
     floor: float = -math.inf,
 ) -> FloatArray:
@@ -188,7 +189,6 @@ def log_inactivity(
     bounds, which is all that a pruning rule with that threshold needs.
     """
     result = np.zeros(parameters.shape[1])
-    positive = positive_codes(len(starts) - 1) if positive is None else positive
 
     def of_block(block: Block) -> FloatArray:
         sums = np.where(result > floor, 0.0, result)  # who is decided stays out, whatever the others' sums
@@ -209,12 +209,9 @@ def log_inactivity(
     return result
 
 
-def log_likelihoods(
-    source: RowSource, parameters: FloatArray, starts: IntArray, positive: IntArray | None = None
-) -> FloatArray:
+def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray, positive: IntArray) -> FloatArray:
     """Log-likelihood of every side over all rows."""
     total = np.zeros(len(starts) - 1)
-    positive = positive_codes(len(total)) if positive is None else positive
 
     def of_block(block: Block) -> FloatArray:
         sums = np.zeros_like(total)
@@ -258,13 +255,12 @@ def draw_activity(
     source: RowSource,
     parameters: FloatArray,
     starts: IntArray,
-    positive: IntArray | None = None,
+    positive: IntArray,
     *,
     published: bool,
 ) -> Any:
     """One draw of the activities of all experts over all rows (rows of weight zero left out)."""
     sides = unpack(parameters, starts)
-    positive = positive_codes(len(sides)) if positive is None else positive
     active = np.zeros(parameters.shape[1], bool)
     for block in source.blocks():
         for begin in range(0, len(block), _DRAW_ROWS):
@@ -284,7 +280,7 @@ def surviving(
     parameters: FloatArray,
     starts: IntArray,
     positive: IntArray,
-    config: MapConfig,
+    config: MapSettings,
 ) -> tuple[Any, FloatArray]:
     """Which experts to keep, and how much each is needed (for sides that would lose all)."""
     if config.pruning == "none":

@@ -18,11 +18,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pbdn.data.columns import Columns
+from pbdn.model.labelling import Labelling
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.adam import Prior, add_penalty_gradient
-from pbdn.sgd.config import MapConfig
 from pbdn.sgd.kernels import batch_gradient, workspace
+from pbdn.sgd.settings import MapSettings
 
 IntArray = NDArray[np.int64]
 
@@ -41,23 +42,6 @@ def unpack(parameters: FloatArray, starts: IntArray) -> tuple[Side, ...]:
     )
 
 
-def positive_codes(n_sides: int, complements: bool = False) -> IntArray:
-    """What is "yes" for each side: class c, written c, or every class but c, written -1 - c.
-
-    Side s stands for class s (a single side for class 1); with ``complements`` the second half of the sides
-    stand against the classes of the first half.
-    """
-    if complements:
-        classes = np.arange(n_sides // 2, dtype=np.int64)
-        return np.concatenate([classes, -1 - classes])
-    return np.arange(n_sides, dtype=np.int64) if n_sides > 1 else np.ones(1, np.int64)
-
-
-def says_yes(codes: IntArray, positive: int) -> NDArray[np.bool_]:
-    """Rows whose class is "yes" for a side with this code."""
-    return np.asarray(codes == positive if positive >= 0 else codes != -1 - positive)
-
-
 def as_rows(inputs: Any) -> tuple[Any, ...]:
     """Rows as the kernels take them: (X,), the three arrays of a CSR matrix, or (addresses, affine) of columns."""
     if isinstance(inputs, Columns):
@@ -67,7 +51,7 @@ def as_rows(inputs: Any) -> tuple[Any, ...]:
     return (inputs,)
 
 
-def prior_constants(config: MapConfig, starts: IntArray) -> Prior:
+def prior_constants(config: MapSettings, starts: IntArray) -> Prior:
     """Penalty constants for the present widths (K is the current number of experts of a side)."""
     widths = np.diff(starts)
     slope = config.mass / np.maximum(widths, 1) - (1.0 if config.prior_on == "weight" else 0.0)
@@ -91,10 +75,10 @@ def loss_and_gradient(
     weights: FloatArray,
     parameters: FloatArray,
     starts: IntArray,
-    config: MapConfig,
+    config: MapSettings,
+    labelling: Labelling,
     *,
     scale: float = 1.0,
-    complements: bool = False,
 ) -> tuple[float, FloatArray]:
     """f of all sides on these rows and its gradient; ``scale`` is N/M for a minibatch of M rows out of N."""
     n_rows = len(codes)
@@ -102,7 +86,7 @@ def loss_and_gradient(
     rows = as_rows(inputs)
     loss = batch_gradient(
         rows, np.arange(n_rows), codes, weights, float(scale), parameters, starts,
-        positive_codes(len(starts) - 1, complements), workspace(len(rows) == 1, parameters.shape[0] - 2, starts), gradient,
+        labelling.positive, workspace(len(rows) == 1, parameters.shape[0] - 2, starts), gradient,
     )  # fmt: skip
     prior = prior_constants(config, starts)
     add_penalty_gradient(parameters, *prior, gradient)

@@ -9,12 +9,14 @@ import math
 import numpy as np
 
 from pbdn.data.source import ArraySource, Minibatches
+from pbdn.model.labelling import Labelling
 from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
 from pbdn.sgd.activity import log_inactivity
-from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import says_yes, unpack
-from pbdn.sgd.train import BATCHES, make_trainer
+from pbdn.sgd.objective import unpack
+from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.train import make_trainer
+from pbdn.sgd.trainer import BATCHES
 
 
 class IncrementalLayer:
@@ -24,30 +26,28 @@ class IncrementalLayer:
     ----------
     first : ArraySource
         Rows of the first batch (their number and width; nothing is learnt yet).
-    n_sides, depth, config, seed
+    labelling, depth, config, seed
         As in `pbdn.sgd.train.fit_map`; the step size stays constant and no iterates are averaged.
     initial : tuple of Side or None
         Starting point instead of a random one.
-    complements : bool
-        As in `pbdn.sgd.train.fit_map`.
     """
 
     def __init__(
         self,
         first: ArraySource,
-        n_sides: int,
+        labelling: Labelling,
         depth: int,
-        config: MapConfig,
+        config: MapSettings,
         seed: int,
         initial: tuple[Side, ...] | None = None,
-        complements: bool = False,
     ) -> None:
         """Set the starting point."""
-        self.trainer = make_trainer(first, n_sides, depth, config, seed, complements)
+        self.trainer = make_trainer(first, labelling, depth, config, seed)
+        self.labelling = labelling
         self.trainer.start(initial)
         self.config = config
         self.n_rows, self.weight, self.n_calls = 0, 0.0, 0
-        self._positive_seen = np.zeros(n_sides)
+        self._positive_seen = np.zeros(labelling.n_sides)
         self._forget_evidence()
 
     @property
@@ -90,7 +90,7 @@ class IncrementalLayer:
         trainer = self.trainer
         self._log_inactive += log_inactivity(batch, trainer.state.parameters, trainer.starts, trainer.positive)
         codes, weights = batch.block.codes, batch.block.weights
-        weight = np.array([weights[says_yes(codes, int(code))].sum() for code in trainer.positive])
+        weight = np.array([weights[yes].sum() for yes in self.labelling.targets(codes).T])
         self._positive += weight
         self._positive_seen += weight
 

@@ -18,40 +18,22 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import expit
 
+from pbdn.model.labelling import Labelling
 from pbdn.model.likelihood import FloatArray, log_likelihood, softplus
-from pbdn.model.network import Layer, Skip
+from pbdn.model.network import Layer
+from pbdn.model.wiring import FEATURES, inputs_of, sources_of
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
-from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import (
-    IntArray,
-    coef_penalty,
-    pack,
-    penalty,
-    positive_codes,
-    prior_constants,
-    says_yes,
-    unpack,
-)
+from pbdn.sgd.objective import IntArray, coef_penalty, pack, penalty, prior_constants, unpack
+from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.train import falling_rates
+from pbdn.sgd.trainer import POLISH
 
-FEATURES = -1  # as a part of a layer's inputs
 SHARE_OF_STEPS = 0.5  # minibatches, of those that one layer took
 MOST_PASSES = 400  # over the rows, which few rows make many times with half the minibatches of a layer
 SHARE_OF_RATE = 0.25  # learning rate at the start, of that of the top layer
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
 SMALLEST_RATE = 1e-300
-POLISH = 3  # purpose of the random stream; 0 to 2 are those of `pbdn.sgd.train`
-
-
-def parts_of_inputs(skip: Skip, n_layers: int) -> list[list[int]]:
-    """Whose units each layer sees, side by side: numbers of lower layers from 0, or `FEATURES` (see `next_inputs`)."""
-    ways: dict[Skip, Callable[[int], list[int]]] = {
-        "none": lambda t: [t - 1],
-        "last_two": lambda t: [t - 2, t - 1],
-        "all": lambda t: list(range(FEATURES, t)),
-    }
-    return [[FEATURES], *(ways[skip](t) for t in range(1, n_layers))]
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
@@ -76,7 +58,6 @@ def network_loss_and_gradient(
     weights: FloatArray,
     parameters: Sequence[FloatArray],
     starts: Sequence[IntArray],
-    parts: Sequence[Sequence[int]],
     priors: Sequence[Prior],
 ) -> tuple[float, list[FloatArray]]:
     """f on these rows and its gradient by every layer's parameters (packed as in `pbdn.sgd.objective`).
@@ -85,11 +66,10 @@ def network_loss_and_gradient(
     gradient is that of its own objective by ln r.
     """
     seen: list[FloatArray] = []
-    units: list[FloatArray] = []
+    units: list[FloatArray] = [inputs]  # of the sources of `pbdn.model.wiring`: the features, then layer by layer
     slopes: list[FloatArray] = []
-    for packed, sources in zip(parameters, parts, strict=True):
-        pieces = [inputs if source == FEATURES else units[source] for source in sources]
-        seen.append(pieces[0] if len(pieces) == 1 else np.concatenate(pieces, axis=1))
+    for t, packed in enumerate(parameters, 1):
+        seen.append(inputs_of(t, units))
         distance = seen[-1] @ packed[2:] + packed[1]
         units.append(softplus(distance))
         slopes.append(expit(distance))
@@ -101,30 +81,30 @@ def network_loss_and_gradient(
     for t in range(top, -1, -1):
         packed, prior, gradient = parameters[t], priors[t], gradients[t]
         expert_weights = np.exp(packed[0])
-        rates = np.maximum(np.add.reduceat(units[t] * expert_weights, starts[t][:-1], axis=1), SMALLEST_RATE)
+        rates = np.maximum(np.add.reduceat(units[t + 1] * expert_weights, starts[t][:-1], axis=1), SMALLEST_RATE)
         with np.errstate(over="ignore"):  # e^λ of a sure row: its derivative is 0
             by_rate = weights[:, None] * np.where(yes, -1.0 / np.expm1(rates), 1.0)
         by_rate = np.repeat(by_rate, np.diff(starts[t]), axis=1)
-        gradient[0] = expert_weights * (by_rate * units[t]).sum(axis=0)
+        gradient[0] = expert_weights * (by_rate * units[t + 1]).sum(axis=0)
         if t == top:
-            by_units[t] += by_rate * expert_weights
+            by_units[t + 1] += by_rate * expert_weights
             loss += penalty(packed, prior) - float(weights @ log_likelihood(rates, yes).sum(axis=1))
         else:
             loss += coef_penalty(packed, prior)
-        by_distance = by_units[t] * slopes[t]
+        by_distance = by_units[t + 1] * slopes[t]
         gradient[1] = by_distance.sum(axis=0)
         gradient[2:] = seen[t].T @ by_distance
         add_penalty_gradient(packed, *prior, gradient)
         if t > 0:
-            _pass_down(by_distance @ packed[2:].T, parts[t], by_units, inputs.shape[1])
+            _pass_down(by_distance @ packed[2:].T, t + 1, by_units)
     return loss, gradients
 
 
-def _pass_down(by_seen: FloatArray, sources: Sequence[int], by_units: list[FloatArray], n_features: int) -> None:
+def _pass_down(by_seen: FloatArray, layer: int, by_units: list[FloatArray]) -> None:
     """Add the derivatives by a layer's inputs to those by the units that they are."""
     begin = 0
-    for source in sources:
-        end = begin + (n_features if source == FEATURES else by_units[source].shape[1])
+    for source in sources_of(layer):
+        end = begin + by_units[source].shape[1]
         if source != FEATURES:
             by_units[source] += by_seen[:, begin:end]
         begin = end
@@ -136,10 +116,9 @@ def polish(
     codes: IntArray,
     weights: FloatArray | None,
     *,
-    config: MapConfig,
+    labelling: Labelling,
+    config: MapSettings,
     seed: int,
-    complements: bool = False,
-    skip: Skip = "last_two",
     should_stop: Callable[[], bool] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
 ) -> tuple[Layer, ...] | None:
@@ -154,12 +133,12 @@ def polish(
     codes : array (n_rows,)
         Class codes.
     weights : array (n_rows,) or None
-    config : MapConfig
+    labelling : Labelling
+        Which codes are "yes" for each side.
+    config : MapSettings
         The objective, the batch size, and what the number and length of steps are taken from.
     seed : int
         Same seed, same bits, given one BLAS thread.
-    complements, skip
-        As in `pbdn.model.network.Network`.
     should_stop : callable or None
         Asked every hundred steps.
     on_progress : callable or None
@@ -175,8 +154,7 @@ def polish(
     parameters, starts = [one[0] for one in packed], [one[1] for one in packed]
     first, second = ([np.zeros_like(one) for one in parameters] for _ in range(2))
     priors = [prior_constants(config, one) for one in starts]
-    parts = parts_of_inputs(skip, len(layers))
-    yes = np.column_stack([says_yes(codes, int(code)) for code in positive_codes(len(layers[0].sides), complements)])
+    yes = labelling.targets(codes)
     row_weights = np.ones(len(codes)) if weights is None else weights
     total = float(row_weights.sum())
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(len(layers), POLISH)))
@@ -195,7 +173,7 @@ def polish(
         with np.errstate(over="ignore", invalid="ignore"):
             loss, gradients = network_loss_and_gradient(
                 inputs[batch] + noise * rng.standard_normal((size, inputs.shape[1])),
-                yes[batch], row_weights[batch] * (n_rows / size), parameters, starts, parts, priors,
+                yes[batch], row_weights[batch] * (n_rows / size), parameters, starts, priors,
             )  # fmt: skip
         if not np.isfinite(loss):
             return None

@@ -13,11 +13,12 @@ import scipy.sparse as sp
 
 from pbdn.data.source import Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
+from pbdn.model.labelling import Labelling
 from pbdn.model.likelihood import FloatArray
-from pbdn.sgd.config import MapConfig
 from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.objective import prior_constants
-from pbdn.sgd.train import Trainer
+from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.trainer import Trainer
 
 try:
     import torch
@@ -31,11 +32,9 @@ except ImportError as error:
 class TorchTrainer(Trainer):
     """The trainer with its minibatch loop on a torch device."""
 
-    def __init__(
-        self, source: RowSource, n_sides: int, depth: int, config: MapConfig, seed: int, complements: bool = False
-    ) -> None:
+    def __init__(self, source: RowSource, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> None:
         """Open the device."""
-        super().__init__(source, n_sides, depth, config, seed, complements)
+        super().__init__(source, labelling, depth, config, seed)
         try:
             self.device = torch.device(str(config.device))
             torch.zeros(1, device=self.device)

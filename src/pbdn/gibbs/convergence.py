@@ -1,4 +1,4 @@
-"""Convergence and predictive diagnostics on quantities that do not depend on the numbering of experts."""
+"""Convergence of chains, on quantities that do not depend on the numbering of experts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
-from pbdn.model.likelihood import log_likelihood
-from pbdn.model.network import Inputs, Side
+from pbdn.model.wiring import Inputs
 
 FloatArray = NDArray[np.float64]
 
@@ -101,31 +100,3 @@ def layer_convergence(chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, a
         for a in range(probabilities.shape[2]):
             out.append(converge(f"probability of side {s} at anchor row {a}", probabilities[:, :, a], thinned=True))
     return out
-
-
-def pointwise_log_likelihood(draws: Sequence[Side], inputs: Inputs, target: NDArray[np.bool_]) -> FloatArray:
-    """ln p(y_i | draw g), tables integrated out: shape (n_draws, n_rows)."""
-    return np.stack([log_likelihood(draw.rate(inputs), target) for draw in draws])
-
-
-def waic(log_lik: FloatArray) -> tuple[float, float]:
-    """WAIC on the deviance scale and its effective number of parameters.
-
-    ``log_lik`` has the shape (n_draws, n_rows). Valid for comparing priors, widths or heads *within* a layer; not for
-    choosing depth, because the inputs of a deeper layer have already been fitted to the same labels and nothing here
-    charges for that.
-    """
-    top = log_lik.max(axis=0)
-    density = top + np.log(np.mean(np.exp(log_lik - top), axis=0))
-    penalty = log_lik.var(axis=0, ddof=1)
-    return float(-2.0 * np.sum(density - penalty)), float(penalty.sum())
-
-
-def psis_loo(log_lik: FloatArray) -> tuple[float, FloatArray]:
-    """PSIS-LOO on the deviance scale and the Pareto k of every row; same caution about depth as `waic`."""
-    from arviz_stats.base import array_stats
-
-    log_weights, pareto_k = array_stats.psislw(log_lik.T, axis=-1)  # of the weights 1 / p(y_i | draw)
-    log_weights = log_weights - np.logaddexp.reduce(log_weights, axis=-1, keepdims=True)
-    elpd = np.logaddexp.reduce(log_weights + log_lik.T, axis=-1)
-    return float(-2.0 * elpd.sum()), np.asarray(pareto_k)

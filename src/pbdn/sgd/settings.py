@@ -1,8 +1,8 @@
-"""Options of the MAP engine.
+"""Settings of the MAP engine, all of them set.
 
-The defaults follow the published script in what decides error and size (density of r, no shrinkage to speak
-of) and this library's own choices elsewhere (balanced start, exact pruning, shuffled passes). ``PAPER`` is
-the objective as the paper prints it, ``PUBLISHED`` the script.
+The defaults are those of one or two sides. They follow the published script in what decides error and size (density of r, no
+shrinkage to speak of) and are this library's own elsewhere (balanced start, exact pruning, shuffled passes).
+`pbdn.config` fills in what a user leaves open.
 """
 
 import math
@@ -20,7 +20,7 @@ Precision = Literal["double", "single"]
 
 
 @dataclass(frozen=True)
-class MapConfig:
+class MapSettings:
     """How one layer is fitted by stochastic gradient descent.
 
     Attributes
@@ -34,8 +34,8 @@ class MapConfig:
     average_last : float
         Fraction of the steps, at the end, whose iterates are averaged (0: the last iterate). Averaging starts
         after the last pruning before that point, so it never mixes different widths.
-    max_experts : int or "published"
-        Experts per side at the start (paper: 20); "published" is the script's round(10 log10 n).
+    max_experts : int
+        Experts per side at the start (paper: 20).
     initial : {"balanced", "published"}
         Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first
         probabilities are near 1/2 whatever K; "published" at ln r ~ N(0, 0.1²), r about 1.
@@ -84,7 +84,7 @@ class MapConfig:
     learning_rate: float | None = None
     schedule: Schedule = "constant"
     average_last: float = 0.0
-    max_experts: int | Literal["published"] = 20
+    max_experts: int = 20
     initial: Initial = "balanced"
     prune_every: int = 500
     pruning: Pruning = "exact"
@@ -116,7 +116,7 @@ class MapConfig:
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; use one of {get_args(allowed)}.")
         if self.when_empty not in ("keep_strongest", "reinitialise"):
             raise InvalidInputError(f"when_empty={self.when_empty!r}; use one of ('keep_strongest', 'reinitialise').")
-        for name in ("n_minibatches", "batch_size", "prune_every"):
+        for name in ("n_minibatches", "batch_size", "prune_every", "max_experts"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive integer.")
         for name in ("mass", "inv_scale", "coef_shape", "coef_rate"):
@@ -130,59 +130,12 @@ class MapConfig:
             raise InvalidInputError(f"prune_above={self.prune_above!r}; it must lie between 0 and 1.")
         if not 0 <= self.average_last < 1:
             raise InvalidInputError(f"average_last={self.average_last!r}; it must lie in [0, 1).")
-        if self.max_experts != "published" and self.max_experts < 1:
-            raise InvalidInputError(f"max_experts={self.max_experts!r}; use a positive integer or 'published'.")
 
     def rate_at(self, depth: int) -> float:
         """Learning rate of the T-th layer, T = depth counted from 1."""
         return 0.05 / (4 + depth) if self.learning_rate is None else self.learning_rate
 
-    def width(self, n_rows: int) -> int:
-        """Experts per side at the start."""
-        if self.max_experts == "published":
-            return max(1, round(10 * math.log10(max(n_rows, 2))))
-        return int(self.max_experts)
-
     @property
     def coef_power(self) -> float:
         """Factor of Σ ln(1 + β²/2b)."""
         return self.coef_shape + (0.5 if self.shrinkage == "student_t" else 0.0)
-
-
-def default_config(n_classes: int, max_experts: int = 20) -> MapConfig:
-    """What the estimators use: the defaults for two classes; for more, more steps that end softly, a Student-t penalty, polishing.
-
-    Every side of S > 2 classes sees few rows of its class and the next layer many units: without a penalty
-    (scaled for standardised inputs) sides separate their rows and overfit. Three degrees of freedom and scale √2: lighter
-    tails than a Cauchy, so that correlated inputs share the load.
-    """
-    if n_classes <= 2:
-        return MapConfig(max_experts=max_experts)
-    return MapConfig(
-        max_experts=max_experts,
-        n_minibatches=16_000,
-        schedule="cosine",
-        shrinkage="student_t",
-        coef_shape=1.5,
-        coef_rate=3.0,
-        polish=True,
-    )
-
-
-PAPER = MapConfig(prior_on="log_weight", shrinkage="student_t")
-"""The objective as printed: density of ln r, Student-t shrinkage with b = 1e-6.
-
-From small random hyperplanes its penalty (slope up to 1/(2√(2b)) near 0) can outweigh the likelihood of a few
-hundred rows; then every hyperplane falls to 0 and nothing is learnt.
-"""
-
-PUBLISHED = MapConfig(
-    max_experts="published",
-    initial="published",
-    pruning="published_draw",
-    keep_moments=False,
-    prior_on="weight",
-    shrinkage="published",
-    replacement=True,
-)
-"""The published script's choices (its truncated likelihoods and single precision excepted)."""

@@ -1,0 +1,326 @@
+"""What a fit runs with: the options of a user, and the defaults for the problem where an option is left open.
+
+This is the one place where defaults depend on the problem. `GibbsConfig` and `MapConfig` hold what a user sets; a field that
+is None has the default for the problem. `resolve` fills in every field, and a fitted estimator shows the result as
+``config_``. Setting one field never changes another.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from pbdn.errors import InvalidInputError
+from pbdn.gibbs.chain import ChainSettings
+from pbdn.model.criteria import CRITERIA
+from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, Hyperpriors
+from pbdn.model.response import Response
+from pbdn.sgd.settings import MapSettings
+from pbdn.validation import check_choice, check_integer
+
+HOLDOUT = "holdout"
+HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
+AUTO_WORK = 20_000  # rows x sides up to which inference="auto" samples
+INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
+CRITERION_NAMES = ("auto", HOLDOUT, *CRITERIA)
+
+Prediction = Literal["point", "posterior", "paths"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GibbsConfig:
+    """Options of Gibbs sampling; None is the default for the problem.
+
+    Attributes
+    ----------
+    n_sweeps : int
+        Sweeps per layer in all. Default: 1000.
+    n_burn_in : int
+        How many of them come before draws are kept. Default: half of ``n_sweeps``.
+    n_draws : int
+        Posterior draws kept, over all chains, and again over all paths. Default: 100.
+    n_chains : int
+        Independent chains per side. Default: 1.
+    n_paths : int
+        Runs from bottom to top for ``prediction="paths"``. Default: 5.
+    prediction : {"auto", "point", "posterior", "paths"}
+        "point" uses the recorded draw of highest likelihood, as the paper does. "posterior" averages the kept draws of the
+        top layer. "paths" averages ``n_paths`` further runs from bottom to top that each pass one posterior draw upward (the
+        sequential, "cut" posterior). Default, "auto": "paths" with two sides, else "posterior".
+    sampler : {"first_events", "event_times", "counts"}
+        Three samplers of the same posterior; "counts" is the paper's. Default: "first_events".
+    pruning : {"window", "paper", "none"}
+        "window" drops experts that have been empty for long, in burn-in only. "paper" drops experts that are empty at one
+        sweep, to the end of the chain. Default: "window".
+    prune_every : int
+        Sweeps between prunings. Default: 200.
+    record : {"collection", "whole_chain"}
+        Where the recorded draw is looked for: after burn-in (the paper) or from sweep 100 on (its code). Default:
+        "collection".
+    """
+
+    n_sweeps: int | None = None
+    n_burn_in: int | None = None
+    n_draws: int | None = None
+    n_chains: int | None = None
+    n_paths: int | None = None
+    prediction: str | None = None
+    sampler: str | None = None
+    pruning: str | None = None
+    prune_every: int | None = None
+    record: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot mean anything, by name."""
+        for name in ("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
+        if self.n_burn_in is not None:
+            n_sweeps = GIBBS_DEFAULTS["n_sweeps"] if self.n_sweeps is None else self.n_sweeps
+            check_integer("n_burn_in", self.n_burn_in, 0, int(n_sweeps) - 1)
+        for name, allowed in (
+            ("prediction", ("auto", "point", "posterior", "paths")),
+            ("sampler", ("first_events", "event_times", "counts")),
+            ("pruning", ("window", "paper", "none")),
+            ("record", ("collection", "whole_chain")),
+        ):
+            if getattr(self, name) is not None:
+                check_choice(name, getattr(self, name), allowed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapConfig:
+    """Options of MAP by stochastic gradients; None is the default for the problem.
+
+    Attributes
+    ----------
+    n_minibatches : int
+        Adam steps per layer. Default: 4000 (the paper's), or 16 000 with more than two sides.
+    batch_size : int
+        Rows per step, never more than there are. Default: 100.
+    learning_rate : float
+        Adam's step. Default: the paper's 0.05 / (4 + T) for the T-th layer.
+    schedule : {"constant", "cosine"}
+        "cosine" lets the step fall to zero along half a cosine. Default: "constant", or "cosine" with more than two sides.
+    average_last : float
+        Fraction of the steps, at the end, whose iterates are averaged. Averaging starts after the last pruning before
+        that point, so it never mixes different widths. Default: 0, the last iterate.
+    initial : {"balanced", "published"}
+        Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first probabilities are
+        near 1/2 whatever K is; "published" at ln r ~ N(0, 0.1²). Default: "balanced".
+    prune_every : int
+        Steps between prunings; experts are also pruned at the end. Default: 500.
+    pruning : {"exact", "draw", "published_draw", "none"}
+        "exact" drops an expert when P(it is inactive | data) exceeds ``prune_above``, without a random number. "draw"
+        drops what one draw from the conditional law of the activities leaves inactive. "published_draw" is the paper's draw:
+        independent Bernoullis over all rows, one forced for a positive row that drew none. Default: "exact".
+    prune_above : float
+        The inactivity probability of the exact rule. Default: 0.5.
+    keep_moments : bool
+        Whether Adam's moments survive a pruning (the published script restarts them). Default: True.
+    prior_on : {"weight", "log_weight"}
+        Density that is maximised over the weights: of r (the published script; it kills experts that are not needed) or of
+        ln r (the paper's objective, larger networks). Default: "weight".
+    shrinkage : {"published", "student_t"}
+        Power of the coefficient penalty: a_β alone, in effect no penalty (the published script divides integers), or
+        a_β + 1/2, the exact Student-t marginal of the paper. Default: "published", or "student_t" with more than two
+        sides.
+    replacement : bool
+        Fresh random rows for every minibatch instead of shuffled passes. Default: False.
+    when_empty : {"keep_strongest", "reinitialise"}
+        When pruning would drop every expert of a side: keep the one least likely to be inactive, or start the side again
+        once and raise NumericalError the second time. Default: "keep_strongest".
+    polish : bool
+        Whether the layers of a grown network are tuned together at the end (`pbdn.sgd.polish`), where rows kept back
+        become likelier by it. Needs ``criterion="holdout"`` and dense rows in memory. Default: True with more than two
+        sides, else False.
+    device : str
+        A torch device ("cpu", "cuda", "cuda:1", "mps"). Default: the compiled CPU kernels.
+    precision : {"double", "single"}
+        Floating point of a torch device ("mps" has single only). Default: "double".
+    """
+
+    n_minibatches: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    schedule: str | None = None
+    average_last: float | None = None
+    initial: str | None = None
+    prune_every: int | None = None
+    pruning: str | None = None
+    prune_above: float | None = None
+    keep_moments: bool | None = None
+    prior_on: str | None = None
+    shrinkage: str | None = None
+    replacement: bool | None = None
+    when_empty: str | None = None
+    polish: bool | None = None
+    device: str | None = None
+    precision: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse values that cannot mean anything, by name."""
+        MapSettings(**set_fields(self))
+
+
+GIBBS_DEFAULTS: dict[str, Any] = {
+    "n_sweeps": 1000,
+    "n_draws": 100,
+    "n_chains": 1,
+    "n_paths": 5,
+    "sampler": "first_events",
+    "pruning": "window",
+    "prune_every": 200,
+    "record": "collection",
+}
+MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
+"""Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """What a fit runs with, every option filled in.
+
+    Attributes
+    ----------
+    inference : "gibbs", "map" or "map+gibbs"
+    criterion : str or callable
+        What decides the depth: a name of `pbdn.model.criteria.CRITERIA`, "holdout", or the user's function.
+    max_depth : int
+    prediction : "point", "posterior" or "paths"
+    gibbs : GibbsConfig
+        Every field set.
+    chain : ChainSettings
+        The same for one chain, with its priors.
+    map : MapSettings
+        Every field of `MapConfig`, the experts at the start, and the priors as MAP uses them.
+    """
+
+    inference: str
+    criterion: str | Callable[..., float]
+    max_depth: int
+    prediction: Prediction
+    gibbs: GibbsConfig
+    chain: ChainSettings
+    map: MapSettings
+
+    @property
+    def n_chains(self) -> int:
+        """Chains per side."""
+        return int(self.gibbs.n_chains or 1)
+
+    @property
+    def n_paths(self) -> int:
+        """Runs from bottom to top that are averaged; none unless the prediction asks for them."""
+        return int(self.gibbs.n_paths or 0) if self.prediction == "paths" else 0
+
+
+def set_fields(config: Any) -> dict[str, Any]:
+    """The fields of a configuration that are not None."""
+    return {} if config is None else {name: value for name, value in asdict(config).items() if value is not None}
+
+
+def choose_inference(inference: str, gibbs_config: GibbsConfig | None, n_sides: int, total_weight: float) -> str:
+    """The inference in force: "auto" samples where that is a matter of a minute or two, or draws are asked for."""
+    wants_draws = set_fields(gibbs_config).get("prediction") in ("posterior", "paths")
+    if inference == "map" and wants_draws:
+        raise InvalidInputError(
+            f"gibbs_config.prediction={gibbs_config.prediction!r} needs posterior draws, which inference='map' does not "  # type: ignore[union-attr]
+            "make; use inference='gibbs', or prediction='point'."
+        )
+    if inference != "auto":
+        return inference
+    if wants_draws:
+        return "map+gibbs"
+    return "map+gibbs" if total_weight * n_sides <= AUTO_WORK else "map"
+
+
+def resolve(
+    response: Response,
+    *,
+    inference: str,
+    criterion: str | Callable[..., float],
+    max_depth: int,
+    max_experts: int,
+    priors: Hyperpriors | None,
+    gibbs_config: GibbsConfig | None,
+    map_config: MapConfig | None,
+) -> FitConfig:
+    """Fill in the defaults for this problem.
+
+    Parameters
+    ----------
+    response : Response
+    inference, criterion
+        As chosen by `choose_inference` and `choose_criterion`.
+    max_depth, max_experts, priors, gibbs_config, map_config
+        As the user gave them.
+    """
+    n_sides = response.labelling.n_sides
+    priors = Hyperpriors() if priors is None else priors
+    gibbs = resolve_gibbs(gibbs_config, n_sides, inference)
+    chain = ChainSettings(
+        sampler=gibbs.sampler,  # type: ignore[arg-type]
+        max_experts=int(max_experts),
+        n_sweeps=int(gibbs.n_sweeps or 0),
+        n_burn_in=int(gibbs.n_burn_in or 0),
+        n_draws=-(-int(gibbs.n_draws or 0) // int(gibbs.n_chains or 1)),
+        pruning=gibbs.pruning,  # type: ignore[arg-type]
+        prune_every=int(gibbs.prune_every or 0),
+        record=gibbs.record,  # type: ignore[arg-type]
+        priors=priors.over(GIBBS_PRIORS),
+    )
+    return FitConfig(
+        inference=inference,
+        criterion=criterion,
+        max_depth=int(max_depth),
+        prediction=gibbs.prediction,  # type: ignore[arg-type]
+        gibbs=gibbs,
+        chain=chain,
+        map=resolve_map(map_config, priors, n_sides, int(max_experts)),
+    )
+
+
+def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsConfig:
+    """Gibbs options with every field set."""
+    chosen = GIBBS_DEFAULTS | set_fields(config)
+    chosen.setdefault("n_burn_in", int(chosen["n_sweeps"]) // 2)
+    if chosen.get("prediction", "auto") == "auto":
+        chosen["prediction"] = "point" if inference == "map" else "paths" if n_sides == 2 else "posterior"
+    return GibbsConfig(**chosen)
+
+
+def resolve_map(config: MapConfig | None, priors: Hyperpriors, n_sides: int, max_experts: int) -> MapSettings:
+    """MAP options with every field set, and the priors as point values."""
+    filled = priors.over(MAP_PRIORS_OF_MANY_SIDES if n_sides > 2 else MAP_PRIORS)
+    settings = MapSettings(
+        max_experts=max_experts,
+        mass=filled.mass_shape / filled.mass_rate,
+        inv_scale=filled.inv_scale_shape / filled.inv_scale_rate,
+        coef_shape=filled.coef_shape,
+        coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
+    )
+    return replace(settings, **((MANY_SIDES if n_sides > 2 else {}) | set_fields(config)))
+
+
+def choose_criterion(
+    criterion: str | Callable[..., float], n_sides: int, inference: str, n_rows: int | None
+) -> str | Callable[..., float]:
+    """What decides the depth; "auto" is rows kept back for MAP with more than two sides, else AIC over all inputs.
+
+    ``n_rows`` are the rows in memory; None for a stream.
+    """
+    can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
+    if criterion == "auto":
+        return HOLDOUT if n_sides > 2 and inference == "map" and can_spare else "aic_inputs"
+    if criterion == HOLDOUT and not can_spare:
+        raise InvalidInputError(
+            f"criterion='holdout' needs at least {HOLDOUT_LEAST} rows in memory; use criterion='aic_inputs'."
+        )
+    return criterion
+
+
+def whole_weight(n_rows: int, weights: Any) -> float:
+    """What counts as the number of rows when the inference is chosen: the sum of the weights."""
+    return float(n_rows if weights is None else np.sum(weights))

@@ -1,0 +1,182 @@
+"""The two estimators people import."""
+
+from typing import Any
+
+from pbdn.config import GibbsConfig, MapConfig
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.learning import NetworkClassifier
+from pbdn.model.priors import Hyperpriors
+from pbdn.model.response import OneSide, Response
+
+
+class PBDNClassifier(NetworkClassifier):
+    """Parsimonious Bayesian deep network: a classifier that chooses its own width and depth.
+
+    A layer has a side for and a side against each class (binary: the labels and their flip); each side is an infinite support hyperplane machine,
+    P(y=1 | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})), whose gamma-process prior decides how many experts stay. Layers are stacked
+    while the criterion falls. The defaults need no tuning.
+
+    Parameters
+    ----------
+    inference : {"auto", "map+gibbs", "gibbs", "map"}, default="auto"
+        Gibbs sampling (posterior draws, intervals) with chains that start at a MAP fit ("map+gibbs") or at the prior ("gibbs"), or MAP
+        alone by stochastic gradients ("map", large data). "auto" is "map+gibbs" while rows x sides (two, or twice the number of classes)
+        are at most 20 000 or ``gibbs_config`` asks for draws, and "map" beyond and for streams.
+    criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
+        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
+        "holdout", the likelihood of rows kept back: every row once, in five folds, for MAP of up to 2000 rows, else every fifth (the
+        network is then grown again on all rows, and by MAP its layers are tuned together where the rows kept back became
+        likelier by it). "auto" is "holdout" for MAP with three or more classes and rows in memory, else "aic_inputs".
+    max_depth : int, default=5
+        Most layers; reaching it while the criterion still falls warns.
+    max_experts : int, default=20
+        Experts per side at the start (the truncation of the gamma process).
+    standardize : bool, default=True
+        Scale features to mean 0 and s.d. 1 for the fit (sparse ones to largest value 1), and fold the scaling into the network.
+    priors : Hyperpriors or None, default=None
+        Prior laws for both engines (`pbdn.model.priors`); a field that is not set has the default for the problem.
+    gibbs_config : GibbsConfig or None, default=None
+        Options of Gibbs sampling (`pbdn.config.GibbsConfig`): sweeps, chains, draws, how they are averaged.
+    map_config : MapConfig or None, default=None
+        Options of MAP (`pbdn.config.MapConfig`): steps, batches, penalty, device.
+    class_weight : dict, "balanced" or None, default=None
+    n_jobs : int or None, default=None
+        Threads, as in joblib; results do not depend on it.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+        Show a progress bar. Messages go to the ``pbdn`` logger.
+    checkpoint : path or None, default=None
+        File that lets an interrupted fit resume with the same result.
+    time_limit : float or None, default=None
+        Seconds after which the fit stops with what it has.
+
+    Attributes
+    ----------
+    classes_ : array
+    config_ : FitConfig
+        Every option as it was used, the defaults for the problem filled in.
+    n_features_in_ : int
+    feature_names_in_ : array
+        Only if X had column names.
+    network_ : Network
+        The fitted network, acting on raw features.
+    layers_ : tuple of Layer
+    depth_ : int
+    n_experts_ : list of tuples
+        Experts per layer and side.
+    criterion_path_ : list of dicts
+        Per layer tried: criterion, log-likelihood as grown, parameters, experts, seconds, kept, and (on the last layer kept)
+        polished: whether all layers were tuned together at the end.
+    complexity_ : float
+        Cost of a prediction in units of one inner product, as the paper counts it.
+    n_weights_ : int
+    trace_ : list
+        Per layer: traces of the chains, or of the optimiser.
+    convergence_ : list of dicts
+        R-hat and effective sample sizes of the top layer.
+
+    References
+    ----------
+    M. Zhou, "Parsimonious Bayesian deep networks", NeurIPS 2018.
+
+    Examples
+    --------
+    >>> from pbdn import PBDNClassifier
+    >>> from pbdn.datasets import make_xor
+    >>> data = make_xor(200, seed=0)
+    >>> model = PBDNClassifier(inference="map", random_state=0).fit(data.X, data.y)
+    >>> bool(model.score(data.X, data.y) > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        *,
+        inference: str = "auto",
+        criterion: Any = "auto",
+        max_depth: int = 5,
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
+        map_config: MapConfig | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        self.inference = inference
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.max_experts = max_experts
+        self.standardize = standardize
+        self.priors = priors
+        self.gibbs_config = gibbs_config
+        self.map_config = map_config
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+
+class ISHMClassifier(NetworkClassifier):
+    """Infinite support hyperplane machine: one labelled side, one layer, two classes.
+
+    The building block of `PBDNClassifier`: the second class is "yes", and P(yes | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})).
+    Rows of the first class are enclosed by a convex polytope (Theorem 1 of the paper); which class is "yes" therefore matters.
+
+    Parameters
+    ----------
+    inference, max_experts, standardize, priors, gibbs_config, map_config, class_weight, n_jobs, random_state, verbose, \
+checkpoint, time_limit
+        As in `PBDNClassifier`.
+
+    Attributes
+    ----------
+    layers_ : tuple of one Layer
+        It has one side. The other attributes are those of `PBDNClassifier`.
+    """
+
+    _most_classes = 2
+    criterion = "aic"
+    max_depth = 1
+
+    def __init__(
+        self,
+        *,
+        inference: str = "auto",
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
+        map_config: MapConfig | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        self.inference = inference
+        self.max_experts = max_experts
+        self.standardize = standardize
+        self.priors = priors
+        self.gibbs_config = gibbs_config
+        self.map_config = map_config
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    def _response(self) -> Response:
+        """A lone side."""
+        return OneSide()
+
+    def _check_can_grow(self) -> None:
+        raise InvalidInputError("An ISHMClassifier has one layer; use PBDNClassifier to grow.")

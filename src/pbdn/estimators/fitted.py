@@ -1,0 +1,286 @@
+"""What a fitted estimator can do: predict, explain itself, be saved and exported.
+
+Every method is one call of a function that takes the network; the functions live in the rooms named by the imports.
+"""
+
+import os
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pbdn.config import FitConfig
+from pbdn.data import opening
+from pbdn.errors import InvalidInputError
+from pbdn.inspection import subtypes
+from pbdn.inspection.fitted import checked_rows, feature_names, network_of
+from pbdn.model.likelihood import FloatArray
+from pbdn.model.network import Layer, Network
+
+CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
+
+
+class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Methods and attributes of a fitted classifier.
+
+    `pbdn.estimators.learning.NetworkClassifier` fills ``classes_``, ``config_``, ``network_`` (None: one class only),
+    ``paths_``, ``criterion_path_``, ``trace_`` and ``convergence_``; everything else follows from them.
+    """
+
+    _most_classes: ClassVar[int | None] = None
+
+    classes_: NDArray[Any]
+    config_: FitConfig
+    network_: Network | None
+    paths_: tuple[Network, ...]
+    only_class_: int
+    criterion_path_: list[dict[str, Any]]
+    trace_: list[Any]
+    convergence_: list[dict[str, Any]]
+    n_features_in_: int
+
+    # ------------------------------------------------------- what follows from the network
+
+    @property
+    def inference_(self) -> str:
+        """The inference that was used."""
+        return self.config_.inference
+
+    @property
+    def layers_(self) -> tuple[Layer, ...]:
+        """Layers from bottom to top."""
+        return () if self.network_ is None else self.network_.layers
+
+    @property
+    def depth_(self) -> int:
+        """Number of layers."""
+        return len(self.layers_)
+
+    @property
+    def n_experts_(self) -> list[tuple[int, ...]]:
+        """Experts per layer and side."""
+        return [layer.n_experts for layer in self.layers_]
+
+    @property
+    def complexity_(self) -> float:
+        """Cost of a prediction in units of one inner product, as the paper counts it."""
+        return 0.0 if self.network_ is None else self.network_.complexity
+
+    @property
+    def n_weights_(self) -> int:
+        """Numbers that the network holds."""
+        return 0 if self.network_ is None else self.network_.n_weights
+
+    # --------------------------------------------------------------------------- prediction
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Class probabilities, columns in the order of ``classes_``.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        if opening.is_stream(X):
+            names = getattr(self, "feature_names_in_", None)
+            return opening.predict_stream(self.predict_proba, X, names, self.classes_.size)
+        X = checked_rows(self, X)
+        if self.network_ is None:
+            out = np.zeros((X.shape[0], self.classes_.size))
+            out[:, self.only_class_] = 1.0
+            return out
+        if self.config_.prediction == "point" or not self.network_.top.draws:
+            return np.asarray(self.network_.predict(X))
+        out = np.empty((X.shape[0], self.classes_.size))
+        for low in range(0, X.shape[0], CHUNK_ROWS):
+            part = X[low : low + CHUNK_ROWS]
+            out[low : low + CHUNK_ROWS] = np.mean([network.predict_mean(part) for network in self._averaged()], axis=0)
+        return out
+
+    def _averaged(self) -> tuple[Network, ...]:
+        """The networks whose draws are averaged."""
+        assert self.network_ is not None
+        return self.paths_ if self.config_.prediction == "paths" and self.paths_ else (self.network_,)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """Natural logarithm of `predict_proba`."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable class of each row."""
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Accuracy; X, y and sample_weight as in `fit`."""
+        if not opening.is_stream(X, y):
+            return float(super().score(X, y, sample_weight))
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        source = opening.open_source(X, y, sample_weight, self.classes_, names)
+        return opening.accuracy(self.predict_proba, source)
+
+    def posterior_predictive_proba(self, X: Any) -> FloatArray:
+        """Class probabilities of every posterior draw, shape (n_draws, n_samples, n_classes)."""
+        X = checked_rows(self, X)
+        if self.network_ is None:
+            return self.predict_proba(X)[None]
+        if not self.network_.top.draws:
+            raise InvalidInputError(
+                f"inference={self.inference_!r} keeps no posterior draws; fit with inference='map+gibbs' for intervals."
+            )
+        return np.concatenate([network.predict_draws(X) for network in self._averaged()])
+
+    def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Equal-tailed credible intervals of the class probabilities.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes, 2)
+            Lower and upper ends.
+        """
+        if not 0.0 < level < 1.0:
+            raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        draws = self.posterior_predictive_proba(X)
+        ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
+        return np.asarray(np.moveaxis(ends, 0, -1))
+
+    # -------------------------------------------------------------------------- explanation
+
+    def transform(self, X: Any) -> FloatArray:
+        """Hidden units s(x'β_k) of the top layer, all sides side by side."""
+        X = checked_rows(self, X)
+        if self.network_ is None:
+            return np.zeros((X.shape[0], 0))
+        return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns of `transform`."""
+        check_is_fitted(self)
+        return np.asarray([] if self.network_ is None else subtypes.unit_names(self.network_), dtype=object)
+
+    def subtypes(self, X: Any) -> Any:
+        """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.
+
+        Returns
+        -------
+        pandas.DataFrame (or dict of arrays without pandas)
+            Columns layer, side, expert, weight, share, and one mean per feature.
+        """
+        X = checked_rows(self, X)
+        return subtypes.as_frame(subtypes.subtype_table(network_of(self), X, self.classes_, feature_names(self)))
+
+    def explain(self, X: Any) -> Any:
+        """Which expert of which side of the top layer voted for each row.
+
+        Returns
+        -------
+        pandas.DataFrame (or dict of arrays without pandas)
+            Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
+        """
+        X = checked_rows(self, X)
+        return subtypes.as_frame(subtypes.vote_table(network_of(self), X, self.classes_))
+
+    def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
+        """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).
+
+        A row with P(side says yes) ≤ p0 violates none.
+        """
+        if not 0.0 < p0 < 1.0:
+            raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")
+        X = checked_rows(self, X)
+        network = network_of(self)
+        inputs = network.top_inputs(X)
+        return np.column_stack([subtypes.violations(side, inputs, p0) for side in network.top.sides])
+
+    # ------------------------------------------------------------------- saving and exports
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a ``.pbdn`` file (data only; see `load`)."""
+        from pbdn.files.estimator import save_estimator
+
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model written by `save`; never executes anything."""
+        from pbdn.files.estimator import load_estimator
+
+        loaded: Self = load_estimator(cls, path)
+        return loaded
+
+    def to_onnx(self, **options: Any) -> bytes:
+        """Bytes of a self-contained ONNX model of the recorded point; options of `pbdn.export.to_onnx`."""
+        from pbdn.export import to_onnx
+
+        return to_onnx(*self._exported(), **options)
+
+    def to_sql(self, dialect: Any = "generic", **options: Any) -> str:
+        """One SELECT that scores rows by the recorded point; options of `pbdn.export.to_sql`."""
+        from pbdn.export import to_sql
+
+        return to_sql(*self._exported(), dialect=dialect, **options)
+
+    def to_c(self, **options: Any) -> str:
+        """A C header, all it needs inside, of the recorded point; options of `pbdn.export.to_c`."""
+        from pbdn.export import to_c
+
+        return to_c(*self._exported(), **options)
+
+    def to_python(self, **options: Any) -> str:
+        """A Python module without dependencies that scores rows by the recorded point; options of `pbdn.export.to_python`."""
+        from pbdn.export import to_python
+
+        return to_python(*self._exported(), **options)
+
+    def _exported(self) -> tuple[Network, list[Any], list[str]]:
+        """What every export takes: the network (its recorded point), the labels and the feature names."""
+        return network_of(self), self.classes_.tolist(), feature_names(self)
+
+    def to_datatree(self, X: Any = None, y: Any = None) -> Any:
+        """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.inspection.datatree.to_datatree`."""
+        from pbdn.inspection.datatree import to_datatree
+
+        return to_datatree(self, X, y)
+
+    def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
+        """One offline HTML page about the model on these rows, written to ``path`` if given.
+
+        Parameters
+        ----------
+        X, y
+            Rows to describe, best ones that were not fitted on; labels are optional.
+        path : path, optional
+        options
+            Of `pbdn.report.collect`: source, target, notes, ….
+
+        Returns
+        -------
+        str
+            The HTML text.
+        """
+        from pbdn.files import atomic_write
+        from pbdn.report import collect, render_html
+
+        page = render_html(collect(self, X, y, **options))
+        if path is not None:
+            atomic_write(path, page.encode())
+        return page
+
+    def _html_repr(self) -> str:
+        """Notebook view: scikit-learn's diagram and, once fitted, what was learned."""
+        from sklearn.utils import estimator_html_repr
+
+        from pbdn.report.summary import html_summary
+
+        return str(estimator_html_repr(self)) + html_summary(self)
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse rows and, unless there can be two classes only, several classes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_class = self._most_classes is None
+        return tags

@@ -1,0 +1,333 @@
+"""How the estimators are fitted: validate, call, fill attributes."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from pbdn import config as options
+from pbdn.config import FitConfig, GibbsConfig, MapConfig
+from pbdn.data import opening
+from pbdn.data.frames import NamedArray, as_table
+from pbdn.data.labelled import LabelledRows
+from pbdn.data.labels import check_labels_present, weigh_rows
+from pbdn.data.source import encode
+from pbdn.data.streams import StreamedSource
+from pbdn.errors import InvalidInputError, warn
+from pbdn.estimators.fitted import FittedNetwork
+from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from pbdn.growth.checkpoint import Checkpoint, fingerprint
+from pbdn.growth.engines import make_engine
+from pbdn.growth.fit import FitResult, assemble, fit_network
+from pbdn.growth.grow import Engine, Growth, LayerFit
+from pbdn.growth.partial_fit import Increment
+from pbdn.growth.progress import ProgressBar
+from pbdn.growth.run import Run, StopSignal
+from pbdn.inspection.fitted import checked_rows
+from pbdn.model.priors import Hyperpriors
+from pbdn.model.response import Response, response_for_classes
+from pbdn.model.scaling import identity_scaling
+from pbdn.validation import check_choice, check_integer, check_kind, check_positive
+
+IDLE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # parameters that change no result
+
+
+def _learns_in_steps(model: Any) -> bool:
+    """Only MAP has batches to learn from; Gibbs sampling needs all rows in every sweep."""
+    if model.inference != "map":
+        raise AttributeError(
+            f"partial_fit and grow need inference='map'; this estimator has inference={model.inference!r}."
+        )
+    return True
+
+
+class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[misc]
+    """Base of the classifiers. A subclass has the constructor and says which response its labels are."""
+
+    _most_classes: ClassVar[int | None] = None
+    _increment: Increment | None = None
+    _grow_next = False
+
+    # parameters of the constructors
+    inference: Any
+    criterion: Any
+    max_depth: Any
+    max_experts: Any
+    standardize: Any
+    priors: Any
+    gibbs_config: Any
+    map_config: Any
+    class_weight: Any
+    n_jobs: Any
+    random_state: Any
+    verbose: Any
+    checkpoint: Any
+    time_limit: Any
+
+    def _response(self) -> Response:
+        """The response for ``classes_``."""
+        return response_for_classes(self.classes_.size)
+
+    def _make_engine(
+        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run
+    ) -> Engine:
+        """What trains the layers."""
+        return make_engine(rows, response, config, run)
+
+    @with_callbacks  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
+        """Grow a network on labelled rows.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream
+            With ``inference="map"`` also data larger than memory: a NumPy memory map, a path to a Parquet
+            file or folder, a ``pyarrow.dataset.Dataset``, or an iterable (or a function that returns one) of
+            batches (X, y) or (X, y, sample_weight) that can be read several times. Other engines load memory
+            maps whole.
+        y : array of shape (n_samples,)
+            Labels of any kind. The name of the target column for Parquet and Arrow; None for batches.
+        sample_weight : array of shape (n_samples,), optional
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. With Gibbs sampling
+            fractional weights of rows with an event are rounded at random in every sweep (exact at whole numbers).
+            The name of a column for Parquet and Arrow.
+        classes : array, optional
+            All labels of a stream; found in one pass if not given.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._increment, self._grow_next = None, False
+        tasks = FitTasks(self, X, y)
+        streams = opening.is_stream(X, y)
+        if streams and opening.check_can_stream(
+            X, options.choose_inference(self.inference, self.gibbs_config, 1, np.inf)
+        ):
+            self._fit_stream(opening.open_source(X, y, sample_weight, classes), tasks)
+        else:
+            self._fit_rows(*self._checked_for_fit(X, y), sample_weight, classes, tasks)
+        tasks.end()
+        return self
+
+    def _fit_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any, tasks: FitTasks) -> None:
+        """Fit on rows in memory."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        opening.check_declared(classes, self.classes_)
+        self._check_number_of_classes("y")
+        rows = weigh_rows(X, y, codes.astype(np.int64), sample_weight, self.class_weight)
+        response = self._response()
+        weight = options.whole_weight(rows.n_rows, rows.weights)
+        n_sides = response.labelling.n_sides
+        inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, weight)
+        sampler = options.set_fields(self.gibbs_config).get("sampler")
+        if inference != "map":  # weight 2 is the row given twice, in any order, to the last bit
+            rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
+        self.config_ = self._resolve(response, inference, rows.n_rows)
+        present = np.unique(rows.codes)
+        if present.size < 2:
+            self._adopt_one_class(int(present[0]))
+        else:
+            self._fit_network(rows, response, tasks)
+
+    def _fit_stream(self, source: StreamedSource, tasks: FitTasks) -> None:
+        """Fit on rows that are read again and again."""
+        self.classes_ = opening.classes_of(source)
+        self._check_number_of_classes("the target")
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        response = self._response()
+        self.config_ = self._resolve(response, "map", None)
+        if self.classes_.size < 2:
+            self._adopt_one_class(0)
+        else:
+            self._fit_network(opening.weigh_classes(source, self.class_weight), response, tasks)
+
+    def _fit_network(self, rows: LabelledRows | StreamedSource, response: Response, tasks: FitTasks) -> None:
+        """Grow the network and fill the fitted attributes."""
+        features, weights = (rows, None) if isinstance(rows, StreamedSource) else (rows.inputs, rows.weights)
+        n_features = rows.n_features
+        scaling = opening.scaling_of(features, weights) if self.standardize else identity_scaling(n_features)
+        run = self._run(rows)
+
+        def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
+            return {"network_": assemble(fits, scaling, response, n_features), "paths_": ()}
+
+        tasks.attributes = attributes
+        self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine))
+
+    @available_if(_learns_in_steps)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one batch of rows, which need not be kept.
+
+        The first call starts one layer of ``max_experts`` MAP experts per side and takes its standardisation
+        from its rows (give a few hundred). Every call makes one shuffled pass of Adam steps over its rows, on
+        the sides of the top layer; the prior counts against the rows that this layer has seen, and Adam's
+        moments carry over between calls. Experts found inactive are dropped at the end of a call once
+        ``prune_every`` steps have passed. Depth never changes unless `grow` is called. After `fit`
+        or `load`, training of the fitted top layer goes on.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array of shape (n_classes,)
+            All labels that will ever come; needed in the first call.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if isinstance(self.class_weight, str):
+            raise InvalidInputError(
+                f"class_weight={self.class_weight!r} cannot be known batch by batch; give a dict of weights."
+            )
+        network = getattr(self, "network_", None)
+        if network is None:
+            X, y = self._checked_for_fit(X, y)
+        else:
+            X = checked_rows(self, X)
+            check_labels_present(y)
+            y = column_or_1d(y, warn=True)
+            check_consistent_length(X, y)
+        self._settle_classes(classes, is_first=network is None)
+        rows = weigh_rows(X, y, encode(y, self.classes_), sample_weight, self.class_weight)
+        response = self._response()
+        if self._increment is None:
+            self.config_ = self._resolve(response, "map", None)
+            scaling = (
+                opening.scaling_of(rows.inputs, rows.weights) if self.standardize else identity_scaling(X.shape[1])
+            )
+            self._increment = Increment.begin(scaling, response, self.config_.map, self._seed(), network)
+        self._increment.learn(rows, self._grow_next)
+        self._grow_next = False
+        self._adopt(FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []))
+        return self
+
+    @available_if(_learns_in_steps)  # type: ignore[untyped-decorator]
+    def grow(self) -> Self:
+        """Let the next `partial_fit` freeze the present layers and start a new one on top.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._check_can_grow()
+        self._grow_next = True
+        return self
+
+    def _check_can_grow(self) -> None:
+        """Refuse where there can only be one layer."""
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, by name."""
+        check_choice("inference", self.inference, options.INFERENCES)
+        if not callable(self.criterion):
+            check_choice("criterion", self.criterion, options.CRITERION_NAMES)
+        check_integer("max_depth", self.max_depth, 1)
+        check_integer("max_experts", self.max_experts, 1)
+        if self.time_limit is not None:
+            check_positive("time_limit", self.time_limit)
+        check_kind("priors", self.priors, Hyperpriors)
+        check_kind("gibbs_config", self.gibbs_config, GibbsConfig)
+        check_kind("map_config", self.map_config, MapConfig)
+
+    def _check_number_of_classes(self, where: str) -> None:
+        if self._most_classes is not None and self.classes_.size > self._most_classes:
+            raise InvalidInputError(
+                f"Only binary classification is supported by {type(self).__name__}; "
+                f"{where} has {self.classes_.size} classes. Use PBDNClassifier."
+            )
+
+    def _settle_classes(self, classes: Any, is_first: bool) -> None:
+        """Fix the classes in the first call of `partial_fit`; later ones may only repeat them."""
+        if not is_first:
+            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+                raise InvalidInputError(
+                    f"classes={list(classes)!r} is not the same as on the last call to partial_fit: "
+                    f"{self.classes_.tolist()!r}."
+                )
+            return
+        if classes is None:
+            raise InvalidInputError("classes must be passed on the first call to partial_fit.")
+        labels = np.unique(classes)
+        most = self._most_classes
+        if labels.size < 2 or (most is not None and labels.size > most):
+            needed = "at least two" if most is None else "exactly two"
+            raise InvalidInputError(f"classes={labels.tolist()!r}; {needed} are needed.")
+        self.classes_ = labels
+
+    def _checked_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Arrays from whatever came; remembers feature names and their number."""
+        X = as_table(X)
+        names = X.columns if isinstance(X, NamedArray) else None
+        if y is None:
+            raise ValueError("This estimator requires y to be passed, but the target y is None.")
+        check_labels_present(y)
+        X, y = validate_data(self, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, order="C")
+        check_classification_targets(y)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return X, y
+
+    def _resolve(self, response: Response, inference: str, n_rows: int | None) -> FitConfig:
+        """The options in force for this problem; ``n_rows`` is None for a stream."""
+        n_sides = response.labelling.n_sides
+        names = ("max_depth", "max_experts", "priors", "gibbs_config", "map_config")
+        return options.resolve(
+            response,
+            inference=inference,
+            criterion=options.choose_criterion(self.criterion, n_sides, inference, n_rows),
+            **{name: getattr(self, name) for name in names},
+        )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _run(self, rows: LabelledRows | StreamedSource) -> Run:
+        """What accompanies the fit."""
+        from joblib import effective_n_jobs
+
+        run = Run(
+            seed=self._seed(),
+            n_jobs=int(effective_n_jobs(self.n_jobs)),
+            stop=StopSignal.after(self.time_limit),
+            bar=ProgressBar(self.verbose > 0),
+        )
+        if self.checkpoint is None:
+            return run
+        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in IDLE}
+        if isinstance(self.random_state, int | np.integer):
+            settings["random_state"] = int(self.random_state)
+        settings["estimator"] = type(self).__name__
+        marks = fingerprint(opening.marks_of(rows), settings)
+        kept = Checkpoint(self.checkpoint, marks, run.seed, self.config_.chain.n_sweeps)
+        return replace(run, checkpoint=kept, seed=kept.seed)
+
+    def _adopt_one_class(self, code: int) -> None:
+        """One class only: predict it."""
+        warn(
+            f"y has only one class ({self.classes_.tolist()[code]!r}); the model will always predict it. "
+            "Give rows of at least two classes to learn something."
+        )
+        self.only_class_ = code
+        self.network_, self.paths_ = None, ()
+        self.criterion_path_, self.trace_, self.convergence_ = [], [], []
+
+    def _adopt(self, result: FitResult) -> None:
+        """Fill the fitted attributes."""
+        self.network_, self.paths_ = result.network, result.paths
+        self.criterion_path_ = [asdict(step) for step in result.growth.path]
+        self.trace_ = [fit.traces() for fit in result.growth.fits]
+        self.convergence_ = [asdict(one) for one in result.convergence]

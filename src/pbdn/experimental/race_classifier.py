@@ -1,0 +1,97 @@
+"""A classifier whose classes race (experimental)."""
+
+from dataclasses import replace
+from typing import Any
+
+import scipy.sparse as sp
+
+from pbdn.config import FitConfig, GibbsConfig, set_fields
+from pbdn.data.labelled import LabelledRows
+from pbdn.data.streams import StreamedSource
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.learning import NetworkClassifier
+from pbdn.experimental.race import Race
+from pbdn.experimental.race_engine import RaceEngine
+from pbdn.growth.grow import Engine
+from pbdn.growth.run import Run
+from pbdn.model.priors import Hyperpriors
+from pbdn.model.response import Response
+
+ONLY = {"sampler": "first_events", "record": "collection", "n_chains": 1, "prediction": ("auto", "point", "posterior")}
+
+
+class RaceClassifier(NetworkClassifier):
+    """One likelihood for all classes: the class whose process has the first point wins.
+
+    Stands beside `pbdn.PBDNClassifier`, whose sides answer yes or no. One chain by Gibbs sampling for all classes, which starts
+    at the prior. Dense rows without fractional weights. Such networks cannot be exported.
+
+    Parameters
+    ----------
+    criterion, max_depth, max_experts, standardize, priors, gibbs_config, class_weight, n_jobs, random_state, verbose, time_limit
+        As in `pbdn.PBDNClassifier`; of ``gibbs_config`` the default sampler, one chain, and no averaging over paths.
+    """
+
+    inference = "gibbs"
+    map_config = None
+    checkpoint = None
+
+    def __init__(
+        self,
+        *,
+        criterion: Any = "auto",
+        max_depth: int = 5,
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
+        class_weight: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        time_limit: float | None = None,
+    ) -> None:
+        self.criterion = criterion
+        self.max_depth = max_depth
+        self.max_experts = max_experts
+        self.standardize = standardize
+        self.priors = priors
+        self.gibbs_config = gibbs_config
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.time_limit = time_limit
+
+    def _response(self) -> Response:
+        """A race of all classes."""
+        return Race(self.classes_.size)
+
+    def _make_engine(
+        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run
+    ) -> Engine:
+        """The engine of the race; it takes dense rows of whole weight."""
+        assert isinstance(rows, LabelledRows)
+        assert isinstance(response, Race)
+        if sp.issparse(rows.inputs) or rows.weights is not None:
+            what = "a sparse X" if sp.issparse(rows.inputs) else "fractional weights"
+            raise InvalidInputError(f"RaceClassifier does not take {what}; give dense rows of whole weight.")
+        return RaceEngine(rows, response, config, run)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.criterion == "holdout":
+            raise InvalidInputError("RaceClassifier does not do criterion='holdout'; use PBDNClassifier for that.")
+        given = set_fields(self.gibbs_config)
+        if given.get("pruning") == "paper":
+            raise InvalidInputError("RaceClassifier does not do pruning='paper'; use PBDNClassifier for that.")
+        for name, allowed in ONLY.items():
+            if name in given and given[name] not in (allowed if isinstance(allowed, tuple) else (allowed,)):
+                raise InvalidInputError(f"RaceClassifier needs {name}={allowed!r}; got {given[name]!r}.")
+
+    def _resolve(self, response: Response, inference: str, n_rows: int | None) -> FitConfig:
+        """Two classes race too; their draws are averaged without paths."""
+        config = super()._resolve(response, inference, n_rows)
+        if config.prediction != "paths":
+            return config
+        return replace(config, prediction="posterior", gibbs=replace(config.gibbs, prediction="posterior"))

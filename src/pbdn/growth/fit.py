@@ -1,0 +1,140 @@
+"""From labelled rows to a grown network: the one place where engines, growth and scaling meet."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pbdn.config import HOLDOUT, FitConfig
+from pbdn.data.labelled import LabelledRows, dense_rows
+from pbdn.data.streams import StreamedSource
+from pbdn.errors import ConvergenceWarning, DepthLimitWarning, warn
+from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
+from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.growth.engines import EngineMaker, make_engine
+from pbdn.growth.grow import Growth, LayerFit, Observer, grow
+from pbdn.growth.holdout import grow_by_holdout
+from pbdn.growth.paths import grow_paths
+from pbdn.growth.run import Run
+from pbdn.model.criteria import CRITERIA
+from pbdn.model.network import Layer, Network
+from pbdn.model.response import Response
+from pbdn.model.scaling import Scaling
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A grown network on unscaled features, how it grew, and what the engines saw."""
+
+    network: Network
+    growth: Growth
+    convergence: list[Convergence] = field(repr=False)
+    paths: tuple[Network, ...] = field(default=(), repr=False)
+
+
+def fit_network(
+    rows: LabelledRows | StreamedSource,
+    scaling: Scaling,
+    response: Response,
+    config: FitConfig,
+    run: Run,
+    observer: Observer | None = None,
+    maker: EngineMaker = make_engine,
+) -> FitResult:
+    """Grow a network on rows of raw features (scaled inside, unscaled again in the result)."""
+    n_features = rows.n_features
+    scaled = scale_rows(rows, scaling)
+    paths: list[tuple[LayerFit, ...]] = []
+    try:
+        with run.stop.on_interrupt():
+            growth = grow_network(scaled, response, config, run, observer, maker)
+            if config.n_paths and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
+                paths = grow_paths(scaled, response, config, run, len(growth.fits))
+    finally:
+        run.bar.close()
+        if run.checkpoint is not None:
+            run.checkpoint.write()
+    _say_how_it_ended(growth, config, run, len(paths))
+    convergence = _diagnose(growth, response, config, scaled) if isinstance(scaled, LabelledRows) else []
+    network = assemble(growth.fits, scaling, response, n_features)
+    return FitResult(
+        network, growth, convergence, tuple(assemble(fits, scaling, response, n_features) for fits in paths)
+    )
+
+
+def scale_rows(rows: LabelledRows | StreamedSource, scaling: Scaling) -> LabelledRows | StreamedSource:
+    """The same rows with scaled features."""
+    if isinstance(rows, StreamedSource):
+        return rows.standardised(scaling.center, scaling.scale)
+    return rows.with_inputs(scaling.apply(rows.inputs))
+
+
+def grow_network(
+    scaled: LabelledRows | StreamedSource,
+    response: Response,
+    config: FitConfig,
+    run: Run,
+    observer: Observer | None = None,
+    maker: EngineMaker = make_engine,
+) -> Growth:
+    """Layers until the criterion says that it is enough."""
+    if config.criterion == HOLDOUT and isinstance(scaled, LabelledRows):
+        with single_blas_thread():
+            return grow_by_holdout(scaled, response, config, run, observer)
+    criterion = CRITERIA[config.criterion] if isinstance(config.criterion, str) else config.criterion
+    return grow(maker(scaled, response, config, run), criterion, config.max_depth, observer)
+
+
+def assemble(fits: Sequence[LayerFit], scaling: Scaling, response: Response, n_features: int) -> Network:
+    """The network of finished layers, acting on unscaled features."""
+    return scaling.fold(_stack(fits, n_features, response))
+
+
+def _stack(fits: Sequence[LayerFit], n_features: int, response: Response) -> Network:
+    """A network with draws kept on the top layer only: lower layers act by their recorded point."""
+    lower = (Layer(fit.layer.sides) for fit in fits[:-1])
+    return Network((*lower, fits[-1].layer), int(n_features), response)
+
+
+def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int) -> None:
+    """Warn when growth did not end by itself."""
+    kept = len(growth.fits)
+    what = f"keeps {kept} layer(s)" if growth.fits[-1].complete else "is one unfinished layer and may predict badly"
+    if n_paths < config.n_paths:
+        what += f" and {n_paths} of {config.n_paths} paths"
+    if growth.reason == "interrupted" or n_paths < config.n_paths:
+        if run.stop() and not run.stop.flag.is_set():
+            advice = "Raise time_limit, or lower n_sweeps, to let it grow by its criterion."
+            warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
+        else:
+            warn(f"Interrupted: the network {what}.")
+    elif growth.reason == "too_large":
+        layer = growth.fits[-1].layer
+        warn(
+            f"Growth stopped at {kept} layer(s): another on its {sum(layer.n_experts)} units would be too large for its "
+            f"{len(layer.sides)} sides with max_experts={config.chain.max_experts}. Lower max_experts to let the network grow.",
+            DepthLimitWarning,
+        )
+    elif growth.reason == "max_depth" and config.max_depth > 1:
+        warn(
+            f"The criterion was still falling at max_depth={config.max_depth}; raise max_depth to let the network grow.",
+            DepthLimitWarning,
+        )
+
+
+def _diagnose(growth: Growth, response: Response, config: FitConfig, scaled: LabelledRows) -> list[Convergence]:
+    """Convergence of the top layer's chains, with one warning that says what to raise."""
+    if not isinstance(growth.fits[-1].details, list):  # no chains
+        return []
+    network = _stack(growth.fits, scaled.n_features, response)
+    anchors = network.top_inputs(dense_rows(scaled.inputs, anchor_rows(scaled.n_rows)))
+    found = layer_convergence(growth.fits[-1].details, config.chain.n_burn_in, anchors)
+    bad = [one for one in found if one.fails]
+    if bad:
+        worst = min(bad, key=lambda one: min(one.ess_bulk, one.ess_tail) / one.ess_wanted)
+        warn(
+            f"The chains of layer {network.depth} have not converged in {len(bad)} of {len(found)} quantities (worst: "
+            f"{worst.quantity}, R-hat {worst.r_hat:.2f}, effective draws {worst.ess_bulk:.0f}). Predictions are "
+            f"usable; for trustworthy posterior intervals raise n_sweeps (now {config.chain.n_sweeps}) and n_chains "
+            f"(now {config.n_chains}).",
+            ConvergenceWarning,
+        )
+    return found

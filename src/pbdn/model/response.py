@@ -1,0 +1,140 @@
+"""The seam between what is predicted and everything else.
+
+A response says which labelled rows each side of a layer sees, how the sides' answers become a prediction, and how unlikely
+a row is under it. No other module asks what kind of labels there are. Classes are the responses of today: one side
+(`OneSide`), the paper's pair (`TwoClasses`), and a pair of sides for each of several classes (`SeveralClasses`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.model.labelling import SECOND_CLASS, Labelling, for_and_against_each_class, for_each_class
+from pbdn.model.likelihood import FloatArray
+from pbdn.model.pooling import pool_one, pool_pairs, pool_two
+from pbdn.model.wiring import Inputs
+
+SMALLEST_PROBABILITY = 1e-12  # of a row's own class, so that one row cannot decide everything
+
+
+class SideRates(Protocol):
+    """A layer, as far as a response needs to know it."""
+
+    def side_rate(self, inputs: Inputs) -> FloatArray:
+        """λ of every side, shape (n, n_sides)."""
+
+
+class Response(Protocol):
+    """What the labels of a fit are.
+
+    Attributes
+    ----------
+    kind : str
+        Its name in model files.
+    labelling : Labelling
+        Which rows are "yes" for each side.
+    n_outputs : int
+        Columns of a prediction.
+    """
+
+    @property
+    def kind(self) -> str:
+        """Its name in model files."""
+
+    @property
+    def labelling(self) -> Labelling:
+        """Which rows are "yes" for each side."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Columns of a prediction."""
+
+    def prediction(self, layer: Any, inputs: Inputs) -> FloatArray:
+        """What a top layer predicts on its inputs, shape (n, n_outputs)."""
+
+    def deviance(self, prediction: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+        """Minus twice the log-likelihood of every row under its prediction."""
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Class probabilities from the rates of the sides."""
+
+    kind: ClassVar[str]
+    n_outputs: int = 2
+
+    @property
+    def labelling(self) -> Labelling:
+        """The labels and their flip."""
+        return for_each_class(self.n_outputs)
+
+    @staticmethod
+    def pool(side_rate: FloatArray) -> FloatArray:
+        """Class probabilities from the rates λ of the sides (last axis)."""
+        return pool_two(side_rate)
+
+    def prediction(self, layer: SideRates, inputs: Inputs) -> FloatArray:
+        """Class probabilities, shape (n, n_classes)."""
+        return self.pool(layer.side_rate(inputs))
+
+    def deviance(self, prediction: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+        """-2 ln P(the row's own class)."""
+        chosen = prediction[np.arange(codes.size), codes]
+        return np.asarray(-2.0 * np.log(np.maximum(chosen, SMALLEST_PROBABILITY)))
+
+
+class TwoClasses(Classes):
+    """The paper's pair: a side for each of two classes; P(second class) = (p_2 + 1 - p_1)/2."""
+
+    kind = "two_classes"
+
+
+class OneSide(Classes):
+    """A lone side: P(second class) = 1 - e^{-λ}."""
+
+    kind = "one_side"
+
+    @property
+    def labelling(self) -> Labelling:
+        """The second class is "yes"."""
+        return SECOND_CLASS
+
+    @staticmethod
+    def pool(side_rate: FloatArray) -> FloatArray:
+        """[e^{-λ}, 1 - e^{-λ}]."""
+        return pool_one(side_rate)
+
+
+class SeveralClasses(Classes):
+    """Three or more classes: a side for and a side against each, as each of two classes has in the other."""
+
+    kind = "several_classes"
+
+    @property
+    def labelling(self) -> Labelling:
+        """All the sides for the classes, then those against them."""
+        return for_and_against_each_class(self.n_outputs)
+
+    @staticmethod
+    def pool(side_rate: FloatArray) -> FloatArray:
+        """One factor on the odds of all pairs makes their answers sum to one."""
+        return pool_pairs(side_rate)
+
+
+def response_for_classes(n_classes: int) -> Response:
+    """The response of a classifier."""
+    return TwoClasses() if n_classes <= 2 else SeveralClasses(n_classes)
+
+
+RESPONSES: dict[str, Callable[[int], Response]] = {one.kind: one for one in (OneSide, TwoClasses, SeveralClasses)}
+
+
+def response_of_kind(kind: Any, n_outputs: int) -> Response:
+    """The response with this name in a model file."""
+    if not isinstance(kind, str) or kind not in RESPONSES:
+        raise InvalidInputError(f"response {kind!r} is not one of {', '.join(RESPONSES)}.")
+    return RESPONSES[kind](n_outputs)

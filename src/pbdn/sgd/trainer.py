@@ -1,0 +1,135 @@
+"""The state of a MAP fit between compiled calls: starting point, steps, pruning."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from pbdn.data.source import Minibatches, RowSource
+from pbdn.errors import InvalidInputError, NumericalError
+from pbdn.model.labelling import Labelling
+from pbdn.model.likelihood import FloatArray
+from pbdn.model.network import Side
+from pbdn.sgd.activity import surviving
+from pbdn.sgd.adam import AdamState, run_minibatches
+from pbdn.sgd.objective import IntArray, as_rows, pack, prior_constants
+from pbdn.sgd.settings import MapSettings
+
+INITIAL_SPREAD = 0.1
+INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
+
+
+def initial_parameters(rng: Generator, n_inputs: int, width: int, config: MapSettings, n_sides: int = 1) -> FloatArray:
+    """Random start of ``n_sides`` sides: (n_inputs + 2, n_sides * width)."""
+    parameters = INITIAL_SPREAD * rng.standard_normal((n_inputs + 2, n_sides * width))
+    if config.initial == "balanced":
+        parameters[0] -= math.log(width)
+    return parameters
+
+
+class Trainer:
+    """The state of a fit between compiled calls."""
+
+    def __init__(self, source: RowSource, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> None:
+        """Read what the source knows without a pass over the rows."""
+        self.source, self.config, self.n_sides, self.depth = source, config, labelling.n_sides, depth
+        self.n_rows = source.n_rows
+        self.total_weight = max(source.total_weight, 1e-300)
+        self.n_inputs = source.n_features
+        self.batch_size = min(config.batch_size, self.n_rows)
+        self.positive = labelling.positive
+        self.width = config.max_experts
+        self._seed = seed
+        self.rng = self.stream(PRUNING)
+        self.reinitialised = np.zeros(self.n_sides, np.int64)
+        self.kept_strongest = np.zeros(self.n_sides, np.int64)
+
+    def stream(self, purpose: int, *more: int) -> Generator:
+        """Random stream of this layer, by purpose."""
+        return np.random.default_rng(np.random.SeedSequence(self._seed, spawn_key=(self.depth, purpose, *more)))
+
+    def start(self, initial: tuple[Side, ...] | None) -> None:
+        """Set the starting point."""
+        if initial is None:
+            rng = self.stream(INITIAL)
+            parameters = initial_parameters(rng, self.n_inputs, self.width, self.config, self.n_sides)
+            self.starts: IntArray = np.arange(self.n_sides + 1, dtype=np.int64) * self.width
+        else:
+            if len(initial) != self.n_sides or any(
+                side.hyperplanes.shape[1] != self.n_inputs + 1 or side.n_experts == 0 for side in initial
+            ):
+                raise InvalidInputError(
+                    f"initial does not fit: {self.n_sides} sides with at least one expert on "
+                    f"{self.n_inputs} inputs are needed."
+                )
+            parameters, self.starts = pack(initial)
+        self.state = AdamState.start(parameters)
+
+    def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
+        """One compiled call; returns the minibatch losses."""
+        losses = np.full(len(rates), np.nan)
+        block = chunk.block
+        done = run_minibatches(
+            as_rows(block.inputs), block.codes, block.weights, chunk.order, chunk.batch_size,
+            float(self.n_rows), self.total_weight, self.starts, self.positive, self.state,
+            prior_constants(self.config, self.starts), rates, averaging, losses,
+        )  # fmt: skip
+        if done < len(rates):
+            raise NumericalError(
+                f"The MAP objective of layer {self.depth} is not finite even after "
+                f"{int(self.state.counters[1])} halvings of the step; the inputs are too large for double "
+                "precision. Standardise them, or lower learning_rate."
+            )
+        return losses
+
+    def prune(self, may_restart: bool) -> None:
+        """Drop experts that all rows find inactive."""
+        keep, score = surviving(self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config)
+        self.drop(keep, score, may_restart)
+
+    def drop(self, keep: Any, score: FloatArray, may_restart: bool) -> None:
+        """Keep the marked experts; a side about to lose all is restarted or keeps that of highest score."""
+        restart: list[int] = []
+        for s in range(self.n_sides):
+            a, b = self.starts[s], self.starts[s + 1]
+            if keep[a:b].any():
+                continue
+            if self.config.when_empty == "reinitialise" and may_restart:
+                if self.reinitialised[s]:
+                    raise NumericalError(
+                        f"Side {s} of layer {self.depth} lost all its experts twice; raise "
+                        f"n_minibatches (now {self.config.n_minibatches}) or prune_every (now "
+                        f"{self.config.prune_every}), or use "
+                        "when_empty='keep_strongest'."
+                    )
+                self.reinitialised[s] += 1
+                restart.append(s)
+                keep[a:b] = True
+            else:
+                self.kept_strongest[s] += 1
+                keep[a + int(np.argmax(score[a:b]))] = True
+        counts = np.add.reduceat(keep, self.starts[:-1])
+        self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self.state = self.state.keep(np.flatnonzero(keep))
+        for s in restart:
+            self._restart(s)
+        if not self.config.keep_moments:
+            self.state = AdamState(
+                self.state.parameters, *AdamState.start(self.state.parameters)[1:5], self.state.step_factor
+            )
+
+    def _restart(self, s: int) -> None:
+        a, b = self.starts[s], self.starts[s + 1]
+        rng = self.stream(INITIAL, 1 + s)
+        self.state.parameters[:, a:b] = initial_parameters(rng, self.n_inputs, int(b - a), self.config)
+        self.state.first_moment[:, a:b] = 0.0
+        self.state.second_moment[:, a:b] = 0.0
+
+    def release(self) -> None:
+        """Let go of rows held outside the source; there are none on the CPU."""
+
+    def adopt_average(self) -> None:
+        """Replace the last iterate by the mean of those averaged, if any."""
+        if self.state.counters[2]:
+            self.state.parameters[:] = self.state.average
