@@ -46,7 +46,11 @@ def main() -> None:
     print("| rows x depth x columns | ours, µs | BLAS, µs |\n|---|---|---|")
     with threadpool_limits(1):
         for n_rows, depth, n_columns in SIZES:
-            a, b, c = rng.normal(size=(n_rows, depth)), rng.normal(size=(depth, n_columns)), np.empty((n_rows, n_columns))
+            a, b, c = (
+                rng.normal(size=(n_rows, depth)),
+                rng.normal(size=(depth, n_columns)),
+                np.empty((n_rows, n_columns)),
+            )
             ours = seconds(_ours, n_rows, depth, n_columns, a.ravel(), b.ravel(), c.ravel())
             blas = seconds(_blas, a, b, c)
             print(f"| {n_rows} x {depth} x {n_columns} | {ours * 1e6:.1f} | {blas * 1e6:.1f} |")

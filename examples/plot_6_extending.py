@@ -29,7 +29,9 @@ def hannan_quinn(layers, log_likelihood, n_rows):
 
 data = make_xor(400, seed=0)
 for criterion in ("aic_inputs", hannan_quinn, "bic"):
-    model = PBDNClassifier(criterion=criterion, gibbs_config=GibbsConfig(n_sweeps=600), random_state=0).fit(data.X, data.y)
+    model = PBDNClassifier(criterion=criterion, gibbs_config=GibbsConfig(n_sweeps=600), random_state=0).fit(
+        data.X, data.y
+    )
     path = [round(step["criterion"]) for step in model.criterion_path_]
     print(f"{getattr(criterion, '__name__', criterion)}: values {path}, depth {model.depth_}")
 
