@@ -64,8 +64,15 @@ def test_a_users_script_has_types(tmp_path):
     script = tmp_path / "user.py"
     script.write_text(SCRIPT, encoding="utf-8")
     outcome = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml")]
-        + ["--cache-dir", str(tmp_path / "cache"), str(script)],
+        [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--strict",
+            f"--config-file={ROOT / 'pyproject.toml'}",
+            f"--cache-dir={tmp_path}",
+            script,
+        ],
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(ROOT / "src")},
         capture_output=True,

@@ -30,7 +30,7 @@ def same_version(left: str, right: str) -> bool:
 def test_the_oldest_job_installs_the_lower_bounds():
     lines = (ROOT / "ci" / "oldest.txt").read_text(encoding="utf-8").splitlines()
     pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
-    assert pinned.keys() == bounds().keys()
+    assert bounds().keys() <= pinned.keys()
     assert not [name for name, version in bounds().items() if not same_version(version, pinned[name])]
 
 
