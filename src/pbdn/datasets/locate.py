@@ -34,7 +34,10 @@ class DataUnavailableError(PBDNError, FileNotFoundError):
 
 
 def cache_folder() -> Path:
-    """Folder for fetched data: ``PBDN_CACHE``, else the platform's user cache folder."""
+    """Folder for fetched data: ``PBDN_CACHE``, else the platform's user cache folder.
+
+    By hand, as data that is already there is found without pooch, which has the same rule as ``os_cache``.
+    """
     override = os.environ.get("PBDN_CACHE")
     if override:
         return Path(override).expanduser()

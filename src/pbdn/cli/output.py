@@ -1,21 +1,14 @@
-"""What every command shares: options, output for people or machines, errors in one sentence."""
+"""What commands print and write: words for people, one JSON object for machines, whole files or none."""
 
-import csv
-import functools
-import io
 import json
 import math
 import os
 import sys
-import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
 # nothing that takes long is imported here: shells ask for completions at every press of a key
-
-USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
 
 
 class Output:
@@ -86,54 +79,6 @@ def plain(value: Any) -> Any:
     return value
 
 
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Add ``--json``, ``--quiet`` and ``--debug``; turn errors into one sentence and an exit code.
-
-    2: something the user can mend (a wrong option, a bad file, a full disk); 1: our fault; 130: interrupted.
-    """
-
-    @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-    @click.option("--quiet", "-q", is_flag=True, help="Say nothing but results and errors.")
-    @click.option("--debug", is_flag=True, help="Show where an error comes from.")
-    @functools.wraps(function)
-    def wrapped(as_json: bool, quiet: bool, debug: bool, **arguments: Any) -> None:
-        try:
-            function(Output(as_json, quiet), **arguments)
-        except (click.ClickException, click.exceptions.Exit):
-            raise
-        except (KeyboardInterrupt, click.Abort):
-            _stop("Interrupted; nothing was written.", INTERRUPTED, as_json)
-        except BrokenPipeError:
-            sys.stderr.close()
-            sys.exit(INTERNAL_ERROR)
-        except Exception as error:
-            from pbdn.errors import PBDNError
-
-            if debug:
-                traceback.print_exc()
-            if isinstance(error, PBDNError | OSError | MemoryError):
-                _stop(sentence(error), USER_ERROR, as_json)
-            _stop(f"Unexpected {type(error).__name__}: {error} (--debug shows where).", INTERNAL_ERROR, as_json)
-
-    return wrapped
-
-
-def sentence(error: BaseException) -> str:
-    """The message of an error on one line."""
-    if isinstance(error, MemoryError):
-        return "Not enough memory; give fewer rows or a machine with more."
-    text = error.strerror if isinstance(error, OSError) else None
-    return " ".join(str(text or error).split())
-
-
-def _stop(message: str, code: int, as_json: bool) -> NoReturn:
-    if as_json:
-        click.echo(json.dumps({"error": message}, ensure_ascii=False))
-    else:
-        click.echo(f"pbdn: {message}", err=True)
-    sys.exit(code)
-
-
 def text_table(header: list[str], rows: list[list[str]]) -> str:
     """Columns below each other, numbers to the right."""
     cells = [header, *rows]
@@ -148,31 +93,3 @@ def text_table(header: list[str], rows: list[list[str]]) -> str:
 
 def _numeric(text: str) -> bool:
     return not text or text.strip("-+.%0123456789 e") == ""
-
-
-def table_bytes(columns: dict[str, Any], path: str) -> bytes:
-    """A table as CSV, or as Parquet or Arrow by the ending of its name."""
-    import numpy as np
-
-    from pbdn.errors import MissingExtraError
-
-    ending = path.rsplit(".", 1)[-1].lower()
-    if ending in ("parquet", "arrow", "feather"):
-        try:
-            import pyarrow as pa
-            import pyarrow.feather
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingExtraError(f"Writing .{ending} needs pyarrow: pip install 'pbdn[arrow]'.") from None
-        table = pa.table({name: np.asarray(values) for name, values in columns.items()})
-        sink = io.BytesIO()
-        if ending == "parquet":
-            pa.parquet.write_table(table, sink)
-        else:
-            pa.feather.write_feather(table, sink, compression="uncompressed")
-        return sink.getvalue()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True))
-    return text.getvalue().encode()

@@ -3,8 +3,8 @@
 A set that is not listed here has no home whose contents could be verified; it is read from local copies only.
 """
 
-from pbdn.datasets import _convert
-from pbdn.datasets._fetch import Source
+from pbdn.datasets import convert
+from pbdn.datasets.fetch import Source
 
 ROWS = "Devn913/AGMR_entropy_sparse/7d5f7cfd8ca4c0f7130bfda3201084db5c093174/twin_datasets"
 SPLITS = "fernando2393/Relevance-Vector-Machine/4692830b9a8cf938e6b319be4a42e2a3ddde5457/Classification/datasets"
@@ -36,7 +36,7 @@ def _ida(name: str, sha256: str) -> Source:
         for part in ("train", "test")
         for kind in ("data", "labels")
     ]
-    return Source(_raw(ROWS, f"{name}.mat") + _raw(SPLITS, *tables), sha256, _convert.ida_with_splits)
+    return Source(_raw(ROWS, f"{name}.mat") + _raw(SPLITS, *tables), sha256, convert.ida_with_splits)
 
 
 SOURCES: dict[str, Source] = {
@@ -44,17 +44,17 @@ SOURCES: dict[str, Source] = {
     "flare_solar": Source(
         _raw(ROWS, "flare_solar.mat"),
         "3aff418ff82953890854803613eb9e04fd3730114bff8e1a8e98ff59e7bc430c",
-        _convert.ida_codes(666),
+        convert.ida_codes(666),
     ),
     "splice": Source(
         _raw(ROWS, "splice.mat"),
         "3ab9843787885143d61b6141c42d40e4b94b662637c2b6e14522bdb5dce2f8d1",
-        _convert.ida_codes(1000),
+        convert.ida_codes(1000),
     ),
     "diabetis": Source(
         _raw(ROWS, "pimadiabetes.mat"),
         "6be5ba7095ffe5ae5e3381584f0753a89a9bc082b744f882c6e438bc28dfb139",
-        _convert.pima_as_diabetis,
+        convert.pima_as_diabetis,
     ),
     "twonorm": Source(
         _raw(
@@ -62,29 +62,29 @@ SOURCES: dict[str, Source] = {
             *(f"twonorm_{part}_{kind}_1.asc" for part in ("train", "test") for kind in ("data", "labels")),
         ),
         "7c96a8c0a7a0c65b1e7afc220fddf309c0051e3404670f268c91510849a8a9e0",
-        _convert.twonorm,
+        convert.twonorm,
     ),
     "ijcnn1": Source(
         _raw(IJCNN1, "ijcnn1.trn.bz2", "ijcnn1.tst.bz2"),
         "942bcf0ddf917bfed6953522d23564ba3176a1d89e6baa1a6900c7efe05a1ede",
-        _convert.ijcnn1,
+        convert.ijcnn1,
     ),
     "a9a": Source(
         _raw(A9A, "a9a.mat"),
         "6413e580e7575ac8bb49652462c479fb462452e6cf1efa5434b1f25c4bdb121a",
-        _convert.a9a,
+        convert.a9a,
     ),
     "codrna": Source(
         _raw(CODRNA, "cor_rna_scaled.mat"),
         "16f63aba8339cdf7e8c2efe47a5c7ed5e983f1b99ad2f9afb3774ebf81877fbf",
-        _convert.codrna,
+        convert.codrna,
     ),
     "mnist": Source(
         tuple(
             f"{MNIST}/{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")
         ),
         "b2d8f5bf39174ee5ffeefa97e42d673c35432b411bb5d1f74fbbeddae7f1690a",
-        _convert.mnist,
+        convert.mnist,
         gzipped=True,
     ),
 }

@@ -5,8 +5,8 @@ from typing import Any
 
 from pbdn.export.python import to_python
 from pbdn.model.network import Network
+from pbdn.tables.cells import MISSING
 from pbdn.tables.preparation import Preparation
-from pbdn.tables.types import MISSING
 
 _SOURCE = '''
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 from sklearn.datasets import load_svmlight_file
 
-from pbdn.datasets._fetch import Arrays
+from pbdn.datasets.dataset import FloatArray
+from pbdn.datasets.fetch import Arrays
 from pbdn.errors import FileFormatError
 
-FloatArray = NDArray[np.float64]
 N_SPLITS = 10
 
 

@@ -8,7 +8,8 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.export.sql import identifier, literal
 from pbdn.model.network import Network
-from pbdn.tables.preparation import DAY, ColumnPlan, Preparation, _date_part
+from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
+from pbdn.tables.preparation import Preparation
 
 PREPARED = "pbdn_prepared"
 
@@ -47,7 +48,7 @@ def _features(plan: ColumnPlan, dialect: str) -> list[str]:
         return [f"COALESCE({raw}, {plan.fill!r})", *missing]
     if plan.kind == "date":
         filled = np.array([plan.fill * DAY])
-        parts = [(_part(raw, part, dialect), float(_date_part(filled, part)[0])) for part in plan.parts]
+        parts = [(_part(raw, part, dialect), float(date_part(filled, part)[0])) for part in plan.parts]
         return [f"COALESCE({text}, {fill!r})" for text, fill in parts] + missing
     text = f"CAST({raw} AS VARCHAR)" if dialect != "sqlite" else f"CAST({raw} AS TEXT)"
     if plan.single:

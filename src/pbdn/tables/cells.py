@@ -1,4 +1,4 @@
-"""What text means: numbers, dates, nothing."""
+"""What the text in a cell means: a number, a date, a word, or nothing."""
 
 import math
 import re

@@ -1,47 +1,15 @@
-"""Lines over depth and sweeps: the criterion, the traces of the chains."""
+"""Traces: what a chain or the optimiser recorded at each step."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.plots.base import FloatArray, axes, beside, frame, shown, side_labels
-
-
-@dataclass
-class CriterionPathDisplay:
-    """The criterion after each layer tried; the network keeps the layers before it rose."""
-
-    steps: list[dict[str, Any]] = field(repr=False)
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "CriterionPathDisplay":
-        """Read the path and, unless ``draw`` is False, draw it."""
-        display = cls([dict(step) for step in estimator.criterion_path_])
-        return display.plot(ax) if draw else display
-
-    def plot(self, ax: Any = None) -> "CriterionPathDisplay":
-        """A line over depth, layers that were dropped hollow."""
-        self.figure_, self.ax_ = axes(ax)
-        depth = [step["depth"] for step in self.steps]
-        value = [step["criterion"] for step in self.steps]
-        self.ax_.plot(depth, value, color="C0")
-        for kept, face in ((True, "C0"), (False, "white")):
-            chosen = [j for j, step in enumerate(self.steps) if bool(step["kept"]) is kept]
-            label = "kept" if kept else "dropped"
-            if chosen:
-                x, y = [depth[j] for j in chosen], [value[j] for j in chosen]
-                self.ax_.plot(x, y, "o", color="C0", markerfacecolor=face, label=label)
-        self.ax_.set(xlabel="layers", ylabel="criterion (lower is better)", xticks=depth)
-        if self.steps:
-            self.ax_.legend()
-        return self
-
-    def table(self) -> Any:
-        """One line per layer tried."""
-        names = list(self.steps[0]) if self.steps else []
-        return frame({name: [step[name] for step in self.steps] for name in names})
+from pbdn.inspection.fitted import side_names
+from pbdn.inspection.subtypes import as_frame
+from pbdn.model.likelihood import FloatArray
+from pbdn.plots.base import Marks, axes, beside, shown
 
 
 @dataclass
@@ -77,10 +45,10 @@ class TraceDisplay:
         trace = estimator.trace_[number - 1]
         lines: list[tuple[str, FloatArray, FloatArray]] = []
         if isinstance(trace, list):
-            quantity, burn_in = quantity or "log_likelihood", int(estimator.n_burn_in)
+            quantity, burn_in = quantity or "log_likelihood", estimator.config_.chain.n_burn_in
             known = list(trace[0][0])
             if quantity in known:
-                for side, chains in zip(side_labels(estimator), trace, strict=True):
+                for side, chains in zip(side_names(estimator), trace, strict=True):
                     for c, chain in enumerate(chains, 1):
                         values = np.asarray(chain[quantity], dtype=float)
                         name = f"side {side}" + (f", chain {c}" if len(chains) > 1 else "")
@@ -97,18 +65,29 @@ class TraceDisplay:
         display = cls(quantity, number, lines, burn_in, len(trace[0]) if isinstance(trace, list) else 1)
         return display.plot(ax) if draw else display
 
+    def thinned(self, n: int) -> "TraceDisplay":
+        """The same lines with at most ``n`` points each, evenly spaced; values that are not finite are left out."""
+        lines = []
+        for label, steps, values in self.lines:
+            seen = np.flatnonzero(np.isfinite(values))
+            kept = seen[np.unique(np.linspace(0, max(seen.size - 1, 0), n).astype(int))[: seen.size]]
+            lines.append((label, steps[kept], values[kept]))
+        return replace(self, lines=lines)
+
     def plot(self, ax: Any = None) -> "TraceDisplay":
         """One line per side and chain (a colour per side), the burn-in shaded.
 
         The axis leaves out the 2 % most extreme of the first values, which would hide the rest; the table has them.
         """
         self.figure_, self.ax_ = axes(ax)
+        self.marks_ = Marks()
         for j, (label, steps, values) in enumerate(self.lines):
             side, chain = divmod(j, self.n_chains)
             name = label.rsplit(", chain", 1)[0] + (f", {self.n_chains} chains" if self.n_chains > 1 else "")
             shade = 1.0 - 0.6 * chain / self.n_chains
             text = shown(name) if chain == 0 else None
-            self.ax_.plot(steps, values, linewidth=0.8, color=f"C{side % 10}", alpha=shade, label=text)
+            (line,) = self.ax_.plot(steps, values, linewidth=0.8, color=f"C{side % 10}", alpha=shade, label=text)
+            self.marks_.put(line, f"{self.quantity.replace('_', ' ')}, {label}")
         if self.n_burn_in:
             self.ax_.axvspan(0, self.n_burn_in, color="gray", alpha=0.15, label="burn-in", linewidth=0)
         every = np.concatenate([values[np.isfinite(values)] for _, _, values in self.lines])
@@ -126,7 +105,7 @@ class TraceDisplay:
 
     def table(self) -> Any:
         """One line per step and chain."""
-        return frame(
+        return as_frame(
             {
                 "line": np.repeat([line[0] for line in self.lines], [line[1].size for line in self.lines]),
                 "step": np.concatenate([line[1] for line in self.lines]),

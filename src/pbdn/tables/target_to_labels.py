@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.types import decimal_of, is_missing, numbers, words
+from pbdn.tables.cells import decimal_of, is_missing, numbers, words
 
 MAX_CLASSES = 100
 

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.classifier import ISHMClassifier, PBDNClassifier
+from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.files.estimator import estimator_bytes, read_extra
-from pbdn.report.quality import Quality, measure
+from pbdn.inspection.fitted import feature_names
+from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import Preparation, Table, column, fit_preparation, labels_of
-from pbdn.validation import NamedArray
+from pbdn.tables.column_to_numbers import ColumnPlan
 
 OPTIONS = {
     "n_sweeps": "--sweeps",
@@ -147,9 +149,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
         raise FileFormatError(f"{os.fspath(path)!r} holds a {kind[:40]!r}, which this version does not know.")
     estimator = ESTIMATORS[kind].load(path)
     if "preparation" not in extra:
-        from pbdn.tables.preparation import ColumnPlan
-
-        plans = tuple(ColumnPlan(name, "number", fill=np.nan, words="number") for name in estimator._names())
+        plans = tuple(ColumnPlan(name, "number", fill=np.nan, words="number") for name in feature_names(estimator))
         return TableModel(estimator, Preparation(plans), "")
     preparation = Preparation.from_json(extra["preparation"])
     if len(preparation.feature_names) != estimator.n_features_in_:

@@ -1,65 +1,15 @@
-"""Experts: their weights per layer and side, and the data subtypes that they vote for."""
+"""Data subtypes: the mean of the rows that each expert votes for."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection import subtypes as interpret
-from pbdn.plots.base import FloatArray, axes, beside, dense_rows, frame, shown, side_labels
-
-
-@dataclass
-class ExpertWeightsDisplay:
-    """Weights r_k of all experts, strongest first: ``weights[layer][side]``; ``experts`` are their numbers, from 1."""
-
-    sides: list[Any]
-    weights: list[list[FloatArray]] = field(repr=False)
-    experts: list[list[NDArray[np.int64]]] = field(repr=False)
-
-    @classmethod
-    def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "ExpertWeightsDisplay":
-        """Read the weights and, unless ``draw`` is False, draw them."""
-        layers = estimator._network().layers
-        order = [[np.argsort(-side.expert_weights, kind="stable") for side in layer.sides] for layer in layers]
-        weights = [
-            [side.expert_weights[chosen] for side, chosen in zip(layer.sides, line, strict=True)]
-            for layer, line in zip(layers, order, strict=True)
-        ]
-        display = cls(side_labels(estimator), weights, [[chosen + 1 for chosen in line] for line in order])
-        return display.plot(ax) if draw else display
-
-    def plot(self, ax: Any = None) -> "ExpertWeightsDisplay":
-        """A point per expert on a logarithmic scale, layers from left to right, sides in colours."""
-        self.figure_, self.ax_ = axes(ax)
-        ticks, at = [], 0.0
-        for t, layer in enumerate(self.weights, 1):
-            begin = at
-            for s, weights in enumerate(layer):
-                places = at + np.arange(weights.size)
-                label = shown(f"side {self.sides[s]}") if t == 1 else None
-                self.ax_.plot(places, weights, "o-", color=f"C{s % 10}", linewidth=0.8, markersize=5, label=label)
-                at += weights.size
-            ticks.append((begin + at - 1.0) / 2.0)
-            at += 1.0
-            if t < len(self.weights):
-                self.ax_.axvline(at - 1.0, color="gray", linewidth=0.6)
-        self.ax_.set(xlabel="experts, strongest of each side first", ylabel="expert weight", yscale="log")
-        self.ax_.set_xticks(ticks, [f"layer {t}" for t in range(1, len(self.weights) + 1)])
-        beside(self.ax_)
-        return self
-
-    def table(self) -> Any:
-        """One line per expert."""
-        rows = [
-            (t, self.sides[s], int(k), float(weight))
-            for t, (layer, numbers) in enumerate(zip(self.weights, self.experts, strict=True), 1)
-            for s, (weights, which) in enumerate(zip(layer, numbers, strict=True))
-            for k, weight in zip(which, weights, strict=True)
-        ]
-        return frame({name: [row[j] for row in rows] for j, name in enumerate(("layer", "side", "expert", "weight"))})
+from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names
+from pbdn.inspection.subtypes import as_frame, subtype_means
+from pbdn.model.likelihood import FloatArray
+from pbdn.plots.base import axes, shown
 
 
 @dataclass
@@ -87,7 +37,7 @@ class SubtypesDisplay:
         draw: bool = True,
     ) -> "SubtypesDisplay":
         """Compute the subtypes of a layer (from 1); ``shape`` = (height, width) draws each as an image."""
-        network = estimator._network()
+        network = network_of(estimator)
         if not 1 <= layer <= network.depth:
             raise InvalidInputError(f"layer={layer!r} must lie between 1 and {network.depth}.")
         rows = dense_rows(estimator, X)
@@ -97,8 +47,8 @@ class SubtypesDisplay:
         sides: list[Any] = []
         experts: list[int] = []
         parts, shares = [], []
-        for name, side in zip(side_labels(estimator), network.layers[layer - 1].sides, strict=True):
-            means, share = interpret.subtype_means(side, inputs, rows)
+        for name, side in zip(side_names(estimator), network.layers[layer - 1].sides, strict=True):
+            means, share = subtype_means(side, inputs, rows)
             parts.append(means)
             shares.append(share)
             sides += [name] * side.n_experts
@@ -106,7 +56,7 @@ class SubtypesDisplay:
         spread = rows.std(axis=0)
         means = np.concatenate(parts)
         standard = (means - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        display = cls(layer, estimator._names(), sides, experts, np.concatenate(shares), means, standard, shape)
+        display = cls(layer, feature_names(estimator), sides, experts, np.concatenate(shares), means, standard, shape)
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> "SubtypesDisplay":
@@ -157,4 +107,4 @@ class SubtypesDisplay:
         columns: dict[str, Any] = {"side": self.sides, "expert": self.experts, "share": self.shares}
         for j, name in enumerate(self.names):
             columns[name if name not in columns else f"feature {name}"] = self.means[:, j]
-        return frame(columns)
+        return as_frame(columns)

@@ -1,4 +1,4 @@
-"""Text tables: encoding, separator and quoting are found out, rows of unequal length are named by line."""
+"""CSV and other text tables: encoding, separator and quoting are found out, rows of unequal length are named by line."""
 
 import csv
 from collections import Counter
@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.types import is_number
+from pbdn.tables.cells import is_number
+from pbdn.tables.table import Table
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 SAMPLE_LINES = 200
 MAX_FIELD = 1 << 20  # characters in one cell
 
 
-def parse_delimited(data: bytes, name: str, separator: str | None = None) -> tuple[dict[str, NDArray[Any]], list[str]]:
-    """Columns of text, cells as they stand, and notes on what was guessed."""
+def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
+    """A table of text, cells as they stand, from the bytes of a file; its notes say what was guessed."""
     text, notes = _decode(data, name)
     if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
         raise InvalidInputError(f"separator={separator!r} must be a single character such as ',' or ';'.")
@@ -42,7 +43,7 @@ def parse_delimited(data: bytes, name: str, separator: str | None = None) -> tup
                 "or its quotes, or give the separator."
             )
     cells = [[cell.strip() for cell in row] for _, row in body]
-    return {key: _objects([row[j] for row in cells]) for j, key in enumerate(names)}, notes
+    return Table({key: _objects([row[j] for row in cells]) for j, key in enumerate(names)}, len(cells), notes)
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
