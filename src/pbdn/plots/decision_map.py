@@ -12,6 +12,8 @@ from pbdn.plots.base import Marks, axes, shown
 from pbdn.plots.plane import Plane
 
 MAX_LINES = 40  # hyperplanes drawn, strongest first; a remark says how many are left out
+STYLES = ("-", "--", ":", "-.")
+LEGEND_LETTERS = 56  # in one line of the legend
 
 
 @dataclass
@@ -84,9 +86,20 @@ class DecisionMapDisplay:
             for label in (classes if labels is None else labels)
         ]
 
+    @property
+    def figure_size(self) -> tuple[float, float]:
+        """Width and height in inches, with room for the legend below."""
+        entries = min(len(set(self.sides)), len(STYLES)) + (0 if self.labels is None else np.unique(self.labels).size)
+        return 6.0, 4.8 + 0.12 * entries
+
+    @property
+    def sides(self) -> list[Any]:
+        """Sides whose hyperplanes cross the map."""
+        return list(dict.fromkeys(side for side, _, _ in self.segments))
+
     def plot(self, ax: Any = None) -> "DecisionMapDisplay":
         """Draw on ``ax`` or on new axes; they are kept as ``ax_`` and ``figure_``."""
-        self.figure_, self.ax_ = axes(ax, figsize=(6.4, 5.4))
+        self.figure_, self.ax_ = axes(ax, figsize=self.figure_size)
         self.marks_ = Marks()
         image = self.ax_.imshow(
             self.probability,
@@ -105,10 +118,14 @@ class DecisionMapDisplay:
         self.plane.label_axes(self.ax_)
         handles, labels = self.ax_.get_legend_handles_labels()
         if labels:
-            columns = min(3, len(labels), max(1, 60 // max(map(len, labels))))
-            below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.12), "ncols": columns}
+            below = {
+                "loc": "upper center",
+                "bbox_to_anchor": (0.5, 0.0),
+                "borderaxespad": 4.5,
+                "ncols": _columns(labels),
+            }
             light = {"facecolor": "#f7f7f7", "labelcolor": "black", "framealpha": 1.0}  # lines are black on any page
-            self.ax_.legend(handles, labels, columnspacing=1.2, handlelength=1.8, **below, **light)
+            self.ax_.legend(handles, labels, fontsize="small", columnspacing=1.2, handlelength=1.8, **below, **light)
         return self
 
     def _draw_points(self) -> None:
@@ -133,20 +150,31 @@ class DecisionMapDisplay:
             self.marks_.put(dots, str(value))
 
     def _draw_hyperplanes(self) -> None:
-        """The strongest hyperplanes, thicker where their expert weighs more, in a style per side."""
+        """The strongest hyperplanes, thicker where their expert weighs more, in a style per side while styles last."""
         drawn = sorted(self.segments, key=lambda one: -one[1])[:MAX_LINES]
-        sides = list(dict.fromkeys(side for side, _, _ in self.segments))
+        styled = len(self.sides) <= len(STYLES)
         named = set()
         for side, weight, ends in drawn:
-            style = ("-", "--", ":", "-.")[sides.index(side) % 4]
+            text = shown(f"hyperplane for {side}", 30) if styled else "hyperplane of layer 1"
+            style = STYLES[self.sides.index(side)] if styled else STYLES[0]
             width = 0.5 + 2.0 * weight / drawn[0][1]
-            text = None if side in named else shown(f"hyperplane for {side}", 30)
-            named.add(side)
-            (line,) = self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width, label=text)
+            label = None if text in named else text
+            named.add(text)
+            (line,) = self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width, label=label)
             self.marks_.put(line, f"layer 1, a hyperplane for {side}, weight {weight:.3g}")
         if len(drawn) < len(self.segments):
-            self.ax_.plot([], [], " ", label=f"{len(self.segments) - len(drawn)} weaker hyperplanes left out")
+            self.ax_.plot([], [], " ", label=f"{len(self.segments) - len(drawn)} weaker ones left out")
 
     def table(self) -> Any:
         """One line per cell of the map."""
         return self.plane.table("probability", self.probability)
+
+
+def _columns(labels: list[str]) -> int:
+    """Most columns of a legend, filled downwards, that fit beside each other; at most five."""
+    for n in range(min(5, len(labels)), 1, -1):
+        rows = -(-len(labels) // n)
+        widest = [max(map(len, labels[j : j + rows])) + 5 for j in range(0, len(labels), rows)]
+        if sum(widest) <= LEGEND_LETTERS:
+            return n
+    return 1

@@ -66,7 +66,8 @@ class Plane:
     @property
     def remark(self) -> str:
         """What became of the other features."""
-        return "" if self.base.size <= 2 else f"the other {self.base.size - 2} features at their medians"
+        n = self.base.size - 2
+        return ("", "the third feature at its median")[n] if n < 2 else f"the other {n} features at their medians"
 
     @property
     def extent(self) -> tuple[float, float, float, float]:

@@ -48,7 +48,7 @@ def map_pictures(data: ReportData) -> list[tuple[str, str]]:
                 display,
                 f"map{j}",
                 f"Decision map: probability of {display.label} over {display.plane.names[0]} and {display.plane.names[1]}.",
-                (5.2, 4.6),
+                display.figure_size,
                 css="map",
                 map=str(j),
             ),
