@@ -11,8 +11,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from estimator.small import blobs, fitted, small
-from pbdn import ISHMClassifier, PBDNClassifier
+from estimators.small import blobs, fitted, small
+from pbdn import GibbsConfig, ISHMClassifier, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 
 pytestmark = [
@@ -252,5 +252,5 @@ def test_labels_of_any_kind(labels, rng):
 def test_default_parameters_are_the_product(rng):
     X, y = blobs(rng, spread=0.7)
     with pytest.warns((ConvergenceWarning, DepthLimitWarning)):
-        model = PBDNClassifier(n_sweeps=60, n_burn_in=30).fit(X, y)
+        model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=60)).fit(X, y)
     assert model.score(X, y) > 0.7
