@@ -132,7 +132,10 @@ def test_time_limit_drops_the_layer_in_training(inference, rng, monkeypatch):
         return -float(len(layers))
 
     model = small(inference, criterion=strike, max_depth=4, time_limit=10**5)
-    with pytest.warns(UserWarning, match=r"reached: the network keeps 1 layer\(s\)( and 0 of 2 paths)?\. Raise .* lower (n_sweeps|n_minibatches) of"):
+    with pytest.warns(
+        UserWarning,
+        match=r"reached: the network keeps 1 layer\(s\)( and 0 of 2 paths)?\. Raise .* lower (n_sweeps|n_minibatches) of",
+    ):
         fitted(model, X, y)
     clock["ahead"] = 0.0
     reference = fitted(small(inference, max_depth=1), X, y)
@@ -229,7 +232,9 @@ def test_layers_are_logged(rng, caplog):
 
 def test_short_chains_are_told_so(rng):
     X, y = blobs(rng)
-    with pytest.warns(ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\) of gibbs_config"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\) of gibbs_config"
+    ):
         model = small(max_depth=1, n_chains=2).fit(X, y)
     names = {one["quantity"] for one in model.convergence_}
     assert {"log_likelihood of side 0", "n_active of side 1", "total_weight of side 0"} <= names

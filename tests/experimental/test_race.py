@@ -213,5 +213,12 @@ def test_estimator_learns_saves_and_refuses(rng, tmp_path):
         model.to_c()
 
 
+def test_two_classes_race_too(rng):
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    model = RaceClassifier(gibbs_config=GibbsConfig(n_sweeps=6), max_experts=2, max_depth=1, random_state=0).fit(X, y)
+    assert (model.config_.prediction, model.config_.n_paths) == ("posterior", 0)
+    assert np.allclose(model.predict_proba(X).sum(1), 1.0)
+
+
 def test_race_test_limit_is_the_suites():
     assert z_limit(ALPHA, 42) > Z_MAX

@@ -90,15 +90,41 @@ def test_training_goes_on_after_fit_and_load(rng, seed, tmp_path):
     np.testing.assert_allclose(fitted.predict_proba(X), before, atol=1e-12)  # a new fit forgets the steps
 
 
+@pytest.mark.parametrize("after", ["fit", "load"])
+def test_growth_after_fit_and_load_starts_a_layer_on_top(after, rng, seed, tmp_path):
+    X, y = xor(rng, 300)
+    learner = model(seed, max_depth=1, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
+    if after == "load":
+        learner.save(tmp_path / "model.pbdn")
+        learner = PBDNClassifier.load(tmp_path / "model.pbdn")
+    below = learner.layers_[0].sides
+    learner.grow()
+    assert learner.depth_ == 1
+    learner.partial_fit(X, y)
+    assert learner.depth_ == 2
+    for before, now in zip(below, learner.layers_[0].sides, strict=True):
+        np.testing.assert_allclose(now.hyperplanes, before.hyperplanes, rtol=1e-8)
+        np.testing.assert_array_equal(now.expert_weights, before.expert_weights)
+    assert learner.layers_[1].sides[0].hyperplanes.shape[1] == 1 + 2 + sum(learner.n_experts_[0])
+    learner.partial_fit(X, y)
+    assert learner.depth_ == 2  # asked for once
+
+
+def test_no_criterion_is_asked(rng, seed):
+    """Depth changes when told to, so a criterion that needs rows to keep back is no hindrance."""
+    X, y = xor(rng, 40)
+    learner = model(seed, criterion="holdout").partial_fit(X, y, classes=[0, 1])
+    assert learner.depth_ == 1
+    assert learner.config_.map.max_experts == 6
+
+
 @pytest.mark.filterwarnings("ignore:The criterion was still falling")
 def test_unfolding_is_the_inverse_of_folding(rng, seed):
     X, y = xor(rng)
     fitted = model(seed, max_depth=2, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
     scaling = standard_scaling(X[:100])
     scaled = scaling.unfold(fitted.network_)
-    np.testing.assert_allclose(
-        scaled.predict(scaling.apply(X)), fitted.network_.predict(X), rtol=1e-7, atol=1e-8
-    )
+    np.testing.assert_allclose(scaled.predict(scaling.apply(X)), fitted.network_.predict(X), rtol=1e-7, atol=1e-8)
 
 
 def test_weight_two_is_the_row_twice(rng, seed):
