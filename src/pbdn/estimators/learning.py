@@ -31,10 +31,10 @@ from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.fitted import checked_rows
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
-from pbdn.model.scaling import identity_scaling
+from pbdn.model.scaling import Scaling, identity_scaling
 from pbdn.validation import check_choice, check_integer, check_kind, check_positive
 
-IDLE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # parameters that change no result
+FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # may change when a fit is resumed
 
 
 def _learns_in_steps(model: Any) -> bool:
@@ -128,13 +128,13 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self._check_number_of_classes("y")
         rows = weigh_rows(X, y, codes.astype(np.int64), sample_weight, self.class_weight)
         response = self._response()
-        weight = options.whole_weight(rows.n_rows, rows.weights)
         n_sides = response.labelling.n_sides
-        inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, weight)
+        inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, rows.total_weight)
         sampler = options.set_fields(self.gibbs_config).get("sampler")
         if inference != "map":  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
-        self.config_ = self._resolve(response, inference, rows.n_rows)
+        criterion = options.choose_criterion(self.criterion, n_sides, inference, rows.n_rows)
+        self.config_ = self._resolve(response, inference, criterion)
         present = np.unique(rows.codes)
         if present.size < 2:
             self._adopt_one_class(int(present[0]))
@@ -150,7 +150,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         response = self._response()
-        self.config_ = self._resolve(response, "map", None)
+        criterion = options.choose_criterion(self.criterion, response.labelling.n_sides, "map", None)
+        self.config_ = self._resolve(response, "map", criterion)
         if self.classes_.size < 2:
             self._adopt_one_class(0)
         else:
@@ -158,9 +159,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
 
     def _fit_network(self, rows: LabelledRows | StreamedSource, response: Response, tasks: FitTasks) -> None:
         """Grow the network and fill the fitted attributes."""
-        features, weights = (rows, None) if isinstance(rows, StreamedSource) else (rows.inputs, rows.weights)
         n_features = rows.n_features
-        scaling = opening.scaling_of(features, weights) if self.standardize else identity_scaling(n_features)
+        scaling = self._scaling(rows)
         run = self._run(rows)
 
         def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
@@ -177,8 +177,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         from its rows (give a few hundred). Every call makes one shuffled pass of Adam steps over its rows, on
         the sides of the top layer; the prior counts against the rows that this layer has seen, and Adam's
         moments carry over between calls. Experts found inactive are dropped at the end of a call once
-        ``prune_every`` steps have passed. Depth never changes unless `grow` is called. After `fit`
-        or `load`, training of the fitted top layer goes on.
+        ``prune_every`` steps (of ``map_config``) have passed. Depth never changes unless `grow` is called. After
+        `fit` or `load`, training of the fitted top layer goes on.
 
         Parameters
         ----------
@@ -209,10 +209,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         rows = weigh_rows(X, y, encode(y, self.classes_), sample_weight, self.class_weight)
         response = self._response()
         if self._increment is None:
-            self.config_ = self._resolve(response, "map", None)
-            scaling = (
-                opening.scaling_of(rows.inputs, rows.weights) if self.standardize else identity_scaling(X.shape[1])
-            )
+            self.config_ = self._resolve(response, "map", self.criterion)  # `grow` decides the depth
+            scaling = self._scaling(rows)
             self._increment = Increment.begin(scaling, response, self.config_.map, self._seed(), network)
         self._increment.learn(rows, self._grow_next)
         self._grow_next = False
@@ -286,16 +284,22 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return X, y
 
-    def _resolve(self, response: Response, inference: str, n_rows: int | None) -> FitConfig:
-        """The options in force for this problem; ``n_rows`` is None for a stream."""
-        n_sides = response.labelling.n_sides
-        names = ("max_depth", "max_experts", "priors", "gibbs_config", "map_config")
+    def _resolve(self, response: Response, inference: str, criterion: Any) -> FitConfig:
+        """The options in force for this problem."""
         return options.resolve(
             response,
             inference=inference,
-            criterion=options.choose_criterion(self.criterion, n_sides, inference, n_rows),
-            **{name: getattr(self, name) for name in names},
+            criterion=criterion,
+            max_depth=self.max_depth,
+            max_experts=self.max_experts,
+            priors=self.priors,
+            gibbs_config=self.gibbs_config,
+            map_config=self.map_config,
         )
+
+    def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
+        """How the features are scaled for the fit."""
+        return opening.scaling_of(rows) if self.standardize else identity_scaling(rows.n_features)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -312,9 +316,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         )
         if self.checkpoint is None:
             return run
-        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in IDLE}
+        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in FREE}
         if isinstance(self.random_state, int | np.integer):
-            settings["random_state"] = int(self.random_state)
+            settings["random_state"] = int(self.random_state)  # a fixed seed may not
         settings["estimator"] = type(self).__name__
         marks = fingerprint(opening.marks_of(rows), settings)
         kept = Checkpoint(self.checkpoint, marks, run.seed, self.config_.chain.n_sweeps)

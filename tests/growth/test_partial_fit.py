@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.data.source import ArraySource
 from pbdn.errors import InvalidInputError
-from pbdn.growth.partial_fit import unfold
+from pbdn.model.labelling import for_each_class
 from pbdn.model.network import Side
 from pbdn.model.scaling import standard_scaling
-from pbdn.sgd.config import MapConfig
 from pbdn.sgd.online import IncrementalLayer
+from pbdn.sgd.settings import MapSettings
 
-CONFIG = MapConfig(max_experts=6, prune_every=40)
+CONFIG = MapConfig(prune_every=40)
 
 
 def xor(rng, n_rows=1500):
@@ -24,7 +24,8 @@ def xor(rng, n_rows=1500):
 
 
 def model(seed, **changes):
-    return PBDNClassifier(**{"inference": "map", "random_state": seed % 2**31, "map_config": CONFIG} | changes)
+    settings = {"inference": "map", "random_state": seed % 2**31, "max_experts": 6, "map_config": CONFIG}
+    return PBDNClassifier(**settings | changes)
 
 
 def taught(estimator, X, y, n_passes, size=250):
@@ -89,15 +90,41 @@ def test_training_goes_on_after_fit_and_load(rng, seed, tmp_path):
     np.testing.assert_allclose(fitted.predict_proba(X), before, atol=1e-12)  # a new fit forgets the steps
 
 
+@pytest.mark.parametrize("after", ["fit", "load"])
+def test_growth_after_fit_and_load_starts_a_layer_on_top(after, rng, seed, tmp_path):
+    X, y = xor(rng, 300)
+    learner = model(seed, max_depth=1, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
+    if after == "load":
+        learner.save(tmp_path / "model.pbdn")
+        learner = PBDNClassifier.load(tmp_path / "model.pbdn")
+    below = learner.layers_[0].sides
+    learner.grow()
+    assert learner.depth_ == 1
+    learner.partial_fit(X, y)
+    assert learner.depth_ == 2
+    for before, now in zip(below, learner.layers_[0].sides, strict=True):
+        np.testing.assert_allclose(now.hyperplanes, before.hyperplanes, rtol=1e-8)
+        np.testing.assert_array_equal(now.expert_weights, before.expert_weights)
+    assert learner.layers_[1].sides[0].hyperplanes.shape[1] == 1 + 2 + sum(learner.n_experts_[0])
+    learner.partial_fit(X, y)
+    assert learner.depth_ == 2  # asked for once
+
+
+def test_no_criterion_is_asked(rng, seed):
+    """Depth changes when told to, so a criterion that needs rows to keep back is no hindrance."""
+    X, y = xor(rng, 40)
+    learner = model(seed, criterion="holdout").partial_fit(X, y, classes=[0, 1])
+    assert learner.depth_ == 1
+    assert learner.config_.map.max_experts == 6
+
+
 @pytest.mark.filterwarnings("ignore:The criterion was still falling")
 def test_unfolding_is_the_inverse_of_folding(rng, seed):
     X, y = xor(rng)
     fitted = model(seed, max_depth=2, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
     scaling = standard_scaling(X[:100])
-    scaled = unfold(scaling, fitted.network_)
-    np.testing.assert_allclose(
-        scaled.class_probability(scaling.apply(X)), fitted.network_.class_probability(X), rtol=1e-7, atol=1e-8
-    )
+    scaled = scaling.unfold(fitted.network_)
+    np.testing.assert_allclose(scaled.predict(scaling.apply(X)), fitted.network_.predict(X), rtol=1e-7, atol=1e-8)
 
 
 def test_weight_two_is_the_row_twice(rng, seed):
@@ -114,8 +141,8 @@ def test_pruning_needs_evidence_and_steps(rng, seed):
     inputs = rng.normal(size=(400, 3))
     source = ArraySource(inputs, np.zeros(400, int), classes=[0, 1], sparse_below=0.0)
     side = Side(rng.normal(size=(3, 4)), np.array([1.0, 1e-9, 0.5]))
-    config = MapConfig(prune_every=10, learning_rate=1e-6)
-    layer = IncrementalLayer(source, 2, 1, config, seed, (side, side))
+    settings = MapSettings(prune_every=10, learning_rate=1e-6)
+    layer = IncrementalLayer(source, for_each_class(2), 1, settings, seed, (side, side))
     for _ in range(2):
         layer.learn(source)
     assert [s.n_experts for s in layer.sides] == [3, 3]  # 8 steps so far
@@ -160,7 +187,7 @@ def test_gibbs_has_no_partial_fit(inference):
 def test_classes_that_come_late(rng, seed):
     """Four declared classes of which every chunk has one, and one never comes: all chunks are learnt from."""
     centres = 4.0 * np.array([[0, 1], [1, -1], [-1, -1], [0, 0]])
-    learner = model(seed, map_config=MapConfig(n_minibatches=1, max_experts=4, batch_size=20, learning_rate=0.05))
+    learner = model(seed, max_experts=4, map_config=MapConfig(batch_size=20, learning_rate=0.05))
     parts = []
     for chunk in range(90):
         label = chunk % 3

@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from scipy.special import expit
 
 from checks import ALPHA, Z_MAX
 from joint import N_EXPERTS, N_INPUTS, N_ROWS, PRIORS, functions, z_limit
-from pbdn import PBDNClassifier
+from pbdn import GibbsConfig
+from pbdn.experimental import RaceClassifier
 from pbdn.experimental import race_sweep as race
 from pbdn.experimental.race import race_probability
 from pbdn.gibbs.state import GlobalState, prior_values
@@ -186,24 +188,36 @@ def test_estimator_learns_saves_and_refuses(rng, tmp_path):
     centres = np.array([[0.0, 3.0], [3.0, -2.0], [-3.0, -2.0]])
     y = np.repeat(["a", "b", "c"], 40)
     X = np.repeat(centres, 40, axis=0) + rng.normal(size=(120, 2))
-    model = PBDNClassifier(head="race", n_sweeps=150, n_burn_in=75, max_experts=4, max_depth=1, random_state=0).fit(
-        X, y
-    )
+    chain = GibbsConfig(n_sweeps=150)
+    model = RaceClassifier(gibbs_config=chain, max_experts=4, max_depth=1, random_state=0).fit(X, y)
     p = model.predict_proba(X)
     assert np.allclose(p.sum(1), 1.0)
     assert model.score(X, y) > 0.9
     assert len(model.network_.top.sides) == 3
     assert model.posterior_predictive_proba(X[:5]).shape[1:] == (5, 3)
     model.save(tmp_path / "race.pbdn")
-    assert np.array_equal(PBDNClassifier.load(tmp_path / "race.pbdn").predict_proba(X), p)
-    with pytest.raises(ValueError, match=r"head='race' does not do inference='map'"):
-        PBDNClassifier(head="race", inference="map").fit(X, y)
-    with pytest.raises(ValueError, match="does not do pruning='paper'"):
-        PBDNClassifier(head="race", pruning="paper").fit(X, y)
+    assert np.array_equal(RaceClassifier.load(tmp_path / "race.pbdn").predict_proba(X), p)
+    for name, value in {"pruning": "paper", "sampler": "counts", "n_chains": 2, "prediction": "paths"}.items():
+        with pytest.raises(ValueError, match=f"RaceClassifier does not do {name}={value!r}; use "):
+            RaceClassifier(gibbs_config=GibbsConfig(**{name: value})).fit(X, y)
+    with pytest.raises(ValueError, match="does not do criterion='holdout'"):
+        RaceClassifier(criterion="holdout").fit(X, y)
+    with pytest.raises(TypeError, match="inference"):
+        RaceClassifier(inference="map")  # Gibbs sampling only
+    assert not hasattr(model, "partial_fit")
     with pytest.raises(ValueError, match="fractional weights"):
-        PBDNClassifier(head="race", n_sweeps=5, n_burn_in=2).fit(X, y, sample_weight=rng.random(120))
+        RaceClassifier(gibbs_config=GibbsConfig(n_sweeps=5)).fit(X, y, sample_weight=rng.random(120))
+    with pytest.raises(ValueError, match="a sparse X"):
+        RaceClassifier(gibbs_config=GibbsConfig(n_sweeps=5)).fit(sp.csr_array(X), y)
     with pytest.raises(ValueError, match="cannot be exported"):
         model.to_c()
+
+
+def test_two_classes_race_too(rng):
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    model = RaceClassifier(gibbs_config=GibbsConfig(n_sweeps=6), max_experts=2, max_depth=1, random_state=0).fit(X, y)
+    assert (model.config_.prediction, model.config_.n_paths) == ("posterior", 0)
+    assert np.allclose(model.predict_proba(X).sum(1), 1.0)
 
 
 def test_race_test_limit_is_the_suites():

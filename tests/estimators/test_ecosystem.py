@@ -1,5 +1,8 @@
 """Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,8 +14,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from estimator.small import blobs, fitted, small
-from pbdn import ISHMClassifier, PBDNClassifier
+from estimators.small import blobs, fitted, small
+from pbdn import GibbsConfig, ISHMClassifier, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 
 pytestmark = [
@@ -249,8 +252,21 @@ def test_labels_of_any_kind(labels, rng):
         assert model.score(X, labels[y]) > 0.6
 
 
+def test_estimators_and_exports_import_without_extras():
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"click", "matplotlib", "jinja2", "xarray", "pyarrow", "pandas", "onnx", "torch"}:
+            raise ImportError(f"{name} is absent")
+sys.meta_path.insert(0, Absent())
+import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.information
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_default_parameters_are_the_product(rng):
     X, y = blobs(rng, spread=0.7)
     with pytest.warns((ConvergenceWarning, DepthLimitWarning)):
-        model = PBDNClassifier(n_sweeps=60, n_burn_in=30).fit(X, y)
+        model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=60)).fit(X, y)
     assert model.score(X, y) > 0.7

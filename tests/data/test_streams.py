@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pbdn import ISHMClassifier, PBDNClassifier, streaming
+from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
+from pbdn.data import opening
 from pbdn.data.ahead import read_ahead, work_ahead
 from pbdn.data.arrow import ArrowSource
 from pbdn.data.streams import BatchSource, MemmapSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import standard_scaling
-from pbdn.sgd.config import MapConfig
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 ds = pytest.importorskip("pyarrow.dataset")
@@ -20,15 +20,14 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 N = 1200
 LABELS = np.array(["no", "yes"])
-QUICK = MapConfig(n_minibatches=600, prune_every=200, max_experts=6)
+QUICK = MapConfig(n_minibatches=600, prune_every=200)
 
 pytestmark = pytest.mark.filterwarnings("ignore:The criterion was still falling")
 
 
 def model(seed, **changes):
-    return PBDNClassifier(
-        **{"inference": "map", "random_state": seed % 2**31, "max_depth": 2, "map_config": QUICK} | changes
-    )
+    settings = {"inference": "map", "random_state": seed % 2**31, "max_depth": 2, "max_experts": 6, "map_config": QUICK}
+    return PBDNClassifier(**settings | changes)
 
 
 @pytest.fixture
@@ -51,7 +50,7 @@ def folder(tmp_path, rows):
 
 @pytest.fixture
 def memmap(tmp_path, rows, monkeypatch):
-    monkeypatch.setattr(streaming, "LOAD_BELOW", 1)
+    monkeypatch.setattr(opening, "LOAD_BELOW", 1)
     stored = np.memmap(tmp_path / "x.bin", dtype=np.float64, mode="w+", shape=(N, 2))
     stored[:] = rows[0]
     stored.flush()
@@ -103,7 +102,7 @@ def test_a_stream_teaches_what_the_array_teaches(kind, rows, folder, memmap, see
 
 def test_streamed_predictions_are_the_arrays(rows, folder, memmap, seed, monkeypatch):
     X, y, _ = rows
-    monkeypatch.setattr(streaming, "PREDICT_ROWS", 100)
+    monkeypatch.setattr(opening, "PREDICT_ROWS", 100)
     fitted = model(seed).fit(X, y)
     expected = fitted.predict_proba(np.asarray(X))
     np.testing.assert_allclose(fitted.predict_proba(memmap), expected, rtol=1e-12)
@@ -129,7 +128,7 @@ def test_parquet_is_predicted_by_column_name(folder, rows, seed):
 
 
 def test_gibbs_predicts_streams_and_refuses_to_fit_them(folder, memmap, rows, seed):
-    short = {"n_sweeps": 20, "n_burn_in": 10, "max_depth": 1, "inference": "gibbs"}
+    short = {"gibbs_config": GibbsConfig(n_sweeps=20), "max_depth": 1, "inference": "gibbs"}
     with pytest.raises(InvalidInputError, match="inference='map'"):
         model(seed, **short).fit(folder, "label")
     with pytest.raises(InvalidInputError, match="inference='map'"):
@@ -142,15 +141,16 @@ def test_gibbs_predicts_streams_and_refuses_to_fit_them(folder, memmap, rows, se
 def test_weights_of_rows_and_classes(folder, rows, seed, memmap):
     """A column of whole weights has the objective of repeated rows, class_weight that of weighted rows."""
     X, y, weight = rows
-    config = MapConfig(n_minibatches=30, prune_every=30, max_experts=3, batch_size=10**6)
+    config = MapConfig(n_minibatches=30, prune_every=30, batch_size=10**6)
     source = ArrowSource(folder, "label", features=["small", "large"], weight="weight", buffer_rows=N)
-    streamed = model(seed, map_config=config, max_depth=1).fit(source)
-    in_memory = model(seed, map_config=config, max_depth=1).fit(X, y, sample_weight=weight)
+    short = {"map_config": config, "max_experts": 3, "max_depth": 1}
+    streamed = model(seed, **short).fit(source)
+    in_memory = model(seed, **short).fit(X, y, sample_weight=weight)
     steps = [m.trace_[0]["loss"] for m in (streamed, in_memory)]
     np.testing.assert_allclose(*steps, rtol=1e-8)  # full batches: the order of rows does not matter
     factors = {"no": 1.0, "yes": 3.0}
     for class_weight in (factors, "balanced"):
-        kept = {"map_config": config, "max_depth": 1, "class_weight": class_weight}
+        kept = {**short, "class_weight": class_weight}
         streamed = model(seed, **kept).fit(memmap, y)
         in_memory = model(seed, **kept).fit(np.asarray(X), y)
         np.testing.assert_allclose(streamed.trace_[0]["loss"], in_memory.trace_[0]["loss"], rtol=1e-8)
@@ -160,13 +160,13 @@ def test_standardisation_of_a_stream_is_that_of_the_array(rows, rng):
     X, y, weight = rows
     X = np.column_stack([X, np.full(N, 7.25), 1e8 + rng.normal(size=N)])
     source = MemmapSource(X, y, weights=weight, slab_rows=97)
-    streamed, whole = streaming.scaling_of(source), standard_scaling(X, weight)
+    streamed, whole = opening.scaling_of(source), standard_scaling(X, weight)
     np.testing.assert_allclose(streamed.center, whole.center, rtol=1e-12)
     np.testing.assert_allclose(streamed.scale, whole.scale, rtol=1e-6)
     assert streamed.scale[2] == 1.0
     sparse = BatchSource([(sp.csr_array(X[a : a + 300]), y[a : a + 300]) for a in range(0, N, 300)])
     expected = standard_scaling(sp.csr_array(X))
-    np.testing.assert_array_equal(streaming.scaling_of(sparse).scale, expected.scale)
+    np.testing.assert_array_equal(opening.scaling_of(sparse).scale, expected.scale)
 
 
 def test_declared_classes(rows, seed):

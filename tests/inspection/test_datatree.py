@@ -1,6 +1,7 @@
 """Posterior draws in the ArviZ schema."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ def test_predictive_mean_is_what_the_network_predicts():
     model, X, y = sampled()
     tree = model.to_datatree(X, y)
     mean = tree["posterior_predictive"]["probability"].mean(("chain", "draw")).to_numpy()
-    one_network = copy(model).set_params(prediction="posterior")
+    one_network = copy(model)  # as if its own draws were averaged, not those of further runs
+    one_network.config_ = replace(model.config_, gibbs=replace(model.config_.gibbs, prediction="posterior"))
     np.testing.assert_allclose(mean, one_network.predict_proba(X), atol=1e-12)
     assert tree["posterior"].sizes["chain"] == 2
     assert tree["posterior"].sizes["draw"] == 20

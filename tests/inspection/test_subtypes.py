@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from estimator.small import blobs, fitted, small
+from estimators.small import blobs, fitted, small
 from pbdn import ISHMClassifier
-from pbdn.inspection.subtypes import polytope_limits, side_labels, violations
+from pbdn.inspection.fitted import side_names
+from pbdn.inspection.subtypes import polytope_limits, violations
 from pbdn.model.network import Side
 
 
@@ -41,7 +42,7 @@ def test_subtypes_are_equation_two(model_and_data):
                 psi = inputs @ side.hyperplanes[k, 1:] + side.hyperplanes[k, 0]
                 p = 1.0 - np.exp(-side.expert_weights[k] * np.logaddexp(0.0, psi))
                 row = table.iloc[line]
-                label = side_labels(model.network_, model.classes_)[s]
+                label = side_names(model)[s]
                 assert (row["layer"], str(row["side"]), row["expert"]) == (t + 1, str(label), k)
                 assert row["weight"] == side.expert_weights[k]
                 np.testing.assert_allclose(row["share"], p.mean(), rtol=1e-9, atol=1e-15)
@@ -55,7 +56,7 @@ def test_votes_make_the_probability_of_a_side(model_and_data):
     """1 - Π_k (1 - p_ik) is the probability that side s says yes: a noisy-or of its experts."""
     model, X = model_and_data
     table = model.explain(X)
-    labels = side_labels(model.network_, model.classes_)
+    labels = side_names(model)
     assert set(table["side"]) == set(labels)
     silent = table.assign(silent=1.0 - table["vote"]).groupby(["row", "side"])["silent"].prod().unstack()
     expected = model.network_.side_probability(X)

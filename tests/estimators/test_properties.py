@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
-from estimator.small import SETTINGS, blobs, fitted, small
+from estimators.small import blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
 from pbdn.errors import FileFormatError
 from pbdn.model.network import Network
@@ -118,14 +118,13 @@ def test_rescaling_a_column_keeps_the_held_out_log_loss(inference, factor, rng):
     assert abs(losses[0] - losses[1]) < 1e-3
 
 
-@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
-def test_standardisation_is_folded_into_the_network(skip, rng):
+def test_standardisation_is_folded_into_the_network(rng):
     X, y = blobs(rng)
     X = X * [1.0, 50.0, 0.02] + [0.0, 300.0, -5.0]
-    model = fitted(small(skip=skip, max_depth=3), X, y)
+    model = fitted(small(max_depth=3), X, y)
     scaled = standard_scaling(X).apply(X)
     np.testing.assert_allclose(scaled, (X - X.mean(axis=0)) / X.std(axis=0), atol=1e-9)
-    again = fitted(small(skip=skip, max_depth=3, standardize=False), scaled, y)
+    again = fitted(small(max_depth=3, standardize=False), scaled, y)
     assert model.n_experts_ == again.n_experts_
     np.testing.assert_allclose(model.predict_proba(X), again.predict_proba(scaled), atol=1e-6)
     assert not np.allclose(model.layers_[0].sides[0].hyperplanes, again.layers_[0].sides[0].hyperplanes)
@@ -295,7 +294,7 @@ def test_paths_average_runs_that_pass_a_draw_upward(rng):
     assert len(model.paths_) == 3
     assert all(path.depth == model.depth_ for path in model.paths_)
     assert not same_network(model.paths_[0], model.paths_[1])
-    expected = np.mean([path.mean_class_probability(X) for path in model.paths_], axis=0)
+    expected = np.mean([path.predict_mean(X) for path in model.paths_], axis=0)
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-12)
     n_draws = sum(len(path.top.draws) for path in model.paths_)
     assert model.posterior_predictive_proba(X).shape == (n_draws, len(y), 2)
@@ -307,11 +306,10 @@ def test_paths_average_runs_that_pass_a_draw_upward(rng):
 def test_auto_samples_small_data_and_optimises_large(rng, monkeypatch):
     X, y = blobs(rng, n=60)
     X3, y3 = blobs(rng, n=60, n_classes=3)
-    settings = {key: value for key, value in SETTINGS["map+gibbs"].items() if key != "inference"}
-    monkeypatch.setattr("pbdn.base.AUTO_WORK", 120)  # 60 rows x 2 sides, but not x 6 sides
-    two = fitted(PBDNClassifier(random_state=0, max_depth=1, n_paths=1, **settings), X, y)
-    three = fitted(PBDNClassifier(random_state=0, max_depth=1, **settings), X3, y3)
-    asked = fitted(PBDNClassifier(random_state=0, max_depth=1, prediction="posterior", **settings), X3, y3)
+    monkeypatch.setattr("pbdn.config.AUTO_WORK", 120)  # 60 rows x 2 sides, but not x 6 sides
+    two = fitted(small("map+gibbs", inference="auto", max_depth=1, n_paths=1), X, y)
+    three = fitted(small("map+gibbs", inference="auto", max_depth=1), X3, y3)
+    asked = fitted(small("map+gibbs", inference="auto", max_depth=1, prediction="posterior"), X3, y3)
     assert (two.inference_, three.inference_, asked.inference_) == ("map+gibbs", "map", "map+gibbs")
     assert same_network(two.network_, fitted(small("map+gibbs", max_depth=1, n_paths=1), X, y).network_)
     with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
@@ -322,8 +320,7 @@ def test_auto_samples_small_data_and_optimises_large(rng, monkeypatch):
 def test_auto_counts_weights_not_rows(rng, monkeypatch):
     """Rows of weight 0 do not make the data large, and weight 2 does: as if the rows were left out or given twice."""
     X, y = blobs(rng, n=60)
-    settings = {key: value for key, value in SETTINGS["map+gibbs"].items() if key != "inference"}
-    monkeypatch.setattr("pbdn.base.AUTO_WORK", 100)  # 50 rows x 2 sides
+    monkeypatch.setattr("pbdn.config.AUTO_WORK", 100)  # 50 rows x 2 sides
     for weight, inference in ((np.arange(60) < 50, "map+gibbs"), (np.where(np.arange(60) < 30, 2.0, 0.0), "map")):
-        model = PBDNClassifier(random_state=0, max_depth=1, n_paths=1, **settings)
+        model = small("map+gibbs", inference="auto", max_depth=1, n_paths=1)
         assert fitted(model, X, y, sample_weight=weight.astype(float)).inference_ == inference

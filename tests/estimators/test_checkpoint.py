@@ -10,9 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from estimator.killed_fit import data, make
-from estimator.small import blobs, fitted, small
-from estimator.test_properties import same_network
+from estimators.killed_fit import data, make
+from estimators.small import blobs, fitted, small
+from estimators.test_properties import same_network
 from pbdn import ISHMClassifier, PBDNClassifier
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.growth import checkpoint
@@ -150,8 +150,10 @@ def test_foreign_checkpoints_are_refused_by_name(inference, tmp_path, rng):
     for bad_X, bad_y, weight in ((other, y, None), (X, 1 - y, None), (X, y, np.arange(len(y)) + 1.5)):
         with pytest.raises(InvalidInputError, match=r"checkpoint=.*other data \(X, y, sample_weight"):
             small(inference, checkpoint=path).fit(bad_X, bad_y, sample_weight=weight)
-    with pytest.raises(InvalidInputError, match=r"belongs to a fit with skip='last_two' \(now 'all'\); delete"):
-        small(inference, checkpoint=path, skip="all").fit(X, y)
+    with pytest.raises(InvalidInputError, match=r"belongs to a fit with max_experts=6 \(now 7\); delete"):
+        small(inference, checkpoint=path, max_experts=7).fit(X, y)
+    with pytest.raises(InvalidInputError, match=r"gibbs_config=.*n_draws=20.*\(now GibbsConfig\(.*n_draws=21"):
+        small(inference, checkpoint=path, n_draws=21).fit(X, y)
     with pytest.raises(InvalidInputError, match=r"random_state=0 \(now 9\)"):
         small(inference, checkpoint=path, random_state=9).fit(X, y)
     with pytest.raises(InvalidInputError, match="ISHMClassifier"):

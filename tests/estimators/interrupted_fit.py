@@ -8,21 +8,19 @@ import warnings
 
 import numpy as np
 
-from estimator.small import blobs
-from pbdn import PBDNClassifier
-from pbdn.sgd.config import MapConfig
+from estimators.small import blobs
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 
 if __name__ == "__main__":
     inference, n_jobs = sys.argv[1], int(sys.argv[2])
     X, y = blobs(np.random.default_rng(5), n=300)
-    fast = {"n_sweeps": 30, "n_burn_in": 10, "map_config": MapConfig(n_minibatches=20)}
+    fast = {"gibbs_config": GibbsConfig(n_sweeps=30), "map_config": MapConfig(n_minibatches=20)}
     warnings.simplefilter("ignore")
     PBDNClassifier(inference=inference, **fast).fit(X, y)  # loads the compiled code
 
     model = PBDNClassifier(
         inference=inference,
-        n_sweeps=1_000_000,
-        n_burn_in=10,
+        gibbs_config=GibbsConfig(n_sweeps=1_000_000, n_burn_in=10),
         map_config=MapConfig(n_minibatches=100_000_000),
         n_jobs=n_jobs,
         random_state=0,

@@ -1,30 +1,28 @@
-"""Small fits for tests of the estimators: short chains, few experts."""
+"""Small fits for tests of the estimators: short chains, few steps, few experts."""
 
 import warnings
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
-from pbdn import PBDNClassifier
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.sgd.config import MapConfig
 
-GIBBS: dict[str, Any] = {
-    "inference": "gibbs",
-    "n_sweeps": 60,
-    "n_burn_in": 30,
-    "n_draws": 20,
-    "max_experts": 6,
-}
-MAP: dict[str, Any] = {"inference": "map", "map_config": MapConfig(max_experts=6, n_minibatches=200, polish=True)}
+CHAIN = GibbsConfig(n_sweeps=60, n_burn_in=30, n_draws=20, n_paths=2)
+STEPS = MapConfig(n_minibatches=200, polish=True)
+GIBBS: dict[str, Any] = {"inference": "gibbs", "max_experts": 6, "gibbs_config": CHAIN}
+MAP: dict[str, Any] = {"inference": "map", "max_experts": 6, "map_config": STEPS}
 SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}}
+CHAIN_FIELDS = {field.name for field in fields(GibbsConfig)}
 
 
-def small(inference="gibbs", cls=PBDNClassifier, **parameters):
-    """An unfitted estimator with small settings."""
-    settings = {"random_state": 0, **SETTINGS[inference], **parameters}
+def small(kind="gibbs", cls=PBDNClassifier, **parameters):
+    """An unfitted estimator with small settings; fields of `GibbsConfig` may be given beside its parameters."""
+    chain = {name: parameters.pop(name) for name in CHAIN_FIELDS & set(parameters)}
+    settings = {"random_state": 0, **SETTINGS[kind], "gibbs_config": replace(CHAIN, **chain), **parameters}
     if cls is PBDNClassifier:
-        settings = {"max_depth": 2, "n_paths": 2, **settings}
+        settings = {"max_depth": 2, **settings}
     return cls(**settings)
 
 

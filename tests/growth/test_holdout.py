@@ -1,19 +1,19 @@
 """Depth by rows kept back: folds, what they see, and how they decide."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pbdn import PBDNClassifier, fitting
+from pbdn import MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
-from pbdn.growth.gibbs_engine import StopSignal
+from pbdn.growth import holdout
 from pbdn.growth.grow import LayerFit, grow
 from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows
+from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
-from pbdn.sgd.config import MapConfig, default_config
+from pbdn.model.response import response_for_classes
 from pbdn.sgd.polish import polish
 
 
@@ -48,7 +48,7 @@ def grown(tables, max_depth=4):
     """Growth where fold f loses ``tables[f][t]`` (one value per row) with t + 1 layers."""
     engines = [Steps() for _ in tables]
     losses = [lambda layers, table=table: table[len(layers) - 1] for table in tables]
-    folds = KeptBack(engines, losses, 1, StopSignal(), [lambda layers: None] * len(tables))
+    folds = KeptBack(engines, losses, Run(seed=0), [lambda layers: None] * len(tables))
     return grow(folds, folds.criterion, max_depth), engines
 
 
@@ -74,17 +74,17 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
     """No fold's engine sees the rows it is scored on, and weights travel with their rows."""
     X, y = rng.normal(size=(120, 2)), np.repeat([0, 1, 2], 40)
     X[:, 0] += y
-    fitted_rows, made = [], fitting.make_engine
+    fitted_rows, made = [], holdout.make_engine
 
-    def spy(scaled, plan, *others, **more):
-        fitted_rows.append((scaled, plan.weights))
-        return made(scaled, plan, *others, **more)
+    def spy(rows, *others):
+        fitted_rows.append((rows.inputs, rows.weights))
+        return made(rows, *others)
 
-    monkeypatch.setattr(fitting, "make_engine", spy)
-    monkeypatch.setattr(fitting, "FOLDED_ROWS", limit)
-    config = MapConfig(max_experts=2, n_minibatches=20)
+    monkeypatch.setattr(holdout, "make_engine", spy)
+    monkeypatch.setattr(holdout, "FOLDED_ROWS", limit)
     weights = rng.uniform(0.5, 2.0, 120)
-    PBDNClassifier(inference="map", map_config=config, max_depth=1, random_state=0).fit(X, y, sample_weight=weights)
+    quick = {"map_config": MapConfig(n_minibatches=20), "max_experts": 2, "max_depth": 1}
+    PBDNClassifier(inference="map", random_state=0, **quick).fit(X, y, sample_weight=weights)
     *parts, (whole, whole_weights) = fitted_rows
     assert len(parts) == n_folds
     assert np.array_equal(whole_weights, weights)
@@ -112,7 +112,7 @@ def test_all_rows_kept_back_decide_whether_to_polish(rng):
                 base[f] + (0.0 if len(layers[0].sides) == 1 else -1.0 if len(layers) == 1 else gains[f])
             )
 
-        return KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], 2, StopSignal(), polishers)
+        return KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], Run(seed=0, n_jobs=2), polishers)
 
     for gains, pays in (((-0.3, 0.2), True), ((-0.2, 0.3), False)):
         folds = folds_with(gains, [polisher, polisher])
@@ -134,7 +134,7 @@ def rings(rng):
 
 
 def ring_model(polished=True, **more):
-    config = replace(default_config(3), n_minibatches=400, max_experts=4, polish=polished)
+    config = MapConfig(n_minibatches=400, polish=polished)
     return PBDNClassifier(
         inference="map", map_config=config, max_experts=4, max_depth=2, standardize=False, random_state=1, **more
     )
@@ -150,15 +150,16 @@ def test_the_network_is_polished_where_that_pays(rings, monkeypatch, pays):
     """Where it pays the fit is the polish of the network as grown, else the network as grown, bit for bit."""
     X, y = rings
     grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
-    told, real = [], fitting.polish
+    told, real = [], holdout.polish
     monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: pays and depth == 2)
-    monkeypatch.setattr(fitting, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
+    monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
     model = ring_model(criterion="holdout").fit(X, y)
     assert model.depth_ == grown_model.depth_ == 2
     assert [step["polished"] for step in model.criterion_path_] == [False, pays]
     expected = grown_model.layers_
     if pays:
-        expected = polish(expected, X, y, None, config=model.map_config, seed=told[-1]["seed"], complements=True)
+        labelling = response_for_classes(3).labelling
+        expected = polish(expected, X, y, None, config=model.config_.map, seed=told[-1]["seed"], labelling=labelling)
     for found, side in zip(planes(model), [s for layer in expected for s in layer.sides], strict=True):
         assert np.array_equal(found, side.hyperplanes)
 
@@ -186,13 +187,13 @@ def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DepthLimitWarning)
         grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
-    real = fitting.polish
+    real = holdout.polish
 
     def interrupted(*arguments, should_stop, **more):
         should_stop.flag.set()
         return real(*arguments, should_stop=should_stop, **more)
 
-    monkeypatch.setattr(fitting, "polish", interrupted)
+    monkeypatch.setattr(holdout, "polish", interrupted)
     with pytest.warns(UserWarning, match="Interrupted: the network keeps 2 layer"):
         model = ring_model(criterion="holdout").fit(X, y)
     assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(grown_model), strict=True))

@@ -6,17 +6,16 @@ import warnings
 
 import numpy as np
 
-from estimator.small import blobs
-from pbdn import PBDNClassifier
+from estimators.small import blobs
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.growth import checkpoint
-from pbdn.sgd.config import MapConfig
 
 
 def make(inference, path, **more):
     """The estimator of this test: long enough to be killed several times."""
     settings = {
-        "gibbs": {"n_sweeps": 400, "n_burn_in": 200, "n_draws": 30, "n_chains": 2},
-        "map": {"map_config": MapConfig(n_minibatches=4000, max_experts=8)},
+        "gibbs": {"gibbs_config": GibbsConfig(n_sweeps=400, n_draws=30, n_chains=2)},
+        "map": {"map_config": MapConfig(n_minibatches=4000)},
     }[inference]
     return PBDNClassifier(
         inference=inference, random_state=1, checkpoint=path, **{"max_experts": 8, "max_depth": 3, **settings, **more}
@@ -32,7 +31,7 @@ if __name__ == "__main__":
     checkpoint.LEAST_SECONDS = 0.02  # look often, so that a short test sees many states
     checkpoint.COST_SHARE = 1.0
     warnings.simplefilter("ignore")
-    short = {"map_config": MapConfig(n_minibatches=10)} if inference == "map" else {"n_sweeps": 4, "n_burn_in": 2}
+    short = {"map_config": MapConfig(n_minibatches=10), "gibbs_config": GibbsConfig(n_sweeps=4)}
     make(inference, None, max_depth=2, **short).fit(*data())  # loads the compiled code
     print("started", flush=True)
     make(inference, folder / "checkpoint.pbdn").fit(*data()).save(folder / "model.pbdn")

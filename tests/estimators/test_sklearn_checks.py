@@ -3,8 +3,8 @@
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from estimators.small import SETTINGS
 from pbdn import ISHMClassifier, PBDNClassifier
-from pbdn.sgd.config import MapConfig
 
 # short chains do not converge, and the checks look at results, not at our advice about them
 pytestmark = [
@@ -13,19 +13,11 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:y has only one class:UserWarning"),
 ]
 
-GIBBS = {"inference": "gibbs", "n_sweeps": 60, "n_burn_in": 30, "n_draws": 20, "max_experts": 6}
-MAP = {"inference": "map", "map_config": MapConfig(max_experts=6, n_minibatches=200)}
-BOTH = {**MAP, **GIBBS, "inference": "map+gibbs"}
-
 
 @parametrize_with_checks(
     [
-        PBDNClassifier(max_depth=2, n_paths=2, **BOTH),
-        PBDNClassifier(max_depth=2, n_paths=2, **GIBBS),
-        PBDNClassifier(max_depth=2, **MAP),
-        ISHMClassifier(**BOTH),
-        ISHMClassifier(**GIBBS),
-        ISHMClassifier(**MAP),
+        *(PBDNClassifier(max_depth=2, **SETTINGS[inference]) for inference in ("map+gibbs", "gibbs", "map")),
+        *(ISHMClassifier(**SETTINGS[inference]) for inference in ("map+gibbs", "gibbs", "map")),
     ]
 )
 def test_estimator_check(estimator, check):
