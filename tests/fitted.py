@@ -5,10 +5,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
+from pbdn.data.frames import NamedArray
 from pbdn.datasets import make_xor
-from pbdn.sgd.config import MapConfig
-from pbdn.validation import NamedArray
 
 HOSTILE = "<script>alert('x')</script>\"&|`*{{7*7}}$x_$\n"
 QUICK_MAP = MapConfig(n_minibatches=300)
@@ -30,7 +29,9 @@ def xor_rows(n=160, seed=0):
 def sampled():
     """Two chains, draws, two layers at most."""
     X, y = xor_rows()
-    model = PBDNClassifier(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2, max_depth=2, random_state=0)
+    model = PBDNClassifier(
+        gibbs_config=GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2), max_depth=2, random_state=0
+    )
     return quietly(model, X, y), X, y
 
 
@@ -59,4 +60,4 @@ def three_classes():
 def lone_side():
     """A single hyperplane machine."""
     X, y = xor_rows()
-    return quietly(ISHMClassifier(n_sweeps=40, n_burn_in=20, n_draws=10, random_state=0), X, y), X, y
+    return quietly(ISHMClassifier(gibbs_config=GibbsConfig(n_sweeps=40, n_draws=10), random_state=0), X, y), X, y

@@ -7,12 +7,11 @@ is None has the default for the problem. `resolve` fills in every field, and a f
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any, Literal, get_args
 
 from pbdn.errors import InvalidInputError
-from pbdn.gibbs.chain import ChainSettings
+from pbdn.gibbs.chain import ChainSettings, Pruning, Record
+from pbdn.gibbs.sweep import SamplerName
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, Hyperpriors
 from pbdn.model.response import Response
@@ -26,6 +25,12 @@ INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
 CRITERION_NAMES = ("auto", HOLDOUT, *CRITERIA)
 
 Prediction = Literal["point", "posterior", "paths"]
+GIBBS_CHOICES: dict[str, tuple[str, ...]] = {
+    "prediction": ("auto", *get_args(Prediction)),
+    "sampler": get_args(SamplerName),
+    "pruning": get_args(Pruning),
+    "record": get_args(Record),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,20 +78,30 @@ class GibbsConfig:
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
-        for name in ("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), 1)
+        for name, value in set_fields(self).items():
+            if name in GIBBS_CHOICES:
+                check_choice(name, value, GIBBS_CHOICES[name])
+            elif name != "n_burn_in":
+                check_integer(name, value, 1)
         if self.n_burn_in is not None:
-            n_sweeps = GIBBS_DEFAULTS["n_sweeps"] if self.n_sweeps is None else self.n_sweeps
-            check_integer("n_burn_in", self.n_burn_in, 0, int(n_sweeps) - 1)
-        for name, allowed in (
-            ("prediction", ("auto", "point", "posterior", "paths")),
-            ("sampler", ("first_events", "event_times", "counts")),
-            ("pruning", ("window", "paper", "none")),
-            ("record", ("collection", "whole_chain")),
-        ):
-            if getattr(self, name) is not None:
-                check_choice(name, getattr(self, name), allowed)
+            n_sweeps = GibbsSettings.n_sweeps if self.n_sweeps is None else self.n_sweeps
+            check_integer("n_burn_in", self.n_burn_in, 0, n_sweeps - 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GibbsSettings:
+    """`GibbsConfig` with every field set; ``n_draws`` is over all chains."""
+
+    n_sweeps: int = 1000
+    n_burn_in: int
+    n_draws: int = 100
+    n_chains: int = 1
+    n_paths: int = 5
+    prediction: Prediction
+    sampler: SamplerName = "first_events"
+    pruning: Pruning = "window"
+    prune_every: int = 200
+    record: Record = "collection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,16 +179,6 @@ class MapConfig:
         MapSettings(**set_fields(self))
 
 
-GIBBS_DEFAULTS: dict[str, Any] = {
-    "n_sweeps": 1000,
-    "n_draws": 100,
-    "n_chains": 1,
-    "n_paths": 5,
-    "sampler": "first_events",
-    "pruning": "window",
-    "prune_every": 200,
-    "record": "collection",
-}
 MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
 """Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
 
@@ -188,11 +193,10 @@ class FitConfig:
     criterion : str or callable
         What decides the depth: a name of `pbdn.model.criteria.CRITERIA`, "holdout", or the user's function.
     max_depth : int
-    prediction : "point", "posterior" or "paths"
-    gibbs : GibbsConfig
-        Every field set.
+    gibbs : GibbsSettings
+        Every field of `GibbsConfig`.
     chain : ChainSettings
-        The same for one chain, with its priors.
+        The same for one chain, with the experts at the start and the priors.
     map : MapSettings
         Every field of `MapConfig`, the experts at the start, and the priors as MAP uses them.
     """
@@ -200,20 +204,24 @@ class FitConfig:
     inference: str
     criterion: str | Callable[..., float]
     max_depth: int
-    prediction: Prediction
-    gibbs: GibbsConfig
+    gibbs: GibbsSettings
     chain: ChainSettings
     map: MapSettings
 
     @property
+    def prediction(self) -> Prediction:
+        """What is averaged in a prediction."""
+        return self.gibbs.prediction
+
+    @property
     def n_chains(self) -> int:
         """Chains per side."""
-        return int(self.gibbs.n_chains or 1)
+        return self.gibbs.n_chains
 
     @property
     def n_paths(self) -> int:
         """Runs from bottom to top that are averaged; none unless the prediction asks for them."""
-        return int(self.gibbs.n_paths or 0) if self.prediction == "paths" else 0
+        return self.gibbs.n_paths if self.prediction == "paths" else 0
 
 
 def set_fields(config: Any) -> dict[str, Any]:
@@ -223,11 +231,12 @@ def set_fields(config: Any) -> dict[str, Any]:
 
 def choose_inference(inference: str, gibbs_config: GibbsConfig | None, n_sides: int, total_weight: float) -> str:
     """The inference in force: "auto" samples where that is a matter of a minute or two, or draws are asked for."""
-    wants_draws = set_fields(gibbs_config).get("prediction") in ("posterior", "paths")
+    prediction = set_fields(gibbs_config).get("prediction")
+    wants_draws = prediction in ("posterior", "paths")
     if inference == "map" and wants_draws:
         raise InvalidInputError(
-            f"gibbs_config.prediction={gibbs_config.prediction!r} needs posterior draws, which inference='map' does not "  # type: ignore[union-attr]
-            "make; use inference='gibbs', or prediction='point'."
+            f"gibbs_config.prediction={prediction!r} needs posterior draws, which inference='map' does not make; "
+            "use inference='gibbs', or prediction='point'."
         )
     if inference != "auto":
         return inference
@@ -261,34 +270,33 @@ def resolve(
     priors = Hyperpriors() if priors is None else priors
     gibbs = resolve_gibbs(gibbs_config, n_sides, inference)
     chain = ChainSettings(
-        sampler=gibbs.sampler,  # type: ignore[arg-type]
+        sampler=gibbs.sampler,
         max_experts=int(max_experts),
-        n_sweeps=int(gibbs.n_sweeps or 0),
-        n_burn_in=int(gibbs.n_burn_in or 0),
-        n_draws=-(-int(gibbs.n_draws or 0) // int(gibbs.n_chains or 1)),
-        pruning=gibbs.pruning,  # type: ignore[arg-type]
-        prune_every=int(gibbs.prune_every or 0),
-        record=gibbs.record,  # type: ignore[arg-type]
+        n_sweeps=gibbs.n_sweeps,
+        n_burn_in=gibbs.n_burn_in,
+        n_draws=-(-gibbs.n_draws // gibbs.n_chains),
+        pruning=gibbs.pruning,
+        prune_every=gibbs.prune_every,
+        record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
     )
     return FitConfig(
         inference=inference,
         criterion=criterion,
         max_depth=int(max_depth),
-        prediction=gibbs.prediction,  # type: ignore[arg-type]
         gibbs=gibbs,
         chain=chain,
         map=resolve_map(map_config, priors, n_sides, int(max_experts)),
     )
 
 
-def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsConfig:
+def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsSettings:
     """Gibbs options with every field set."""
-    chosen = GIBBS_DEFAULTS | set_fields(config)
-    chosen.setdefault("n_burn_in", int(chosen["n_sweeps"]) // 2)
+    chosen = set_fields(config)
+    chosen.setdefault("n_burn_in", chosen.get("n_sweeps", GibbsSettings.n_sweeps) // 2)
     if chosen.get("prediction", "auto") == "auto":
         chosen["prediction"] = "point" if inference == "map" else "paths" if n_sides == 2 else "posterior"
-    return GibbsConfig(**chosen)
+    return GibbsSettings(**chosen)
 
 
 def resolve_map(config: MapConfig | None, priors: Hyperpriors, n_sides: int, max_experts: int) -> MapSettings:
@@ -319,8 +327,3 @@ def choose_criterion(
             f"criterion='holdout' needs at least {HOLDOUT_LEAST} rows in memory; use criterion='aic_inputs'."
         )
     return criterion
-
-
-def whole_weight(n_rows: int, weights: Any) -> float:
-    """What counts as the number of rows when the inference is chosen: the sum of the weights."""
-    return float(n_rows if weights is None else np.sum(weights))

@@ -38,7 +38,7 @@ class MissingExtraError(PBDNError, ImportError):
 
 
 class DepthLimitWarning(UserWarning):
-    """Growth stopped at ``max_depth`` while the criterion was still falling."""
+    """Growth stopped while the criterion was still falling: at ``max_depth``, or below a layer that would be too large."""
 
 
 _OURS = ("pbdn", "sklearn", "joblib")  # packages between a user's line and the place that warns

@@ -1,7 +1,10 @@
 """Checks of parameters: each names the parameter, what came and what is allowed."""
 
+import math
 import numbers
 from typing import Any
+
+import numpy as np
 
 from pbdn.errors import InvalidInputError
 
@@ -23,11 +26,35 @@ def check_integer(name: str, value: Any, low: int, high: int | None = None) -> N
 
 def check_positive(name: str, value: Any) -> None:
     """The parameter is a positive number."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) > 0:
+    if not _is_number(value) or not float(value) > 0:
         raise InvalidInputError(f"{name}={value!r} must be a positive number.")
+
+
+def check_finite(name: str, value: Any, zero: bool = False) -> None:
+    """The parameter is a positive number that is not infinite; 0 too if ``zero``."""
+    if not _is_number(value) or not math.isfinite(value) or value < 0 or (value == 0 and not zero):
+        raise InvalidInputError(f"{name}={value!r} must be a finite number {'of at least' if zero else 'above'} 0.")
+
+
+def check_share(name: str, value: Any, zero: bool = False) -> None:
+    """The parameter lies between 0 and 1; 0 too if ``zero``."""
+    if not _is_number(value) or not 0 <= value < 1 or (value == 0 and not zero):
+        raise InvalidInputError(
+            f"{name}={value!r} must be a number {'of at least' if zero else 'above'} 0 and below 1."
+        )
+
+
+def check_flag(name: str, value: Any) -> None:
+    """The parameter is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInputError(f"{name}={value!r} must be True or False.")
 
 
 def check_kind(name: str, value: Any, kind: type) -> None:
     """The parameter is None or of the kind."""
     if value is not None and not isinstance(value, kind):
         raise InvalidInputError(f"{name}={value!r} must be None or a {kind.__module__}.{kind.__name__}.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from pbdn import GibbsConfig
 from pbdn.errors import MissingExtraError
 
 
@@ -12,10 +13,11 @@ from pbdn.errors import MissingExtraError
     ("module", "extra", "use"),
     [
         ("matplotlib.pyplot", "plot", "from pbdn.plots.base import axes; axes()"),
+        ("matplotlib.figure", "report", "from pbdn.plots.svg import page_svg; page_svg(None, '', '')"),
         ("jinja2", "report", "from pbdn.report.html import render_html; render_html(None)"),
         ("xarray", "posterior", "from pbdn.inspection.datatree import to_datatree; to_datatree(None)"),
         ("pyarrow", "arrow", "from pbdn.tables import parse_table; parse_table(b'PAR1....PAR1', 'x')"),
-        ("pyarrow", "arrow", "from pbdn.cli.common import table_bytes; table_bytes({'a': [1]}, 'x.parquet')"),
+        ("pyarrow", "arrow", "from pbdn.tables.write_file import table_bytes; table_bytes({'a': [1]}, 'x.parquet')"),
     ],
 )
 def test_missing_extras_are_named(monkeypatch, module, extra, use):
@@ -32,7 +34,7 @@ class Absent:
         if name.split(".")[0] in {"click", "matplotlib", "jinja2", "xarray", "pyarrow", "pandas", "onnx", "torch"}:
             raise ImportError(f"{name} is absent")
 sys.meta_path.insert(0, Absent())
-import pbdn, pbdn.classifier, pbdn.plots, pbdn.report.data, pbdn.tables, pbdn.inspection.datatree, pbdn.exporting
+import pbdn, pbdn.plots, pbdn.report.data, pbdn.tables, pbdn.inspection.datatree
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -47,8 +49,7 @@ def test_demo_prints_a_table_and_the_path(tmp_path):
         rows=120,
         say=said.append,
         verbose=0,
-        n_sweeps=20,
-        n_burn_in=10,
+        gibbs_config=GibbsConfig(n_sweeps=20),
         max_depth=1,
         n_jobs=1,
     )

@@ -1,4 +1,4 @@
-"""Growth: criteria by hand, the loop, the wiring of skips, the path that is kept."""
+"""Growth: criteria by hand, the loop, the wiring of the layers, the path that is kept."""
 
 import re
 import warnings
@@ -6,13 +6,12 @@ import warnings
 import numpy as np
 import pytest
 
-from estimator.small import blobs, fitted, small
-from pbdn import PBDNClassifier
+from estimators.small import blobs, fitted, small
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
 from pbdn.growth.grow import LayerFit, grow
 from pbdn.model.criteria import aic, aic_eps, aic_inputs, bic
 from pbdn.model.network import Layer, Side
-from pbdn.sgd.config import MapConfig
 
 
 def layer(n_inputs, *n_experts, value=1.0):
@@ -84,14 +83,6 @@ def test_layers_are_stacked_while_the_criterion_falls(scores, max_depth, kept, t
     assert growth.path[-1].n_parameters == 8 * tried + 2
 
 
-def test_several_criteria_see_the_same_layers():
-    engine = Scripted([-50, -40, -39, -38.9])
-    growth = grow(engine, [aic, deviance], 4)
-    assert growth.reason == "max_depth"  # the deviance never rises
-    assert len(growth.fits) == 4
-    assert [step.kept for step in growth.path] == [True, True, False, False]
-
-
 def test_unfinished_layers_are_dropped_unless_they_are_the_first():
     growth = grow(Scripted([-50, -40], [True, False]), deviance, 5)
     assert (len(growth.fits), growth.reason) == (1, "interrupted")
@@ -122,16 +113,11 @@ def deeper(layers, log_likelihood, n_rows):
 
 
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
-@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
-def test_skips_wire_the_layers(skip, inference, rng):
+def test_a_layer_sees_the_last_two_below_it(inference, rng):
     X, y = blobs(rng, n_classes=3)
-    model = fitted(small(inference, criterion=deeper, max_depth=3, skip=skip), X, y)
+    model = fitted(small(inference, criterion=deeper, max_depth=3), X, y)
     units = [sum(one) for one in model.n_experts_]
-    inputs = {
-        "last_two": [3, 3 + units[0], units[0] + units[1]],
-        "none": [3, units[0], units[1]],
-        "all": [3, 3 + units[0], 3 + units[0] + units[1]],
-    }[skip]
+    inputs = [3, 3 + units[0], units[0] + units[1]]
     assert [one.sides[0].hyperplanes.shape[1] - 1 for one in model.layers_] == inputs
     cost = sum((d + 1) * k for d, k in zip(inputs, units, strict=True))
     assert model.complexity_ == pytest.approx(cost / 4.0)
@@ -140,8 +126,16 @@ def test_skips_wire_the_layers(skip, inference, rng):
     first = np.column_stack(
         [np.logaddexp(0.0, X @ beta[1:] + beta[0]) for side in model.layers_[0].sides for beta in side.hyperplanes]
     )
-    second = first if skip == "none" else np.column_stack([X, first])
-    np.testing.assert_allclose(list(model.network_.layer_inputs(X))[1], second, rtol=1e-9, atol=1e-12)
+    seen = list(model.network_.layer_inputs(X))
+    np.testing.assert_allclose(seen[1], np.column_stack([X, first]), rtol=1e-9, atol=1e-12)
+    second = np.column_stack(
+        [
+            np.logaddexp(0.0, seen[1] @ beta[1:] + beta[0])
+            for side in model.layers_[1].sides
+            for beta in side.hyperplanes
+        ]
+    )
+    np.testing.assert_allclose(seen[2], np.column_stack([first, second]), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
@@ -176,7 +170,8 @@ def test_the_criterion_asks_for_depth_where_it_helps(rng):
     """A ring around a disc, both sides cut from straight pieces: one layer underfits, and AIC says so."""
     X = rng.normal(size=(300, 2))
     y = (np.abs(np.hypot(*X.T) - 1.2) < 0.45).astype(int)
-    model = fitted(PBDNClassifier(n_sweeps=150, n_burn_in=75, max_experts=8, max_depth=3, random_state=0), X, y)
+    chain = GibbsConfig(n_sweeps=150)
+    model = fitted(PBDNClassifier(gibbs_config=chain, max_experts=8, max_depth=3, random_state=0), X, y)
     assert model.depth_ >= 2
     first, second = model.criterion_path_[:2]
     assert second["criterion"] < first["criterion"]
@@ -185,15 +180,9 @@ def test_the_criterion_asks_for_depth_where_it_helps(rng):
 
 def test_map_start_of_a_chain(rng):
     X, y = blobs(rng, spread=0.7)
-    model = fitted(_map_gibbs(), X, y)
+    model = fitted(small("map+gibbs"), X, y)
     assert model.score(X, y) > 0.7
     assert model.posterior_predictive_proba(X).shape[0] == 20
-
-
-def _map_gibbs():
-    from estimator.small import GIBBS, MAP
-
-    return PBDNClassifier(**{**GIBBS, **MAP, "inference": "map+gibbs", "max_depth": 2, "random_state": 0})
 
 
 def test_depth_by_rows_kept_back(rng):
@@ -201,8 +190,8 @@ def test_depth_by_rows_kept_back(rng):
     X = rng.normal(size=(300, 2))
     y = (X[:, 0] * X[:, 1] > 0).astype(int) + 2 * (np.hypot(*X.T) > 1.5)
     y = np.minimum(y, 2)
-    config = MapConfig(max_experts=4, n_minibatches=300)
-    model = PBDNClassifier(inference="map", map_config=config, max_depth=2, random_state=0)
+    config = MapConfig(n_minibatches=300)
+    model = PBDNClassifier(inference="map", map_config=config, max_experts=4, max_depth=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DepthLimitWarning)
         model.fit(X, y)
@@ -218,16 +207,19 @@ def test_depth_by_rows_kept_back(rng):
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
 def test_many_classes_stop_before_a_layer_that_is_too_large(rng, inference, monkeypatch):
     """The links between two layers grow like the square of the number of classes; two classes are never stopped."""
-    from estimator.small import SETTINGS
-
     monkeypatch.setattr("pbdn.growth.map_engine.MOST_COEFFICIENTS", 150)
     monkeypatch.setattr("pbdn.growth.gibbs_engine.MOST_ENTRIES", 150)
-    settings = {**SETTINGS[inference], "max_depth": 2, "random_state": 0, "criterion": lambda *_: -float(len(_[0]))}
     X, y = blobs(rng, n_classes=4)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert PBDNClassifier(**settings).fit(X, y).depth_ == 1
+        assert small(inference, criterion=deeper).fit(X, y).depth_ == 1
     said = [str(one.message) for one in caught if one.category is DepthLimitWarning]
     assert len(said) == 1
-    assert re.match(r"Growth stopped at 1 layer.*4 classes.*Lower max_experts", said[0])
-    assert fitted(PBDNClassifier(**settings), X, y > 1).depth_ == 2
+    assert re.match(r"Growth stopped at 1 layer.*8 sides.*Lower max_experts", said[0])
+    assert fitted(small(inference, criterion=deeper), X, y > 1).depth_ == 2
+
+
+def test_a_criterion_that_is_not_a_number_is_named(rng):
+    X, y = blobs(rng)
+    with pytest.raises(ValueError, match="criterion of the first layer is not a number"):
+        small("map", criterion=lambda layers, log_likelihood, n_rows: float("nan")).fit(X, y)

@@ -3,8 +3,8 @@ import pytest
 
 from pbdn.model.likelihood import log_likelihood
 from pbdn.sgd.config import PAPER, MapConfig
-from pbdn.sgd.kernels import BLOCK
 from pbdn.sgd.objective import loss_and_gradient, pack, positive_codes, unpack
+from pbdn.sgd.workspace import BLOCK
 
 CONFIGS = [
     PAPER,

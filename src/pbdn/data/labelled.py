@@ -31,6 +31,11 @@ class LabelledRows:
         """Number of inputs."""
         return int(self.inputs.shape[1])
 
+    @property
+    def total_weight(self) -> float:
+        """Sum of the row weights."""
+        return float(self.n_rows if self.weights is None else self.weights.sum())
+
     def take(self, index: Any) -> "LabelledRows":
         """The rows of a mask or an index array."""
         weights = None if self.weights is None else self.weights[index]

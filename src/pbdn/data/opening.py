@@ -1,7 +1,7 @@
 """Data larger than memory in the estimators: which inputs are streams, and how they are fitted and predicted.
 
 A stream is a path to a Parquet file or folder, a ``pyarrow.dataset.Dataset``, an iterable of batches, a
-source of ``pbdn.sgd``, or a NumPy memory map of 64 MiB or more. Smaller memory maps are loaded: they are what
+source of ``pbdn.data``, or a NumPy memory map of 64 MiB or more. Smaller memory maps are loaded: they are what
 joblib hands to its workers, and results should not depend on that.
 """
 
@@ -20,9 +20,8 @@ from pbdn.data.labelled import LabelledRows
 from pbdn.data.moments import column_moments
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.errors import InvalidInputError
+from pbdn.model.likelihood import FloatArray
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
-
-FloatArray = NDArray[np.float64]
 
 LOAD_BELOW = 1 << 26  # bytes of a memory map that is simply loaded
 PREDICT_ROWS = 16_384  # rows of a memory map predicted at a time
@@ -162,19 +161,19 @@ def check_declared(declared: Any, found: NDArray[Any]) -> None:
         )
 
 
-def scaling_of(features: Any, weights: FloatArray | None = None) -> Scaling:
-    """Standardisation of an array or, in one pass, of a stream (CSR batches: by largest absolute values)."""
-    if not isinstance(features, StreamedSource):
-        return standard_scaling(features, weights)
-    blocks = features.blocks()
+def scaling_of(rows: LabelledRows | StreamedSource) -> Scaling:
+    """Standardisation of the features; a stream is read once (CSR batches: by largest absolute values)."""
+    if isinstance(rows, LabelledRows):
+        return standard_scaling(rows.inputs, rows.weights)
+    blocks = rows.blocks()
     is_sparse = sp.issparse(next(blocks).inputs)
     blocks.close()  # type: ignore[attr-defined]
     if is_sparse:
-        largest = np.zeros(features.n_features)
-        for block in features.blocks():
+        largest = np.zeros(rows.n_features)
+        for block in rows.blocks():
             np.maximum(largest, abs(block.inputs).max(axis=0).toarray().ravel(), out=largest)
         return Scaling(np.zeros(largest.size), np.where(largest > 0, largest, 1.0), quantum=0.0)
-    mean, deviation = column_moments(features)
+    mean, deviation = column_moments(rows)
     if not np.isfinite(deviation).all():
         column = int(np.flatnonzero(~np.isfinite(deviation))[0])
         raise InvalidInputError(f"The spread of column {column} is not a finite number; rescale it before the fit.")

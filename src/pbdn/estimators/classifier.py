@@ -12,27 +12,29 @@ from pbdn.model.response import OneSide, Response
 class PBDNClassifier(NetworkClassifier):
     """Parsimonious Bayesian deep network: a classifier that chooses its own width and depth.
 
-    A layer has a side for and a side against each class (binary: the labels and their flip); each side is an infinite support hyperplane machine,
-    P(y=1 | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})), whose gamma-process prior decides how many experts stay. Layers are stacked
-    while the criterion falls. The defaults need no tuning.
+    A layer has a side for and a side against each class; with two classes these are the labels and their flip. Each side is an
+    infinite support hyperplane machine, P(y=1 | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})), whose gamma-process prior decides how
+    many experts stay. Layers are stacked while the criterion falls. The defaults need no tuning.
 
     Parameters
     ----------
     inference : {"auto", "map+gibbs", "gibbs", "map"}, default="auto"
-        Gibbs sampling (posterior draws, intervals) with chains that start at a MAP fit ("map+gibbs") or at the prior ("gibbs"), or MAP
-        alone by stochastic gradients ("map", large data). "auto" is "map+gibbs" while rows x sides (two, or twice the number of classes)
-        are at most 20 000 or ``gibbs_config`` asks for draws, and "map" beyond and for streams.
+        Gibbs sampling gives posterior draws and intervals; its chains start at a MAP fit ("map+gibbs") or at the prior
+        ("gibbs"). "map" is MAP alone, by stochastic gradients, for large data. "auto" is "map+gibbs" while rows x sides (two, or
+        twice the number of classes) are at most 20 000, or where ``gibbs_config`` asks for draws; else, and for streams, "map".
     criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
-        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts, BIC, or
-        "holdout", the likelihood of rows kept back: every row once, in five folds, for MAP of up to 2000 rows, else every fifth (the
-        network is then grown again on all rows, and by MAP its layers are tuned together where the rows kept back became
-        likelier by it). "auto" is "holdout" for MAP with three or more classes and rows in memory, else "aic_inputs".
+        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts; BIC; or
+        "holdout", the likelihood of rows kept back. Kept back is every row once, in five folds, for MAP of up to 2000 rows, and
+        every fifth row otherwise. The network is then grown again on all rows, and by MAP its layers are tuned together where the
+        rows kept back became likelier by it. "auto" is "holdout" for MAP with three or more classes and at least 50 rows in
+        memory, else "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20
         Experts per side at the start (the truncation of the gamma process).
     standardize : bool, default=True
-        Scale features to mean 0 and s.d. 1 for the fit (sparse ones to largest value 1), and fold the scaling into the network.
+        Scale features to mean 0 and standard deviation 1 for the fit (sparse ones to largest value 1), and fold the scaling into
+        the network.
     priors : Hyperpriors or None, default=None
         Prior laws for both engines (`pbdn.model.priors`); a field that is not set has the default for the problem.
     gibbs_config : GibbsConfig or None, default=None

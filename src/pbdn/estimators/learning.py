@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -20,7 +20,7 @@ from pbdn.data.source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.fitted import FittedNetwork
-from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit import FitResult, assemble, fit_network
@@ -31,10 +31,10 @@ from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.fitted import checked_rows
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
-from pbdn.model.scaling import identity_scaling
+from pbdn.model.scaling import Scaling, identity_scaling
 from pbdn.validation import check_choice, check_integer, check_kind, check_positive
 
-IDLE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # parameters that change no result
+FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # may change when a fit is resumed
 
 
 def _learns_in_steps(model: Any) -> bool:
@@ -44,6 +44,11 @@ def _learns_in_steps(model: Any) -> bool:
             f"partial_fit and grow need inference='map'; this estimator has inference={model.inference!r}."
         )
     return True
+
+
+def _in_steps(method: Method) -> Method:
+    """Offer the method only where the estimator learns in steps; it keeps its type."""
+    return cast(Method, available_if(_learns_in_steps)(method))
 
 
 class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[misc]
@@ -79,7 +84,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """What trains the layers."""
         return make_engine(rows, response, config, run)
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
         """Grow a network on labelled rows.
 
@@ -123,13 +128,13 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self._check_number_of_classes("y")
         rows = weigh_rows(X, y, codes.astype(np.int64), sample_weight, self.class_weight)
         response = self._response()
-        weight = options.whole_weight(rows.n_rows, rows.weights)
         n_sides = response.labelling.n_sides
-        inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, weight)
+        inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, rows.total_weight)
         sampler = options.set_fields(self.gibbs_config).get("sampler")
         if inference != "map":  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
-        self.config_ = self._resolve(response, inference, rows.n_rows)
+        criterion = options.choose_criterion(self.criterion, n_sides, inference, rows.n_rows)
+        self.config_ = self._resolve(response, inference, criterion)
         present = np.unique(rows.codes)
         if present.size < 2:
             self._adopt_one_class(int(present[0]))
@@ -145,7 +150,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         if source.feature_names is not None:
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         response = self._response()
-        self.config_ = self._resolve(response, "map", None)
+        criterion = options.choose_criterion(self.criterion, response.labelling.n_sides, "map", None)
+        self.config_ = self._resolve(response, "map", criterion)
         if self.classes_.size < 2:
             self._adopt_one_class(0)
         else:
@@ -153,9 +159,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
 
     def _fit_network(self, rows: LabelledRows | StreamedSource, response: Response, tasks: FitTasks) -> None:
         """Grow the network and fill the fitted attributes."""
-        features, weights = (rows, None) if isinstance(rows, StreamedSource) else (rows.inputs, rows.weights)
         n_features = rows.n_features
-        scaling = opening.scaling_of(features, weights) if self.standardize else identity_scaling(n_features)
+        scaling = self._scaling(rows)
         run = self._run(rows)
 
         def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
@@ -164,7 +169,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         tasks.attributes = attributes
         self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine))
 
-    @available_if(_learns_in_steps)  # type: ignore[untyped-decorator]
+    @_in_steps
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one batch of rows, which need not be kept.
 
@@ -172,8 +177,8 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         from its rows (give a few hundred). Every call makes one shuffled pass of Adam steps over its rows, on
         the sides of the top layer; the prior counts against the rows that this layer has seen, and Adam's
         moments carry over between calls. Experts found inactive are dropped at the end of a call once
-        ``prune_every`` steps have passed. Depth never changes unless `grow` is called. After `fit`
-        or `load`, training of the fitted top layer goes on.
+        ``prune_every`` steps (of ``map_config``) have passed. Depth never changes unless `grow` is called. After
+        `fit` or `load`, training of the fitted top layer goes on.
 
         Parameters
         ----------
@@ -204,17 +209,15 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         rows = weigh_rows(X, y, encode(y, self.classes_), sample_weight, self.class_weight)
         response = self._response()
         if self._increment is None:
-            self.config_ = self._resolve(response, "map", None)
-            scaling = (
-                opening.scaling_of(rows.inputs, rows.weights) if self.standardize else identity_scaling(X.shape[1])
-            )
+            self.config_ = self._resolve(response, "map", self.criterion)  # `grow` decides the depth
+            scaling = self._scaling(rows)
             self._increment = Increment.begin(scaling, response, self.config_.map, self._seed(), network)
         self._increment.learn(rows, self._grow_next)
         self._grow_next = False
         self._adopt(FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []))
         return self
 
-    @available_if(_learns_in_steps)  # type: ignore[untyped-decorator]
+    @_in_steps
     def grow(self) -> Self:
         """Let the next `partial_fit` freeze the present layers and start a new one on top.
 
@@ -281,16 +284,22 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return X, y
 
-    def _resolve(self, response: Response, inference: str, n_rows: int | None) -> FitConfig:
-        """The options in force for this problem; ``n_rows`` is None for a stream."""
-        n_sides = response.labelling.n_sides
-        names = ("max_depth", "max_experts", "priors", "gibbs_config", "map_config")
+    def _resolve(self, response: Response, inference: str, criterion: Any) -> FitConfig:
+        """The options in force for this problem."""
         return options.resolve(
             response,
             inference=inference,
-            criterion=options.choose_criterion(self.criterion, n_sides, inference, n_rows),
-            **{name: getattr(self, name) for name in names},
+            criterion=criterion,
+            max_depth=self.max_depth,
+            max_experts=self.max_experts,
+            priors=self.priors,
+            gibbs_config=self.gibbs_config,
+            map_config=self.map_config,
         )
+
+    def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
+        """How the features are scaled for the fit."""
+        return opening.scaling_of(rows) if self.standardize else identity_scaling(rows.n_features)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -307,9 +316,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         )
         if self.checkpoint is None:
             return run
-        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in IDLE}
+        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in FREE}
         if isinstance(self.random_state, int | np.integer):
-            settings["random_state"] = int(self.random_state)
+            settings["random_state"] = int(self.random_state)  # a fixed seed may not
         settings["estimator"] = type(self).__name__
         marks = fingerprint(opening.marks_of(rows), settings)
         kept = Checkpoint(self.checkpoint, marks, run.seed, self.config_.chain.n_sweeps)

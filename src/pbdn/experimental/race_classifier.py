@@ -5,7 +5,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from pbdn.config import FitConfig, GibbsConfig, set_fields
+from pbdn.config import HOLDOUT, FitConfig, GibbsConfig, set_fields
 from pbdn.data.labelled import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
@@ -17,19 +17,27 @@ from pbdn.growth.run import Run
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response
 
-ONLY = {"sampler": "first_events", "record": "collection", "n_chains": 1, "prediction": ("auto", "point", "posterior")}
+ONLY: dict[str, tuple[Any, ...]] = {
+    "sampler": ("first_events",),
+    "record": ("collection",),
+    "n_chains": (1,),
+    "pruning": ("window", "none"),
+    "prediction": ("auto", "point", "posterior"),
+}
 
 
 class RaceClassifier(NetworkClassifier):
     """One likelihood for all classes: the class whose process has the first point wins.
 
-    Stands beside `pbdn.PBDNClassifier`, whose sides answer yes or no. One chain by Gibbs sampling for all classes, which starts
-    at the prior. Dense rows without fractional weights. Such networks cannot be exported.
+    Stands beside `pbdn.PBDNClassifier`, whose sides answer yes or no. One chain of Gibbs sampling draws all classes; it starts
+    at the prior. Rows must be dense and have no fractional weights. Such networks cannot be exported.
 
     Parameters
     ----------
-    criterion, max_depth, max_experts, standardize, priors, gibbs_config, class_weight, n_jobs, random_state, verbose, time_limit
-        As in `pbdn.PBDNClassifier`; of ``gibbs_config`` the default sampler, one chain, and no averaging over paths.
+    criterion, max_depth, max_experts, standardize, priors, gibbs_config, class_weight, n_jobs, random_state, verbose, \
+time_limit
+        As in `pbdn.PBDNClassifier`. Of ``gibbs_config`` only the default sampler and record, one chain, pruning by window or
+        none, and no averaging over paths. Of ``criterion`` all but "holdout".
     """
 
     inference = "gibbs"
@@ -80,18 +88,18 @@ class RaceClassifier(NetworkClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.criterion == "holdout":
+        if self.criterion == HOLDOUT:
             raise InvalidInputError("RaceClassifier does not do criterion='holdout'; use PBDNClassifier for that.")
-        given = set_fields(self.gibbs_config)
-        if given.get("pruning") == "paper":
-            raise InvalidInputError("RaceClassifier does not do pruning='paper'; use PBDNClassifier for that.")
-        for name, allowed in ONLY.items():
-            if name in given and given[name] not in (allowed if isinstance(allowed, tuple) else (allowed,)):
-                raise InvalidInputError(f"RaceClassifier needs {name}={allowed!r}; got {given[name]!r}.")
+        for name, value in set_fields(self.gibbs_config).items():
+            if value not in ONLY.get(name, (value,)):
+                choices = " or ".join(repr(one) for one in ONLY[name])
+                raise InvalidInputError(
+                    f"RaceClassifier does not do {name}={value!r}; use {choices}, or PBDNClassifier for that."
+                )
 
-    def _resolve(self, response: Response, inference: str, n_rows: int | None) -> FitConfig:
+    def _resolve(self, response: Response, inference: str, criterion: Any) -> FitConfig:
         """Two classes race too; their draws are averaged without paths."""
-        config = super()._resolve(response, inference, n_rows)
+        config = super()._resolve(response, inference, criterion)
         if config.prediction != "paths":
             return config
-        return replace(config, prediction="posterior", gibbs=replace(config.gibbs, prediction="posterior"))
+        return replace(config, gibbs=replace(config.gibbs, prediction="posterior"))

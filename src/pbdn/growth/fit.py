@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pbdn.config import HOLDOUT, FitConfig
 from pbdn.data.labelled import LabelledRows, dense_rows
 from pbdn.data.streams import StreamedSource
-from pbdn.errors import ConvergenceWarning, DepthLimitWarning, warn
+from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.engines import EngineMaker, make_engine
@@ -46,12 +46,14 @@ def fit_network(
     try:
         with run.stop.on_interrupt():
             growth = grow_network(scaled, response, config, run, observer, maker)
-            if config.n_paths and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
+            if config.n_paths and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
                 paths = grow_paths(scaled, response, config, run, len(growth.fits))
     finally:
         run.bar.close()
         if run.checkpoint is not None:
             run.checkpoint.write()
+    if not growth.fits:
+        raise InvalidInputError("The criterion of the first layer is not a number; no layer can be kept by it.")
     _say_how_it_ended(growth, config, run, len(paths))
     convergence = _diagnose(growth, response, config, scaled) if isinstance(scaled, LabelledRows) else []
     network = assemble(growth.fits, scaling, response, n_features)
@@ -102,7 +104,8 @@ def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int)
         what += f" and {n_paths} of {config.n_paths} paths"
     if growth.reason == "interrupted" or n_paths < config.n_paths:
         if run.stop() and not run.stop.flag.is_set():
-            advice = "Raise time_limit, or lower n_sweeps, to let it grow by its criterion."
+            work = "n_minibatches of map_config" if config.inference == "map" else "n_sweeps of gibbs_config"
+            advice = f"Raise time_limit, or lower {work}, to let it grow by its criterion."
             warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
         else:
             warn(f"Interrupted: the network {what}.")
@@ -134,7 +137,7 @@ def _diagnose(growth: Growth, response: Response, config: FitConfig, scaled: Lab
             f"The chains of layer {network.depth} have not converged in {len(bad)} of {len(found)} quantities (worst: "
             f"{worst.quantity}, R-hat {worst.r_hat:.2f}, effective draws {worst.ess_bulk:.0f}). Predictions are "
             f"usable; for trustworthy posterior intervals raise n_sweeps (now {config.chain.n_sweeps}) and n_chains "
-            f"(now {config.n_chains}).",
+            f"(now {config.n_chains}) of gibbs_config.",
             ConvergenceWarning,
         )
     return found

@@ -78,46 +78,34 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Growth:
-    """A grown stack of layers, the whole path, and why growth stopped: "criterion", "max_depth", "too_large", "observer" or "interrupted"."""
+    """A grown stack of layers, the whole path, and why growth stopped.
+
+    ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted", or "incremental" where a user decides.
+    """
 
     fits: tuple[LayerFit, ...]
     path: tuple[PathStep, ...]
     reason: str
 
 
-def grow(
-    engine: Engine,
-    criterion: Criterion | Sequence[Criterion],
-    max_depth: int,
-    observer: Observer | None = None,
-) -> Growth:
-    """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped.
-
-    Several criteria may be given: growth then goes on until every one of them has risen once, and the first decides what is
-    kept (all of them saw the same layers, so their depths can be compared on one fit).
-    """
-    criteria = list(criterion) if isinstance(criterion, Sequence) else [criterion]
-    lowest = [float("inf")] * len(criteria)
-    stopped_at: list[int | None] = [None] * len(criteria)
+def grow(engine: Engine, criterion: Criterion, max_depth: int, observer: Observer | None = None) -> Growth:
+    """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped."""
     values: list[float] = []
+    rose = False
 
     def judge(fits: Sequence[LayerFit]) -> bool:
-        """Take a new layer in; whether every criterion has risen once."""
-        layers, total = [one.layer for one in fits], sum(fits[-1].log_likelihood)
-        for j, rule in enumerate(criteria):
-            value = rule(layers, total, engine.n_rows)
-            if j == 0:
-                values.append(value)
-            if stopped_at[j] is None and not value < lowest[j]:
-                stopped_at[j] = len(fits) - 1
-            lowest[j] = min(lowest[j], value)
-        _log(fits[-1], len(fits), total, values[-1])
-        return all(stop is not None for stop in stopped_at)
+        """Take a new layer in; whether the criterion has risen."""
+        nonlocal rose
+        total = sum(fits[-1].log_likelihood)
+        value = criterion([one.layer for one in fits], total, engine.n_rows)
+        rose = not value < (values[-1] if values else float("inf"))
+        values.append(value)
+        _log(fits[-1], len(fits), total, value)
+        return rose
 
     fits, reason = stack_layers(engine, max_depth, judge, observer)
-    n_kept = stopped_at[0] if stopped_at[0] is not None else len(values)
-    path = path_of(fits, values, n_kept)
-    return Growth(fits if len(criteria) > 1 else fits[:n_kept], path, reason)
+    n_kept = len(values) - rose
+    return Growth(fits[:n_kept], path_of(fits, values, n_kept), reason)
 
 
 def stack_layers(

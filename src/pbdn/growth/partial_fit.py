@@ -13,7 +13,10 @@ from pbdn.sgd.settings import MapSettings
 
 @dataclass
 class Increment:
-    """What is kept between batches: the frozen layers on scaled features, and the layer in training."""
+    """What is kept between batches: the frozen layers on scaled features, and the layer in training.
+
+    ``initial`` are the sides that a layer which has not begun starts from; None: a random start.
+    """
 
     scaling: Scaling
     response: Response
@@ -36,8 +39,9 @@ class Increment:
 
     def learn(self, rows: LabelledRows, start_layer: bool) -> None:
         """Take the steps of one call, on a new layer if asked to."""
-        if start_layer and self.layer is not None:
-            self.frozen = (*self.frozen, Layer(self.layer.sides))
+        top = self.initial if self.layer is None else self.layer.sides
+        if start_layer and top is not None:
+            self.frozen = (*self.frozen, Layer(top))
             self.layer = self.initial = None
         inputs = inputs_above(self.frozen, self.scaling.apply(rows.inputs))
         classes = range(self.response.n_outputs)

@@ -1,19 +1,14 @@
 """Posterior draws in the ArviZ schema: an xarray DataTree that `arviz` plots, diagnoses and compares."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.inspection.fitted import checked_rows, network_of, side_names
-from pbdn.model.likelihood import log_likelihood
-from pbdn.model.network import Layer
-
-if TYPE_CHECKING:
-    from pbdn.model.network import Network
-
-FloatArray = NDArray[np.float64]
+from pbdn.model.likelihood import FloatArray, log_likelihood
+from pbdn.model.network import Layer, Network
 
 N_SORTED = 5  # largest expert weights kept in the posterior group
 
@@ -21,7 +16,8 @@ N_SORTED = 5  # largest expert weights kept in the posterior group
 def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     """Kept draws of the top layer of ``network_`` as an `xarray.DataTree`.
 
-    By default `predict_proba` averages over further runs as well; ``GibbsConfig(prediction="posterior")`` averages the draws given here.
+    With two classes `predict_proba` averages further runs by default. ``GibbsConfig(prediction="posterior")`` averages the
+    draws given here.
 
     Groups, all over the dimensions (chain, draw):
 
@@ -101,7 +97,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     return tree
 
 
-def _by_chain(network: "Network", n_chains: int) -> list[list[tuple[Any, ...]]]:
+def _by_chain(network: Network, n_chains: int) -> list[list[tuple[Any, ...]]]:
     """Kept draws per chain: they are stored in turn."""
     return [list(network.top.draws[c::n_chains]) for c in range(n_chains)]
 

@@ -18,9 +18,8 @@ def pointwise_log_likelihood(draws: Sequence[Side], inputs: Inputs, target: NDAr
 def waic(log_lik: FloatArray) -> tuple[float, float]:
     """WAIC on the deviance scale and its effective number of parameters.
 
-    ``log_lik`` has the shape (n_draws, n_rows). Valid for comparing priors, widths or heads *within* a layer; not for
-    choosing depth, because the inputs of a deeper layer have already been fitted to the same labels and nothing here
-    charges for that.
+    ``log_lik`` has the shape (n_draws, n_rows). Valid for comparing priors or widths *within* a layer. Not for choosing
+    depth: the inputs of a deeper layer have already been fitted to the same labels, and nothing here charges for that.
     """
     top = log_lik.max(axis=0)
     density = top + np.log(np.mean(np.exp(log_lik - top), axis=0))

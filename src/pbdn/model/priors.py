@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from pbdn.validation import check_finite
+
 UNSET: Any = None
 
 
@@ -38,6 +40,12 @@ class Hyperpriors:
     coef_rate_shape: float = UNSET
     coef_rate_rate: float = UNSET
     precision_floor: float = UNSET
+
+    def __post_init__(self) -> None:
+        """Refuse values that no law has, by name."""
+        for name, value in asdict(self).items():
+            if value is not UNSET:
+                check_finite(name, value, zero=name == "precision_floor")
 
     def over(self, defaults: "Hyperpriors") -> "Hyperpriors":
         """The fields set here, and those of ``defaults`` for the others."""

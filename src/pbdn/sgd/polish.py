@@ -94,7 +94,7 @@ def network_loss_and_gradient(
         by_distance = by_units[t + 1] * slopes[t]
         gradient[1] = by_distance.sum(axis=0)
         gradient[2:] = seen[t].T @ by_distance
-        add_penalty_gradient(packed, *prior, gradient)
+        add_penalty_gradient(packed, prior, gradient)
         if t > 0:
             _pass_down(by_distance @ packed[2:].T, t + 1, by_units)
     return loss, gradients

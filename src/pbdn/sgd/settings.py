@@ -5,11 +5,11 @@ shrinkage to speak of) and are this library's own elsewhere (balanced start, exa
 `pbdn.config` fills in what a user leaves open.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pbdn.errors import InvalidInputError
+from pbdn.validation import check_choice, check_finite, check_flag, check_integer, check_share
 
 PriorOn = Literal["log_weight", "weight"]
 Shrinkage = Literal["student_t", "published"]
@@ -17,6 +17,16 @@ Pruning = Literal["exact", "draw", "published_draw", "none"]
 Schedule = Literal["constant", "cosine"]
 Initial = Literal["balanced", "published"]
 Precision = Literal["double", "single"]
+WhenEmpty = Literal["keep_strongest", "reinitialise"]
+CHOICES = {
+    "schedule": Schedule,
+    "initial": Initial,
+    "pruning": Pruning,
+    "prior_on": PriorOn,
+    "shrinkage": Shrinkage,
+    "precision": Precision,
+    "when_empty": WhenEmpty,
+}
 
 
 @dataclass(frozen=True)
@@ -97,39 +107,29 @@ class MapSettings:
     coef_shape: float = 1e-6
     coef_rate: float = 1e-6
     replacement: bool = False
-    when_empty: Literal["keep_strongest", "reinitialise"] = "keep_strongest"
+    when_empty: WhenEmpty = "keep_strongest"
     polish: bool = False
     device: str | None = None
     precision: Precision = "double"
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
-        for name, allowed in (
-            ("schedule", Schedule),
-            ("initial", Initial),
-            ("pruning", Pruning),
-            ("prior_on", PriorOn),
-            ("shrinkage", Shrinkage),
-            ("precision", Precision),
-        ):
-            if getattr(self, name) not in get_args(allowed):
-                raise InvalidInputError(f"{name}={getattr(self, name)!r}; use one of {get_args(allowed)}.")
-        if self.when_empty not in ("keep_strongest", "reinitialise"):
-            raise InvalidInputError(f"when_empty={self.when_empty!r}; use one of ('keep_strongest', 'reinitialise').")
+        for name, allowed in CHOICES.items():
+            check_choice(name, getattr(self, name), get_args(allowed))
         for name in ("n_minibatches", "batch_size", "prune_every", "max_experts"):
-            if getattr(self, name) < 1:
-                raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive integer.")
+            check_integer(name, getattr(self, name), 1)
         for name in ("mass", "inv_scale", "coef_shape", "coef_rate"):
-            if not (math.isfinite(getattr(self, name)) and getattr(self, name) > 0):
-                raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive number.")
-        if self.learning_rate is not None and not 0 < self.learning_rate < math.inf:
+            check_finite(name, getattr(self, name))
+        if self.learning_rate is not None:
+            check_finite("learning_rate", self.learning_rate)
+        for name in ("keep_moments", "replacement", "polish"):
+            check_flag(name, getattr(self, name))
+        check_share("prune_above", self.prune_above)
+        check_share("average_last", self.average_last, zero=True)
+        if self.device is not None and not isinstance(self.device, str):
             raise InvalidInputError(
-                f"learning_rate={self.learning_rate!r}; use a positive number, or None for the paper's rate."
+                f"device={self.device!r} must be None or the name of a torch device, such as 'cuda'."
             )
-        if not 0 < self.prune_above < 1:
-            raise InvalidInputError(f"prune_above={self.prune_above!r}; it must lie between 0 and 1.")
-        if not 0 <= self.average_last < 1:
-            raise InvalidInputError(f"average_last={self.average_last!r}; it must lie in [0, 1).")
 
     def rate_at(self, depth: int) -> float:
         """Learning rate of the T-th layer, T = depth counted from 1."""

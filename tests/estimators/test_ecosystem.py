@@ -1,0 +1,272 @@
+"""Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from estimators.small import blobs, fitted, small
+from pbdn import GibbsConfig, ISHMClassifier, PBDNClassifier
+from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The chains of layer:sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning"),
+]
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_pipeline_search_and_calibration(inference, rng):
+    X, y = blobs(rng, spread=0.7)
+    pipe = make_pipeline(StandardScaler(), small(inference))
+    assert cross_val_score(pipe, X, y, cv=3).mean() > 0.7
+    search = GridSearchCV(small(inference), {"max_depth": [1, 2]}, cv=2, scoring="neg_log_loss").fit(X, y)
+    assert search.best_params_["max_depth"] in (1, 2)
+    assert search.best_estimator_.depth_ <= search.best_params_["max_depth"]
+    calibrated = CalibratedClassifierCV(small(inference), cv=2).fit(X, y)
+    assert calibrated.score(X, y) > 0.7
+
+
+def test_clone_keeps_parameters_and_drops_the_fit(rng):
+    X, y = blobs(rng)
+    model = fitted(small(class_weight={0: 1, 1: 3}), X, y)
+    twin = clone(model)
+    assert twin.get_params() == model.get_params()
+    assert not hasattr(twin, "network_")
+
+
+def test_units_feed_another_model(rng):
+    X, y = blobs(rng, spread=0.7)
+    stack = make_pipeline(small(), LogisticRegression()).fit(X, y)
+    assert stack.score(X, y) > 0.7
+
+
+def test_set_output_names_the_units(rng):
+    pd = pytest.importorskip("pandas")
+    X, y = blobs(rng)
+    model = fitted(small().set_output(transform="pandas"), X, y)
+    table = model.transform(X)
+    assert isinstance(table, pd.DataFrame)
+    assert list(table.columns) == list(model.get_feature_names_out())
+    assert table.columns[0] == f"layer{model.depth_}_side0_expert0"
+    assert table.shape[1] == sum(model.n_experts_[-1])
+
+
+def test_sample_weight_is_routed(rng):
+    X, y = blobs(rng)
+    weights = (np.arange(len(y)) % 3).astype(float)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = small().set_fit_request(sample_weight=True)
+        pipe = make_pipeline(model).fit(X, y, sample_weight=weights)
+        copies = weights.astype(int)
+        alone = fitted(small(), np.repeat(X, copies, axis=0), np.repeat(y, copies))
+    np.testing.assert_array_equal(pipe.predict_proba(X), alone.predict_proba(X))
+
+
+# ------------------------------------------------------------------------------------------- callbacks
+
+
+class Recorder:
+    """A callback that writes down what it is told, and may ask to stop."""
+
+    def __init__(self, stop_after=None):
+        self.events, self.scores, self.stop_after = [], [], stop_after
+
+    def setup(self, estimator, context):
+        self.events.append("setup")
+
+    def teardown(self, estimator, context):
+        self.events.append("teardown")
+
+    def on_fit_task_begin(self, estimator, context):
+        self.events.append(f"begin {context.task_name} {context.task_id}")
+
+    def on_fit_task_end(self, estimator, context, *, X=None, y=None, fitted_estimator=None):
+        self.events.append(f"end {context.task_name} {context.task_id}")
+        if fitted_estimator is not None:
+            self.scores.append((fitted_estimator.depth_, fitted_estimator.score(X, y)))
+        return self.stop_after is not None and len(self.scores) >= self.stop_after
+
+
+needs_callbacks = pytest.mark.skipif(
+    not hasattr(PBDNClassifier, "set_callbacks"), reason="this scikit-learn has no callbacks"
+)
+
+
+@needs_callbacks
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_callbacks_see_every_layer(inference, rng):
+    X, y = blobs(rng, spread=0.7)
+    recorder = Recorder()
+    model = fitted(small(inference).set_callbacks(recorder), X, y)
+    n_tried = len(model.criterion_path_)
+    layers = [f"{when} layer {t}" for t in range(n_tried) for when in ("begin", "end")]
+    assert recorder.events == ["setup", "begin fit 0", *layers, "end fit 0", "teardown"]
+    assert [depth for depth, _ in recorder.scores] == list(range(1, n_tried + 1))
+    kept = dict(recorder.scores)[model.depth_]
+    assert kept == model.score(X, y)  # the estimator handed out is the one that a fit stopped there would give
+
+
+@needs_callbacks
+def test_a_callback_can_stop_growth(rng):
+    X, y = blobs(rng)
+    model = fitted(small(max_depth=4).set_callbacks(Recorder(stop_after=1)), X, y)
+    assert model.depth_ == 1
+    assert len(model.criterion_path_) == 1
+
+
+@needs_callbacks
+def test_scikit_learn_progress_bar(rng, capsys):
+    pytest.importorskip("rich")
+    from sklearn.callback import ProgressBar
+
+    X, y = blobs(rng)
+    fitted(small().set_callbacks(ProgressBar()), X, y)
+    assert "PBDNClassifier - fit" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------------------------- tables
+
+
+def as_pandas(X, names):
+    return pytest.importorskip("pandas").DataFrame(X, columns=names)
+
+
+def as_polars(X, names):
+    return pytest.importorskip("polars").DataFrame(X, schema=names)
+
+
+def as_lazy_polars(X, names):
+    return pytest.importorskip("polars").DataFrame(X, schema=names).lazy()
+
+
+def as_arrow(X, names):
+    return pytest.importorskip("pyarrow").table(dict(zip(names, X.T, strict=True)))
+
+
+TABLES = {"pandas": as_pandas, "polars": as_polars, "lazy polars": as_lazy_polars, "arrow": as_arrow}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_keep_their_names(kind, rng):
+    X, y = blobs(rng)
+    names = ["length", "width", "höhe"]
+    table = TABLES[kind](X, names)
+    model = fitted(small(), table, y)
+    assert list(model.feature_names_in_) == names
+    plain = fitted(small(), X, y)
+    np.testing.assert_array_equal(model.predict_proba(table), plain.predict_proba(X))
+    assert list(model.subtypes(table).columns[-3:]) == names
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(TABLES[kind](X, ["length", "width", "depth"]))
+    with pytest.raises(ValueError, match="feature names should match|expecting 3 features"):
+        model.predict(TABLES[kind](X[:, :2], names[:2]))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(TABLES[kind](X[:, ::-1], names[::-1]))
+
+
+def test_names_are_shared_between_kinds_of_tables(rng):
+    X, y = blobs(rng)
+    names = ["a", "b", "c"]
+    model = fitted(small("map"), as_polars(X, names), y)
+    expected = model.predict_proba(as_pandas(X, names))
+    np.testing.assert_array_equal(model.predict_proba(as_arrow(X, names)), expected)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+def test_labels_and_weights_may_be_columns(rng):
+    pl = pytest.importorskip("polars")
+    X, y = blobs(rng)
+    labels = pl.Series("label", np.array(["no", "yes"])[y])
+    model = fitted(small(), X, labels, sample_weight=pl.Series(np.full(len(y), 2.0)))
+    assert list(model.classes_) == ["no", "yes"]
+    again = fitted(small(), np.repeat(X, 2, axis=0), np.repeat(labels.to_numpy(), 2))
+    np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
+
+
+def test_missing_values_in_a_table_are_refused(rng):
+    pl = pytest.importorskip("polars")
+    X, y = blobs(rng)
+    table = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(
+        pl.when(pl.col("a") > 1).then(None).otherwise(pl.col("a")).alias("a")
+    )
+    with pytest.raises(ValueError, match="NaN"):
+        small().fit(table, y)
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+@pytest.mark.parametrize("container", [sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix])
+def test_sparse_containers_give_one_result(container, inference, rng):
+    X, y = blobs(rng)
+    X[np.abs(X) < 0.8] = 0.0
+    model = fitted(small(inference), container(X), y)
+    reference = fitted(small(inference), sp.csr_array(X), y)
+    np.testing.assert_array_equal(model.predict_proba(container(X)), reference.predict_proba(sp.csr_array(X)))
+    np.testing.assert_allclose(model.predict_proba(X), model.predict_proba(container(X)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_sparse_rows_learn_what_dense_rows_do(inference, rng):
+    X, y = blobs(rng, n=200, spread=0.7)
+    X[np.abs(X) < 0.5] = 0.0
+    assert fitted(small(inference), sp.csr_array(X), y).score(X, y) > 0.7
+
+
+def test_float32_equals_its_double(rng):
+    X, y = blobs(rng)
+    X = X.astype(np.float32)
+    single, double = fitted(small(), X, y), fitted(small(), X.astype(float), y)
+    np.testing.assert_array_equal(single.predict_proba(X), double.predict_proba(X.astype(float)))
+    assert single.predict_proba(X).dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ["no", "yes"],
+        [False, True],
+        [-1, 1],
+        [2.0, 5.0],
+        [np.uint8(3), np.uint8(200)],
+        np.array(["ä", "<b>"], dtype=object),
+    ],
+    ids=str,
+)
+def test_labels_of_any_kind(labels, rng):
+    X, y = blobs(rng, spread=0.5)
+    labels = np.asarray(labels)
+    for cls in (PBDNClassifier, ISHMClassifier):
+        model = fitted(small("map", cls), X, labels[y])
+        np.testing.assert_array_equal(model.classes_, np.unique(labels))
+        assert set(model.predict(X)) <= set(labels.tolist())
+        assert model.score(X, labels[y]) > 0.6
+
+
+def test_estimators_and_exports_import_without_extras():
+    code = """
+import sys
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"click", "matplotlib", "jinja2", "xarray", "pyarrow", "pandas", "onnx", "torch"}:
+            raise ImportError(f"{name} is absent")
+sys.meta_path.insert(0, Absent())
+import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.information
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_default_parameters_are_the_product(rng):
+    X, y = blobs(rng, spread=0.7)
+    with pytest.warns((ConvergenceWarning, DepthLimitWarning)):
+        model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=60)).fit(X, y)
+    assert model.score(X, y) > 0.7

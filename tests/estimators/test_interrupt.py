@@ -1,0 +1,242 @@
+"""Fits that are stopped: Ctrl-C, time limits, max_depth; and what a fit says while it runs."""
+
+import logging
+import os
+import pathlib
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from estimators.small import assert_probabilities, blobs, fitted, small
+from estimators.test_properties import same_network
+from pbdn import MapConfig, PBDNClassifier
+from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn.growth.run import StopSignal
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+@pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
+def test_ctrl_c_leaves_a_usable_estimator(inference, n_jobs):
+    done = subprocess.run(
+        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs)],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "interrupted: True" in done.stdout
+    assert "valid: True depth: 1" in done.stdout
+    assert "handler restored: True" in done.stdout
+
+
+class Interrupting:
+    """A callback that presses Ctrl-C when a layer ends."""
+
+    def __init__(self, at):
+        self.at, self.seen = at, 0
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        if context.task_name == "layer":
+            self.seen += 1
+            if self.seen == self.at:
+                raise KeyboardInterrupt
+
+
+def always_deeper(layers, log_likelihood, n_rows):
+    return -float(len(layers))
+
+
+@pytest.mark.skipif(not hasattr(PBDNClassifier, "set_callbacks"), reason="this scikit-learn has no callbacks")
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_an_interrupt_keeps_the_finished_layers(inference, rng):
+    X, y = blobs(rng)
+    model = small(inference, criterion=always_deeper, max_depth=4).set_callbacks(Interrupting(at=2))
+    with pytest.warns(UserWarning, match=r"Interrupted: the network keeps 2 layer\(s\)"):
+        fitted(model, X, y)
+    assert model.depth_ == 2
+    reference = fitted(small(inference, criterion=always_deeper, max_depth=2), X, y)
+    assert same_network(model.network_, reference.network_)
+
+
+def test_a_second_ctrl_c_interrupts_at_once():
+    import signal
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
+    try:
+        stop = StopSignal()
+        with stop.on_interrupt():
+            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+            signal.raise_signal(signal.SIGINT)
+            assert stop()
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_a_programs_own_handler_is_left_alone():
+    import signal
+
+    calls = []
+    before = signal.signal(signal.SIGINT, lambda *args: calls.append(args))
+    try:
+        stop = StopSignal()
+        with stop.on_interrupt():
+            signal.raise_signal(signal.SIGINT)
+        assert len(calls) == 1
+        assert not stop()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ----------------------------------------------------------------------------------------- time limits
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_time_limit_stops_in_the_first_layer(inference, rng):
+    X, y = blobs(rng)
+    fitted(small(inference), X, y)  # loads the compiled code
+    endless = {"n_sweeps": 10**6, "map_config": MapConfig(n_minibatches=10**8)}
+    model = small(inference, time_limit=0.3, **endless)
+    with pytest.warns(UserWarning, match=r"time_limit=0.3 s reached: the network is one unfinished layer"):
+        fitted(model, X, y)
+    assert_probabilities(model.predict_proba(X), len(y), 2)
+    assert model.depth_ == 1
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_time_limit_drops_the_layer_in_training(inference, rng, monkeypatch):
+    """The clock strikes after the first layer: that one is kept, the unfinished second one is not."""
+    X, y = blobs(rng)
+    clock = {"ahead": 0.0}
+    real = time.monotonic
+    monkeypatch.setattr("pbdn.growth.run.time.monotonic", lambda: real() + clock["ahead"])
+
+    def strike(layers, log_likelihood, n_rows):
+        clock["ahead"] = 10**6
+        return -float(len(layers))
+
+    model = small(inference, criterion=strike, max_depth=4, time_limit=10**5)
+    with pytest.warns(
+        UserWarning,
+        match=r"reached: the network keeps 1 layer\(s\)( and 0 of 2 paths)?\. Raise .* lower (n_sweeps|n_minibatches) of",
+    ):
+        fitted(model, X, y)
+    clock["ahead"] = 0.0
+    reference = fitted(small(inference, max_depth=1), X, y)
+    assert same_network(model.network_, reference.network_)
+
+
+def test_time_limit_is_silent_when_it_is_not_reached(rng):
+    X, y = blobs(rng)
+    fitted(small(time_limit=1000.0), X, y)  # warnings are errors
+
+
+def test_stopped_paths_are_counted(rng, monkeypatch):
+    X, y = blobs(rng)
+    clock = {"ahead": 0.0}
+    real = time.monotonic
+    monkeypatch.setattr("pbdn.growth.run.time.monotonic", lambda: real() + clock["ahead"])
+    monkeypatch.setattr("pbdn.growth.fit.grow_paths", _strike_first(clock))
+    model = small(prediction="paths", n_paths=3, time_limit=10**5)
+    with pytest.warns(UserWarning, match=r"keeps \d layer\(s\) and 0 of 3 paths"):
+        fitted(model, X, y)
+    assert_probabilities(model.predict_proba(X), len(y), 2)  # falls back on the network itself
+
+
+def _strike_first(clock):
+    from pbdn.growth.fit import grow_paths
+
+    def struck(*args):
+        clock["ahead"] = 10**6
+        return grow_paths(*args)
+
+    return struck
+
+
+# ---------------------------------------------------------------------------------------------- words
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_max_depth_warns_when_it_cuts_growth_short(inference, rng):
+    X, y = blobs(rng)
+    with pytest.warns(DepthLimitWarning, match="still falling at max_depth=3; raise max_depth"):
+        _quiet(small(inference, criterion=always_deeper, max_depth=3), X, y)
+
+
+def _quiet(model, X, y):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X, y)
+
+
+def test_warnings_point_at_the_call_of_fit(rng):
+    X, y = blobs(rng)
+    with pytest.warns(UserWarning) as seen:
+        small(criterion=always_deeper).fit(X, y)
+        with pytest.raises(ValueError, match="missing"):
+            small().fit(X, [None] * len(y))
+    assert {one.filename for one in seen} == {__file__}
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_quiet_by_default(inference, rng, capfd):
+    X, y = blobs(rng)
+    fitted(small(inference), X, y)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("inference", ["gibbs", "map"])
+def test_verbose_draws_a_bar_on_standard_error(inference, rng, capsys):
+    X, y = blobs(rng)
+    quiet = fitted(small(inference), X, y)
+    loud = fitted(small(inference, verbose=1), X, y)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "layer 1" in err
+    assert "layer 2" in err
+    assert "100 %" in err
+    assert "s left" in err
+    assert "experts" in err
+    assert ("ln L" if inference == "gibbs" else "loss") in err
+    assert err.endswith("\n")
+    assert max(len(line) for line in err.replace("\n", "\r").split("\r")) <= 118
+    assert same_network(quiet.network_, loud.network_)
+
+
+def test_layers_are_logged(rng, caplog):
+    X, y = blobs(rng)
+    with caplog.at_level(logging.INFO, logger="pbdn"):
+        model = fitted(small(), X, y)
+    lines = [record.getMessage() for record in caplog.records]
+    assert len(lines) == len(model.criterion_path_)
+    assert lines[0].startswith(f"layer 1: experts {model.criterion_path_[0]['n_experts']}")
+
+
+def test_short_chains_are_told_so(rng):
+    X, y = blobs(rng)
+    with pytest.warns(
+        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\) of gibbs_config"
+    ):
+        model = small(max_depth=1, n_chains=2).fit(X, y)
+    names = {one["quantity"] for one in model.convergence_}
+    assert {"log_likelihood of side 0", "n_active of side 1", "total_weight of side 0"} <= names
+    assert sum("anchor" in name for name in names) == 16
+    assert all(np.isfinite(one["r_hat"]) for one in model.convergence_)

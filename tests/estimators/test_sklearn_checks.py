@@ -1,0 +1,24 @@
+"""scikit-learn's own estimator checks: none may fail, none is expected to."""
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from estimators.small import SETTINGS
+from pbdn import ISHMClassifier, PBDNClassifier
+
+# short chains do not converge, and the checks look at results, not at our advice about them
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The chains of layer:sklearn.exceptions.ConvergenceWarning"),
+    pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning"),
+    pytest.mark.filterwarnings("ignore:y has only one class:UserWarning"),
+]
+
+
+@parametrize_with_checks(
+    [
+        *(PBDNClassifier(max_depth=2, **SETTINGS[inference]) for inference in ("map+gibbs", "gibbs", "map")),
+        *(ISHMClassifier(**SETTINGS[inference]) for inference in ("map+gibbs", "gibbs", "map")),
+    ]
+)
+def test_estimator_check(estimator, check):
+    check(estimator)

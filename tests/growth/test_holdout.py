@@ -1,0 +1,200 @@
+"""Depth by rows kept back: folds, what they see, and how they decide."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from pbdn import MapConfig, PBDNClassifier
+from pbdn.errors import DepthLimitWarning
+from pbdn.growth import holdout
+from pbdn.growth.grow import LayerFit, grow
+from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows
+from pbdn.growth.run import Run
+from pbdn.model.network import Layer, Side
+from pbdn.model.response import response_for_classes
+from pbdn.sgd.polish import polish
+
+
+def test_folds_are_even_within_classes(rng):
+    codes = np.concatenate([np.zeros(50, int), np.ones(12, int), np.full(4, 2), [3]])[rng.permutation(67)]
+    folds = folds_of_rows(codes, seed=5)
+    assert [np.bincount(folds[codes == c]).tolist() for c in (0, 1)] == [[10] * 5, [3, 3, 2, 2, 2]]
+    assert (folds[codes >= 2] == RARE).all()
+    assert np.array_equal(folds, folds_of_rows(codes, seed=5))
+    assert not np.array_equal(folds, folds_of_rows(codes, seed=6))
+
+
+class Steps:
+    """An engine whose layer t is the number t."""
+
+    n_rows = 10
+
+    def __init__(self):
+        self.seen = []
+
+    def fit_layer(self, depth):
+        return LayerFit(Layer((Side(np.full((1, 2), float(depth)), np.ones(1)),)), (0.0,))
+
+    def has_room(self, layer):
+        return True
+
+    def advance(self, layer):
+        self.seen.append(layer.sides[0].hyperplanes[0, 0])
+
+
+def grown(tables, max_depth=4):
+    """Growth where fold f loses ``tables[f][t]`` (one value per row) with t + 1 layers."""
+    engines = [Steps() for _ in tables]
+    losses = [lambda layers, table=table: table[len(layers) - 1] for table in tables]
+    folds = KeptBack(engines, losses, Run(seed=0), [lambda layers: None] * len(tables))
+    return grow(folds, folds.criterion, max_depth), engines
+
+
+def test_all_folds_decide_together(rng):
+    """A second layer that one fold likes and another does not; each fold goes on from its own layers."""
+    base = rng.gamma(2.0, size=(2, 50))
+    for gain, depth in ((-0.1, 2), (0.1, 1)):
+        tables = [[base[0], base[0] - 1.0, base[0] - 1.0], [base[1], base[1] + 1.0 + gain, base[1] + 2.0]]
+        growth, engines = grown(tables, max_depth=3)
+        assert len(growth.fits) == depth
+        deviance = [sum(table[t].sum() for table in tables) for t in range(len(growth.path))]
+        assert [step.criterion for step in growth.path] == pytest.approx(deviance)
+        assert all(engine.seen == [1.0, 2.0][:depth] for engine in engines)
+
+
+def test_nothing_kept_back_is_one_layer():
+    growth, _ = grown([[np.empty(0)] * 3])
+    assert len(growth.fits) == 1
+
+
+@pytest.mark.parametrize(("limit", "n_folds"), [(120, 5), (119, 1)])
+def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit, n_folds):
+    """No fold's engine sees the rows it is scored on, and weights travel with their rows."""
+    X, y = rng.normal(size=(120, 2)), np.repeat([0, 1, 2], 40)
+    X[:, 0] += y
+    fitted_rows, made = [], holdout.make_engine
+
+    def spy(rows, *others):
+        fitted_rows.append((rows.inputs, rows.weights))
+        return made(rows, *others)
+
+    monkeypatch.setattr(holdout, "make_engine", spy)
+    monkeypatch.setattr(holdout, "FOLDED_ROWS", limit)
+    weights = rng.uniform(0.5, 2.0, 120)
+    quick = {"map_config": MapConfig(n_minibatches=20), "max_experts": 2, "max_depth": 1}
+    PBDNClassifier(inference="map", random_state=0, **quick).fit(X, y, sample_weight=weights)
+    *parts, (whole, whole_weights) = fitted_rows
+    assert len(parts) == n_folds
+    assert np.array_equal(whole_weights, weights)
+    place = {row.tobytes(): at for at, row in enumerate(whole)}
+    absences = np.full(120, n_folds)
+    for part, part_weights in parts:
+        index = [place[row.tobytes()] for row in part]
+        assert np.array_equal(weights[index], part_weights)
+        absences[index] -= 1
+    assert np.bincount(absences).tolist() == ([0, 120] if n_folds == 5 else [96, 24])
+
+
+def test_all_rows_kept_back_decide_whether_to_polish(rng):
+    """Two folds that disagree are judged by their sum, at the depth asked for; a fold without a polish vetoes it."""
+    base = rng.gamma(2.0, size=(2, 20))
+
+    def polisher(layers):
+        return [Layer((*layer.sides, *layer.sides)) for layer in layers]  # two sides: polished
+
+    def folds_with(gains, polishers):
+        """Polishing two layers changes fold f's losses by gains[f]; one layer always gains."""
+
+        def loss_of(f):
+            return lambda layers: (
+                base[f] + (0.0 if len(layers[0].sides) == 1 else -1.0 if len(layers) == 1 else gains[f])
+            )
+
+        return KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], Run(seed=0, n_jobs=2), polishers)
+
+    for gains, pays in (((-0.3, 0.2), True), ((-0.2, 0.3), False)):
+        folds = folds_with(gains, [polisher, polisher])
+        grow(folds, lambda layers, log_likelihood, n_rows: -len(layers), 3)
+        assert folds.polish_pays(2) is pays
+        assert folds.polish_pays(1)
+    folds = folds_with((-0.3, -0.3), [polisher, lambda layers: None])
+    grow(folds, lambda layers, log_likelihood, n_rows: -len(layers), 3)
+    assert not folds.polish_pays(2)
+
+
+@pytest.fixture
+def rings(rng):
+    """Three nested rings, standardised: one layer is not enough."""
+    codes = np.arange(240) % 3
+    angle, radius = rng.uniform(0, 2 * np.pi, 240), 1.0 + codes + 0.2 * rng.normal(size=240)
+    X = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
+    return (X - X.mean(axis=0)) / X.std(axis=0), codes
+
+
+def ring_model(polished=True, **more):
+    config = MapConfig(n_minibatches=400, polish=polished)
+    return PBDNClassifier(
+        inference="map", map_config=config, max_experts=4, max_depth=2, standardize=False, random_state=1, **more
+    )
+
+
+def planes(model):
+    return [side.hyperplanes for layer in model.layers_ for side in layer.sides]
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+@pytest.mark.parametrize("pays", [True, False])
+def test_the_network_is_polished_where_that_pays(rings, monkeypatch, pays):
+    """Where it pays the fit is the polish of the network as grown, else the network as grown, bit for bit."""
+    X, y = rings
+    grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
+    told, real = [], holdout.polish
+    monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: pays and depth == 2)
+    monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
+    model = ring_model(criterion="holdout").fit(X, y)
+    assert model.depth_ == grown_model.depth_ == 2
+    assert [step["polished"] for step in model.criterion_path_] == [False, pays]
+    expected = grown_model.layers_
+    if pays:
+        labelling = response_for_classes(3).labelling
+        expected = polish(expected, X, y, None, config=model.config_.map, seed=told[-1]["seed"], labelling=labelling)
+    for found, side in zip(planes(model), [s for layer in expected for s in layer.sides], strict=True):
+        assert np.array_equal(found, side.hyperplanes)
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+def test_jobs_do_not_change_a_polish(rings):
+    X, y = rings
+    one, two = (ring_model(n_jobs=n).fit(X, y) for n in (1, 2))
+    assert one.criterion_path_[-1]["polished"] == two.criterion_path_[-1]["polished"]
+    assert all(np.array_equal(a, b) for a, b in zip(planes(one), planes(two), strict=True))
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+def test_sparse_rows_and_other_criteria_stay_as_grown(rings):
+    X, y = rings
+    sparse = ring_model(criterion="holdout").fit(sp.csr_array(X), y)
+    counted = ring_model(criterion="aic").fit(X, y)
+    for model in (sparse, counted):
+        assert not any(step["polished"] for step in model.criterion_path_)
+
+
+def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
+    X, y = rings
+    monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DepthLimitWarning)
+        grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
+    real = holdout.polish
+
+    def interrupted(*arguments, should_stop, **more):
+        should_stop.flag.set()
+        return real(*arguments, should_stop=should_stop, **more)
+
+    monkeypatch.setattr(holdout, "polish", interrupted)
+    with pytest.warns(UserWarning, match="Interrupted: the network keeps 2 layer"):
+        model = ring_model(criterion="holdout").fit(X, y)
+    assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(grown_model), strict=True))
+    assert not model.criterion_path_[-1]["polished"]

@@ -1,0 +1,88 @@
+"""Posterior draws in the ArviZ schema."""
+
+from copy import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fitted import lone_side, optimised, sampled
+from pbdn.errors import InvalidInputError
+
+pytest.importorskip("xarray", reason="xarray is not installed: pip install 'pbdn[posterior]'")
+
+
+def test_predictive_mean_is_what_the_network_predicts():
+    model, X, y = sampled()
+    tree = model.to_datatree(X, y)
+    mean = tree["posterior_predictive"]["probability"].mean(("chain", "draw")).to_numpy()
+    one_network = copy(model)  # as if its own draws were averaged, not those of further runs
+    one_network.config_ = replace(model.config_, gibbs=replace(model.config_.gibbs, prediction="posterior"))
+    np.testing.assert_allclose(mean, one_network.predict_proba(X), atol=1e-12)
+    assert tree["posterior"].sizes["chain"] == 2
+    assert tree["posterior"].sizes["draw"] == 20
+
+
+def test_log_likelihood_of_a_lone_side_and_of_pooled_ones():
+    for build in (lone_side, sampled):
+        model, X, y = build()
+        tree = model.to_datatree(X, y)
+        chosen = tree["posterior_predictive"]["probability"].to_numpy()[:, :, np.arange(len(y)), y]
+        np.testing.assert_allclose(np.exp(tree["log_likelihood"]["y"].to_numpy()), chosen, rtol=1e-8, atol=1e-300)
+
+
+def test_sample_stats_belong_to_the_kept_draws():
+    """The traced log-likelihood of a kept sweep is that of the draw kept there."""
+    from pbdn.model.likelihood import log_likelihood
+
+    model, X, y = lone_side()
+    tree = model.to_datatree()
+    stored = tree["sample_stats"]["log_likelihood"].to_numpy()[0, :, 0]
+    again = [log_likelihood(draw[0].rate(X), y == 1).sum() for draw in model.network_.top.draws]
+    np.testing.assert_allclose(stored, again, rtol=1e-8)
+    assert tree["posterior"]["mass"].shape == tree["posterior"]["total_weight"].shape
+
+
+def test_experts_are_ordered_and_padded():
+    model, _, _ = sampled()
+    layer = model.to_datatree()["top_layer"]
+    weights = layer["weights"].to_numpy()
+    counts = model.to_datatree()["posterior"]["n_experts"].to_numpy()
+    np.testing.assert_array_equal(np.isfinite(weights).sum(axis=-1), counts)
+    filled = np.nan_to_num(weights, nan=0.0)
+    assert np.all(np.diff(filled, axis=-1) <= 0)
+
+
+def test_arviz_reads_it():
+    stats = pytest.importorskip("arviz_stats")
+    pytest.importorskip("arviz_base", reason="arviz-base is not installed: pip install 'pbdn[posterior]'")
+    model, X, y = sampled()
+    tree = model.to_datatree(X, y)
+    table = stats.summary(tree, var_names=["total_weight", "mass"])
+    assert len(table) == 4
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few draws: LOO says so
+        loo = stats.loo(tree)
+    total = tree["log_likelihood"]["y"].to_numpy()
+    assert loo.elpd < np.log(np.exp(total).mean(axis=(0, 1))).sum()
+
+
+def test_a_loaded_model_keeps_its_draws(tmp_path):
+    model, X, y = sampled()
+    model.save(tmp_path / "m.pbdn")
+    tree = type(model).load(tmp_path / "m.pbdn").to_datatree(X, y)
+    np.testing.assert_array_equal(
+        tree["posterior"]["total_weight"].to_numpy(), model.to_datatree()["posterior"]["total_weight"].to_numpy()
+    )
+    assert "sample_stats" not in tree.children
+
+
+def test_without_draws_or_with_strange_labels():
+    model, X, y = optimised()
+    with pytest.raises(InvalidInputError, match="keeps no posterior draws"):
+        model.to_datatree(X, y)
+    model, X, y = sampled()
+    with pytest.raises(InvalidInputError, match="label 7"):
+        model.to_datatree(X[:1], [7])

@@ -1,0 +1,366 @@
+"""Options: what is left open has the default for the problem, what is set changes that one thing, what is wrong is named."""
+
+import inspect
+import re
+from dataclasses import FrozenInstanceError, asdict, fields
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from estimators.small import MAP, blobs, fitted, small
+from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
+from pbdn.config import MANY_SIDES, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
+from pbdn.errors import InvalidInputError
+from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
+from pbdn.model.response import OneSide, response_for_classes
+from pbdn.sgd.settings import MapSettings
+
+RESPONSES = {1: OneSide(), 2: response_for_classes(2), 10: response_for_classes(10)}
+
+
+def resolved(n_classes, inference="map+gibbs", **given):
+    """What a fit of so many classes runs with (1: a lone side)."""
+    open_ones = dict.fromkeys(("priors", "gibbs_config", "map_config"))
+    settings = {"criterion": "aic", "max_depth": 5, "max_experts": 20, **open_ones}
+    return resolve(RESPONSES[n_classes], inference=inference, **settings | given)
+
+
+def changes(before, after):
+    """The fields that differ, with their new values."""
+    old = asdict(before)
+    return {name: value for name, value in asdict(after).items() if value != old[name]}
+
+
+# --------------------------------------------------------------------- one field changes one thing
+
+MAP_VALUES = {
+    "n_minibatches": [77, 4000, 16_000],
+    "batch_size": [200],
+    "learning_rate": [0.3],
+    "schedule": ["constant", "cosine"],
+    "average_last": [0.25],
+    "initial": ["published"],
+    "prune_every": [50],
+    "pruning": ["draw", "published_draw", "none"],
+    "prune_above": [0.9],
+    "keep_moments": [False],
+    "prior_on": ["log_weight"],
+    "shrinkage": ["published", "student_t"],
+    "replacement": [True],
+    "when_empty": ["reinitialise"],
+    "polish": [True, False],
+    "device": ["cpu", "cuda"],
+    "precision": ["single"],
+}
+GIBBS_VALUES = {
+    "n_sweeps": [300, 301],
+    "n_burn_in": [0, 7],
+    "n_draws": [33],
+    "n_chains": [3],
+    "n_paths": [9],
+    "prediction": ["auto", "point", "posterior", "paths"],
+    "sampler": ["event_times", "counts"],
+    "pruning": ["paper", "none"],
+    "prune_every": [11],
+    "record": ["whole_chain"],
+}
+
+
+def test_every_field_has_a_value_here():
+    assert list(MAP_VALUES) == [field.name for field in fields(MapConfig)]
+    assert list(GIBBS_VALUES) == [field.name for field in fields(GibbsConfig)]
+
+
+@pytest.mark.parametrize("n_classes", RESPONSES)
+@pytest.mark.parametrize("field", MAP_VALUES)
+def test_a_map_option_changes_itself_alone(field, n_classes):
+    default = resolved(n_classes)
+    for value in MAP_VALUES[field]:
+        config = resolved(n_classes, map_config=MapConfig(**{field: value}))
+        expected = {} if value == getattr(default.map, field) else {field: value}
+        assert changes(default.map, config.map) == expected
+        assert (config.gibbs, config.chain) == (default.gibbs, default.chain)
+    assert any(value != getattr(default.map, field) for value in MAP_VALUES[field])
+
+
+@pytest.mark.parametrize("n_classes", RESPONSES)
+@pytest.mark.parametrize("field", GIBBS_VALUES)
+def test_a_gibbs_option_changes_itself_alone(field, n_classes):
+    """Burn-in follows the sweeps; the draws over all chains are shared by the chains."""
+    default = resolved(n_classes)
+    for value in GIBBS_VALUES[field]:
+        config = resolved(n_classes, gibbs_config=GibbsConfig(**{field: value}))
+        expected = {} if value in ("auto", getattr(default.gibbs, field)) else {field: value}
+        if field == "n_sweeps":
+            expected["n_burn_in"] = value // 2
+        assert changes(default.gibbs, config.gibbs) == expected
+        of_chain = {name: one for name, one in expected.items() if hasattr(default.chain, name)}
+        assert changes(default.chain, config.chain) == of_chain | ({"n_draws": 34} if field == "n_chains" else {})
+        assert config.map == default.map
+    assert any(value != getattr(default.gibbs, field) for value in GIBBS_VALUES[field])
+
+
+@pytest.mark.parametrize("field", [field.name for field in fields(Hyperpriors)])
+@pytest.mark.parametrize("n_classes", RESPONSES)
+def test_a_prior_changes_one_number_of_each_engine(n_classes, field):
+    """MAP uses the means of the laws of γ₀, c₀ and b_k, and a_β itself."""
+    default, config = resolved(n_classes), resolved(n_classes, priors=Hyperpriors(**{field: 7.0}))
+    assert changes(default.chain.priors, config.chain.priors) == {field: 7.0}
+    assert changes(default.chain, config.chain).keys() == {"priors"}
+    assert config.gibbs == default.gibbs
+    before = asdict(default.map)
+    if field == "coef_shape":
+        expected = {"coef_shape": 7.0}
+    elif field.endswith("_shape"):
+        name = field.removesuffix("_shape")
+        expected = {name: 7.0}  # over a rate of one
+    elif field.endswith("_rate"):
+        name = field.removesuffix("_rate")
+        expected = {name: before[name] / 7.0}
+    else:
+        expected = {}  # a floor under the precisions that Gibbs sampling draws
+    assert changes(default.map, config.map) == expected
+
+
+@pytest.mark.parametrize("change", [{"device": "cpu"}, {"batch_size": 200}])
+def test_ten_classes_keep_their_defaults(change):
+    config = resolve_map(MapConfig(**change), Hyperpriors(), n_sides=20, max_experts=5)
+    default = resolve_map(None, Hyperpriors(), n_sides=20, max_experts=5)
+    assert changes(default, config) == change
+    assert {name: getattr(config, name) for name in MANY_SIDES} == MANY_SIDES
+    assert (config.max_experts, config.coef_shape, config.coef_rate) == (5, 1.5, 3.0)
+
+
+def test_ten_classes_keep_their_defaults_in_a_fit(rng):
+    X, y = blobs(rng, n=60, n_features=10, n_classes=10)
+    plain, changed = (
+        fitted(PBDNClassifier(inference="map", max_experts=2, max_depth=1, random_state=0, map_config=config), X, y)
+        for config in (MapConfig(n_minibatches=5), MapConfig(n_minibatches=5, batch_size=20))
+    )
+    assert changes(plain.config_.map, changed.config_.map) == {"batch_size": 20}
+    assert plain.config_.map == resolve_map(MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2)
+    assert plain.config_.map.shrinkage == "student_t"
+    assert not np.array_equal(plain.predict_proba(X), changed.predict_proba(X))
+
+
+# --------------------------------------------------------------------------------------- defaults
+
+
+def test_burn_in_is_half_of_the_sweeps():
+    for n_sweeps, half in ((300, 150), (1, 0), (5, 2)):
+        assert resolve_gibbs(GibbsConfig(n_sweeps=n_sweeps), 2, "gibbs").n_burn_in == half
+    default = resolve_gibbs(None, 2, "gibbs")
+    assert (default.n_sweeps, default.n_burn_in) == (1000, 500)
+    assert resolve_gibbs(GibbsConfig(n_sweeps=300, n_burn_in=20), 2, "gibbs").n_burn_in == 20
+
+
+def test_a_fit_shows_what_it_ran_with(rng):
+    X, y = blobs(rng, n=30)
+    model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=20, n_paths=1), max_experts=2, max_depth=1, random_state=0)
+    config = fitted(model, X, y).config_
+    assert (config.inference, config.criterion, config.prediction) == ("map+gibbs", "aic_inputs", "paths")
+    assert (config.n_chains, config.n_paths, config.max_depth) == (1, 1, 1)
+    assert (config.chain.n_sweeps, config.chain.n_burn_in, config.chain.max_experts) == (20, 10, 2)
+    assert model.trace_[0][0][0]["log_likelihood"].shape == (21,)
+    assert config.map.max_experts == 2
+    assert None not in asdict(config.gibbs).values()
+    assert {name for name, value in asdict(config.map).items() if value is None} == {"learning_rate", "device"}
+    assert model.gibbs_config == GibbsConfig(n_sweeps=20, n_paths=1)  # what the user gave is left alone
+
+
+@pytest.mark.parametrize("n_classes", [1, 2])
+def test_defaults_of_one_or_two_sides(n_classes):
+    config = resolved(n_classes)
+    assert config.map == MapSettings(
+        n_minibatches=4000, batch_size=100, schedule="constant", shrinkage="published", polish=False, max_experts=20,
+        mass=1.0, inv_scale=1.0, coef_shape=1e-6, coef_rate=1e-6,
+    )  # fmt: skip
+    assert config.chain.priors == GIBBS_PRIORS
+
+
+def test_defaults_of_many_sides():
+    for n_classes in (3, 10):
+        config = resolve_map(None, Hyperpriors(), response_for_classes(n_classes).labelling.n_sides, 20)
+        assert changes(resolved(2).map, config) == {
+            "n_minibatches": 16_000,
+            "schedule": "cosine",
+            "shrinkage": "student_t",
+            "polish": True,
+            "coef_shape": 1.5,
+            "coef_rate": 3.0,
+        }
+
+
+@pytest.mark.parametrize(
+    ("n_sides", "inference", "prediction"),
+    [
+        (1, "gibbs", "posterior"),
+        (2, "gibbs", "paths"),
+        (2, "map+gibbs", "paths"),
+        (6, "map+gibbs", "posterior"),
+        (2, "map", "point"),
+        (6, "map", "point"),
+    ],
+)
+def test_what_is_averaged_by_default(n_sides, inference, prediction):
+    for config in (None, GibbsConfig(), GibbsConfig(prediction="auto")):
+        assert resolve_gibbs(config, n_sides, inference).prediction == prediction
+
+
+def test_paths_are_run_only_where_they_are_averaged():
+    assert resolved(2).n_paths == 5
+    assert resolved(10).n_paths == 0
+    assert resolved(2, gibbs_config=GibbsConfig(prediction="posterior", n_paths=3)).n_paths == 0
+    assert resolved(10, gibbs_config=GibbsConfig(prediction="paths", n_paths=3)).n_paths == 3
+
+
+def test_which_inference():
+    assert choose_inference("auto", None, 2, 10_000) == "map+gibbs"
+    assert choose_inference("auto", None, 2, 10_000.5) == "map"
+    assert choose_inference("auto", None, 6, 10_000) == "map"
+    for wanted in ("posterior", "paths"):
+        assert choose_inference("auto", GibbsConfig(prediction=wanted), 6, np.inf) == "map+gibbs"
+        with pytest.raises(InvalidInputError, match=f"gibbs_config.prediction={wanted!r} needs posterior draws"):
+            choose_inference("map", GibbsConfig(prediction=wanted), 2, 10)
+    assert choose_inference("auto", GibbsConfig(prediction="point"), 6, np.inf) == "map"
+    for given in ("gibbs", "map", "map+gibbs"):
+        assert choose_inference(given, None, 2, 1) == given
+
+
+def test_which_criterion():
+    assert choose_criterion("auto", 6, "map", 50) == "holdout"
+    for n_sides, inference, n_rows in ((2, "map", 50), (6, "gibbs", 50), (6, "map", 49), (6, "map", None)):
+        assert choose_criterion("auto", n_sides, inference, n_rows) == "aic_inputs"
+    assert choose_criterion("holdout", 2, "gibbs", 50) == "holdout"
+    assert choose_criterion(max, 6, "map", None) is max
+    for n_rows in (49, None):
+        with pytest.raises(InvalidInputError, match="criterion='holdout' needs at least 50 rows in memory"):
+            choose_criterion("holdout", 6, "map", n_rows)
+
+
+# ---------------------------------------------------------------------------------- what is refused
+
+COUNTS = [0, -1, 2.5, True, "many", np.nan]
+POSITIVE = [0, -1.0, np.nan, np.inf, True, "much"]
+FLAGS = [1, "yes", 0.0]
+WRONG_CHOICES = ["some", 3, True]
+WRONG_MAP = {
+    **dict.fromkeys(("n_minibatches", "batch_size", "prune_every"), COUNTS),
+    **dict.fromkeys(
+        ("schedule", "initial", "pruning", "prior_on", "shrinkage", "when_empty", "precision"), WRONG_CHOICES
+    ),
+    **dict.fromkeys(("keep_moments", "replacement", "polish"), FLAGS),
+    "learning_rate": POSITIVE,
+    "average_last": [-0.1, 1, 1.5, np.nan, "half", True],
+    "prune_above": [0, 1, np.nan, "half", True],
+    "device": [3, True, ["cuda"]],
+}
+WRONG_GIBBS = {
+    **dict.fromkeys(("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"), COUNTS),
+    **dict.fromkeys(("prediction", "sampler", "pruning", "record"), WRONG_CHOICES),
+    "n_burn_in": [-1, 1000, 2.5, True, "half"],
+}
+WRONG_PRIORS = {field.name: POSITIVE for field in fields(Hyperpriors)}
+WRONG_PRIORS["precision_floor"] = POSITIVE[1:]
+
+
+def test_every_field_can_be_wrong():
+    assert set(WRONG_MAP) == {field.name for field in fields(MapConfig)}
+    assert set(WRONG_GIBBS) == {field.name for field in fields(GibbsConfig)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "values"),
+    [
+        (kind, field, values)
+        for kind, wrong in ((MapConfig, WRONG_MAP), (GibbsConfig, WRONG_GIBBS), (Hyperpriors, WRONG_PRIORS))
+        for field, values in wrong.items()
+    ],
+)
+def test_wrong_values_are_refused_by_name(kind, field, values):
+    for value in values:
+        with pytest.raises(InvalidInputError) as caught:
+            kind(**{field: value})
+        said = str(caught.value)
+        assert said.startswith(f"{field}={value!r} ")
+        assert re.fullmatch(r"[^\n]+[^.]\.", said), "one sentence"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_sweeps": 0}, r"n_sweeps=0 must be a whole number of at least 1\.$"),
+        ({"n_sweeps": 60, "n_burn_in": 60}, r"n_burn_in=60 must be a whole number of at least 0 and at most 59\.$"),
+        ({"n_burn_in": 1000}, r"n_burn_in=1000 must be a whole number of at least 0 and at most 999\.$"),
+        ({"sampler": "nuts"}, r"sampler='nuts' is not known; use one of 'first_events', 'event_times', 'counts'\.$"),
+        (
+            {"prediction": "mode"},
+            r"prediction='mode' is not known; use one of 'auto', 'point', 'posterior', 'paths'\.$",
+        ),
+        ({"n_chains": True}, r"n_chains=True must be a whole number"),
+    ],
+)
+def test_what_is_allowed_is_said(given, message):
+    with pytest.raises(InvalidInputError, match=message):
+        GibbsConfig(**given)
+
+
+def test_numbers_of_numpy_are_numbers():
+    assert GibbsConfig(n_sweeps=np.int64(30)) == GibbsConfig(n_sweeps=30)
+    assert MapConfig(learning_rate=np.float32(0.5), polish=np.True_) == MapConfig(learning_rate=0.5, polish=True)
+    assert Hyperpriors(mass_shape=np.float64(2.0), mass_rate=1) == Hyperpriors(mass_shape=2.0, mass_rate=1.0)
+
+
+def test_options_that_are_gone_are_refused():
+    for name in ("max_experts", "mass", "inv_scale", "coef_shape", "coef_rate"):
+        with pytest.raises(TypeError, match=name):
+            MapConfig(**{name: 1})
+    for name in ("skip", "sides", "head", "n_sweeps"):
+        with pytest.raises(TypeError, match=name):
+            PBDNClassifier(**{name: 1})
+
+
+# ------------------------------------------------------------------------------- as scikit-learn does
+
+
+def test_the_constructors_are_small():
+    of_pbdn, of_ishm = (list(inspect.signature(cls).parameters.values()) for cls in (PBDNClassifier, ISHMClassifier))
+    assert len(of_pbdn) <= 14
+    assert all(one.kind is inspect.Parameter.KEYWORD_ONLY for one in of_pbdn + of_ishm)
+    assert {one.name for one in of_pbdn} - {one.name for one in of_ishm} == {"criterion", "max_depth"}
+    assert {one.name: one.default for one in of_ishm} == {
+        one.name: one.default for one in of_pbdn if one.name not in ("criterion", "max_depth")
+    }
+
+
+def test_configurations_are_parameters(rng):
+    chain, steps, priors = GibbsConfig(n_sweeps=9), MapConfig(batch_size=7), Hyperpriors(mass_shape=2.0)
+    model = PBDNClassifier(gibbs_config=chain, map_config=steps, priors=priors)
+    given = model.get_params()
+    assert given["gibbs_config"] is chain
+    assert given["map_config"] is steps
+    twin = clone(model)
+    assert twin.get_params() == given
+    assert (twin.gibbs_config, twin.map_config, twin.priors) == (chain, steps, priors)
+    twin.set_params(gibbs_config=GibbsConfig(n_sweeps=11), map_config=None)
+    assert (twin.gibbs_config.n_sweeps, twin.map_config) == (11, None)
+    assert model.gibbs_config is chain
+    with pytest.raises(FrozenInstanceError):
+        chain.n_sweeps = 3
+    assert "gibbs_config=GibbsConfig(n_sweeps=9" in repr(model)
+
+
+def test_a_search_over_configurations(rng):
+    X, y = blobs(rng, n=40)
+    chains = [GibbsConfig(n_sweeps=6, n_paths=1), GibbsConfig(n_sweeps=10, n_paths=1)]
+    search = GridSearchCV(small(max_depth=1), {"gibbs_config": chains}, cv=2)
+    fitted(search, X, y)
+    assert search.best_params_["gibbs_config"] in chains
+    assert list(search.cv_results_["param_gibbs_config"]) == chains
+    best = search.best_estimator_.config_.chain
+    assert (best.n_sweeps, best.n_burn_in) in ((6, 3), (10, 5))
+    steps = [MapConfig(n_minibatches=5), MapConfig(n_minibatches=9)]
+    search = fitted(GridSearchCV(PBDNClassifier(**MAP, max_depth=1), {"map_config": steps}, cv=2), X, y)
+    assert search.best_estimator_.config_.map.n_minibatches in (5, 9)
