@@ -57,7 +57,7 @@ class Plan:
     n_features: int
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
-    response: str = TwoClasses.kind
+    response: str
 
     @property
     def n_sides(self) -> int:

@@ -65,7 +65,13 @@ class Classes:
     """Class probabilities from the rates of the sides."""
 
     kind: ClassVar[str]
+    most_outputs: ClassVar[int | None] = None
     n_outputs: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse a number of classes that the response cannot have."""
+        if self.n_outputs < 2 or (self.most_outputs is not None and self.n_outputs > self.most_outputs):
+            raise InvalidInputError(f"{type(self).__name__} cannot tell {self.n_outputs} classes apart.")
 
     @property
     def labelling(self) -> Labelling:
@@ -91,12 +97,14 @@ class TwoClasses(Classes):
     """The paper's pair: a side for each of two classes; P(second class) = (p_2 + 1 - p_1)/2."""
 
     kind = "two_classes"
+    most_outputs = 2
 
 
 class OneSide(Classes):
     """A lone side: P(second class) = 1 - e^{-λ}."""
 
     kind = "one_side"
+    most_outputs = 2
 
     @property
     def labelling(self) -> Labelling:

@@ -16,6 +16,7 @@ Shrinkage = Literal["student_t", "published"]
 Pruning = Literal["exact", "draw", "published_draw", "none"]
 Schedule = Literal["constant", "cosine"]
 Initial = Literal["balanced", "published"]
+WhenEmpty = Literal["keep_strongest", "reinitialise"]
 Precision = Literal["double", "single"]
 
 
@@ -97,7 +98,7 @@ class MapSettings:
     coef_shape: float = 1e-6
     coef_rate: float = 1e-6
     replacement: bool = False
-    when_empty: Literal["keep_strongest", "reinitialise"] = "keep_strongest"
+    when_empty: WhenEmpty = "keep_strongest"
     polish: bool = False
     device: str | None = None
     precision: Precision = "double"
@@ -110,12 +111,11 @@ class MapSettings:
             ("pruning", Pruning),
             ("prior_on", PriorOn),
             ("shrinkage", Shrinkage),
+            ("when_empty", WhenEmpty),
             ("precision", Precision),
         ):
             if getattr(self, name) not in get_args(allowed):
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; use one of {get_args(allowed)}.")
-        if self.when_empty not in ("keep_strongest", "reinitialise"):
-            raise InvalidInputError(f"when_empty={self.when_empty!r}; use one of ('keep_strongest', 'reinitialise').")
         for name in ("n_minibatches", "batch_size", "prune_every", "max_experts"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name}={getattr(self, name)!r}; it must be a positive integer.")
