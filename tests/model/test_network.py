@@ -14,7 +14,7 @@ N_FEATURES = 5
 WIDTHS = (N_FEATURES, N_FEATURES + 5, 5 + 3, 3 + 5)  # inputs of each layer without the constant
 
 
-def network(rng, depth=len(EXPERTS), n_draws=0):
+def network(rng, depth=4, n_draws=0):
     return random_network(rng, EXPERTS[:depth], N_FEATURES, n_draws=n_draws, total_spread=1.0)
 
 

@@ -4,6 +4,7 @@ from dataclasses import asdict, fields
 
 import pytest
 
+from pbdn.errors import InvalidInputError
 from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, PAPER_PRIORS, Hyperpriors
 
 NAMES = [field.name for field in fields(Hyperpriors)]
@@ -21,6 +22,16 @@ def test_setting_one_field_changes_that_one_alone(name, defaults):
 def test_nothing_set_is_the_default_and_everything_set_is_itself(defaults):
     assert Hyperpriors().over(defaults) == defaults
     assert PAPER_PRIORS.over(defaults) == PAPER_PRIORS
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 0.0])
+def test_values_that_no_law_has_are_named(name, value):
+    if name == "precision_floor" and value == 0.0:
+        assert Hyperpriors(precision_floor=value).precision_floor == 0.0
+        return
+    with pytest.raises(InvalidInputError, match=f"{name}={value!r}; it must be a positive number"):
+        Hyperpriors(**{name: value})
 
 
 def test_zero_counts_as_set():

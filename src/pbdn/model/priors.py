@@ -1,7 +1,10 @@
 """Every prior constant of the model, once."""
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
+
+from pbdn.errors import InvalidInputError
 
 UNSET: Any = None
 
@@ -38,6 +41,15 @@ class Hyperpriors:
     coef_rate_shape: float = UNSET
     coef_rate_rate: float = UNSET
     precision_floor: float = UNSET
+
+    def __post_init__(self) -> None:
+        """Refuse values that no law can have, by name."""
+        for name, value in asdict(self).items():
+            may_be_zero = name == "precision_floor"
+            if value is not UNSET and not (0.0 < value < math.inf or (may_be_zero and value == 0.0)):
+                raise InvalidInputError(
+                    f"{name}={value!r}; it must be a positive number{' or 0' if may_be_zero else ''}."
+                )
 
     def over(self, defaults: "Hyperpriors") -> "Hyperpriors":
         """The fields set here, and those of ``defaults`` for the others."""

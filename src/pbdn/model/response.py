@@ -1,8 +1,8 @@
 """The seam between what is predicted and everything else.
 
 A response says which labelled rows each side of a layer sees, how the sides' answers become a prediction, and how unlikely
-a row is under it. No other module asks what kind of labels there are. Classes are the responses of today: one side
-(`OneSide`), the paper's pair (`TwoClasses`), and a pair of sides for each of several classes (`SeveralClasses`).
+a row is under it. No other module asks what kind of labels there are. There are three responses, all of them classes: one
+side (`OneSide`), the paper's pair (`TwoClasses`), and a pair of sides for each of several classes (`SeveralClasses`).
 """
 
 from collections.abc import Callable
@@ -118,7 +118,7 @@ class OneSide(Classes):
 
 
 class SeveralClasses(Classes):
-    """Three or more classes: a side for and a side against each, as each of two classes has in the other."""
+    """Three or more classes: a side for and a side against each. With two, the side for one is that against the other."""
 
     kind = "several_classes"
 
