@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pbdn.data.source import NOT_FINITE, contiguous
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.products import number_at
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from pbdn.data.columns import Columns
 from pbdn.data.source import RowSource
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.products import number_at
 

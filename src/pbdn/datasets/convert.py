@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy.io import loadmat
 from sklearn.datasets import load_svmlight_file
 
-from pbdn.datasets.dataset import FloatArray
 from pbdn.datasets.fetch import Arrays
 from pbdn.errors import FileFormatError
+from pbdn.numerics.arrays import FloatArray
 
 N_SPLITS = 10
 

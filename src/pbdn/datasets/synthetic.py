@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from pbdn.datasets.dataset import Dataset, FloatArray, IntArray, alternate_rows
+from pbdn.datasets.dataset import Dataset, alternate_rows
 from pbdn.errors import InvalidInputError
+from pbdn.numerics.arrays import FloatArray, IntArray
 
 WAVES = np.stack([np.clip(6.0 - np.abs(np.arange(1, 22) - centre), 0.0, None) for centre in (11, 7, 15)])
 """Breiman's three triangular waves on 21 points, peaks at points 11, 7 and 15."""

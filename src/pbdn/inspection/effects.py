@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.inspection.fitted import feature_names, network_of
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 
 MAX_ROWS = 1000
 

@@ -8,9 +8,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pbdn.data.frames import NamedArray, as_table
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
+from pbdn.numerics.arrays import FloatArray
 
 
 def network_of(estimator: Any) -> Network:

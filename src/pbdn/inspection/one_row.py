@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdn.inspection.fitted import feature_names, network_of, side_names, with_names
 from pbdn.inspection.subtypes import votes
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 
 
 def explain_row(estimator: Any, row: FloatArray, rows: FloatArray) -> dict[str, Any]:

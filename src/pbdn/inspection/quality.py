@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import brier_score_loss, confusion_matrix, log_loss, roc_auc_score
 
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 
 LEVEL = 0.95
 N_RESAMPLES = 400

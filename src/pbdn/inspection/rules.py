@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pbdn.inspection.fitted import feature_names, network_of, side_names
 from pbdn.inspection.subtypes import subtype_means
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 
 N_NAMED = 3  # features named in a rule
 CLEAR = 0.25  # differences below this many standard deviations are not worth a word

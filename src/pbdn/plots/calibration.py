@@ -7,7 +7,7 @@ import numpy as np
 
 from pbdn.inspection.quality import wilson
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, shown
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import sources_of
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
 
 MAX_INPUTS = 20  # features drawn; a remark says how many are left out

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pbdn.inspection.fitted import network_of, side_names
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import axes, beside, shown
 
 

@@ -10,7 +10,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.fitted import dense_rows, feature_names
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown
 
 MARGIN = 0.05

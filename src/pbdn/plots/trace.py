@@ -8,7 +8,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.fitted import side_names
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, beside, shown
 
 

@@ -13,7 +13,7 @@ from pbdn.inspection.effects import feature_effects, some_rows
 from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names, with_names
 from pbdn.inspection.quality import Quality, measure
 from pbdn.inspection.rules import subtype_rules
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.calibration import CalibrationDisplay
 from pbdn.plots.decision_map import DecisionMapDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay

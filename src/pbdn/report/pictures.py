@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.criterion_path import CriterionPathDisplay
 from pbdn.plots.subtypes import SubtypesDisplay
 from pbdn.plots.svg import page_svg

@@ -15,19 +15,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pbdn.data.columns import Columns
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, add_penalty_gradient
 from pbdn.sgd.gradient import batch_gradient
 from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.structs import LabelledRows, SideColumns
 from pbdn.sgd.workspace import workspace
-
-IntArray = NDArray[np.int64]
 
 
 def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:

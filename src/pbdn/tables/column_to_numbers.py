@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.cells import numbers, seconds, words
 
 DAY = 86400.0

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import FileFormatError
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan
 from pbdn.tables.table import Table, column
 
