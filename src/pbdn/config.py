@@ -2,7 +2,7 @@
 
 This is the one place where defaults depend on the problem. `GibbsConfig` and `MapConfig` hold what a user sets; a field that
 is None has the default for the problem. `resolve` fills in every field, and a fitted estimator shows the result as
-``config_``. Setting one field never changes another.
+``config_``. Setting one field never changes another; only ``n_burn_in`` follows ``n_sweeps``.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class GibbsConfig:
     prediction : {"auto", "point", "posterior", "paths"}
         "point" uses the recorded draw of highest likelihood, as the paper does. "posterior" averages the kept draws of the
         top layer. "paths" averages ``n_paths`` further runs from bottom to top that each pass one posterior draw upward (the
-        sequential, "cut" posterior). Default, "auto": "paths" with two sides, else "posterior".
+        sequential, "cut" posterior). Default, "auto": "paths" with two sides, else "posterior"; "point" for MAP alone.
     sampler : {"first_events", "event_times", "counts"}
         Three samplers of the same posterior; "counts" is the paper's. Default: "first_events".
     pruning : {"window", "paper", "none"}
