@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PACKAGE := $(VENV)/.package
 
-.PHONY: setup demo test test-statistical lint format bench paper-quick docs clean
+.PHONY: setup demo test test-statistical lint format bench paper-quick docs wheel clean
 
 setup: $(STAMP)
 
@@ -32,6 +32,7 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: setup
 	$(BIN)/ruff check --fix .
@@ -46,6 +47,9 @@ paper-quick: setup
 docs: setup
 	$(BIN)/python -c 'import sphinx_gallery' 2>/dev/null || $(BIN)/python -m pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+wheel: setup
+	$(BIN)/python -m build
 
 clean:
 	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache docs/_build docs/gallery docs/generated

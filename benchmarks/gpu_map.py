@@ -1,8 +1,9 @@
 """Minibatch MAP steps of the torch engine on one device: rows per second and share of its memory bandwidth.
 
-python -m benchmarks.gpu_map [--rows 10000000] [--features 100] [--device cuda] [--out gpu_map.json]
+python -m benchmarks.gpu_map [--rows 10000000] [--features 100] [--device cuda] [--root FOLDER]
 
-Needs torch, NumPy and this package's sources alone (PYTHONPATH=src). The rows are made on the device and stay
+Needs torch, NumPy and this package's sources alone (PYTHONPATH=src). It times the steps that ``device="cuda"`` takes, which the
+estimator does not show, hence the internal modules. The rows are made on the device and stay
 there. Two sides of ``--experts`` experts take Adam steps on the library's objective, minibatches of every size of
 ``--batches`` (100 as in the paper), rows gathered by a shuffled index. Variants:
 
@@ -25,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.record import save_result
+from benchmarks import record
 from pbdn.sgd.constants import SNAPSHOT_EVERY
 from pbdn.sgd.torch_steps import Layout, adam_scales, likelihood_and_gradient
 from pbdn.sgd.torch_window import Moving, Rows, StepWindow
@@ -188,7 +189,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=1.0, help="least time per measurement")
     parser.add_argument("--precisions", nargs="+", default=["float32", "tf32", "float64"])
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
-    parser.add_argument("--out", type=Path, default=Path("gpu_map.json"))
+    parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
     on_cuda = torch.device(options.device).type == "cuda"
     name = torch.cuda.get_device_name() if on_cuda else "cpu"
@@ -198,8 +199,9 @@ def main() -> None:
     print(f"captured steps and the CPU's differ by {difference:.1e} (relative, float64)")
     print(f"{'':<19}{'batch':>8}{'rows/s':>14}{'of copy':>9}")
     results = [row for precision in options.precisions for row in measure(options, precision, bandwidth)]
-    config = {key: value for key, value in vars(options).items() if key not in ("out", "device")}
-    payload = {
+    config = {key: value for key, value in vars(options).items() if key not in ("root", "device")}
+    line = {
+        "case": name,
         "seed": SEED,
         "config": config,
         "device": name,
@@ -207,7 +209,7 @@ def main() -> None:
         "largest_difference": difference,
         "results": results,
     }
-    save_result(options.out, payload)
+    record.append("speed/gpu_map", line, options.root)
 
 
 if __name__ == "__main__":

@@ -3,25 +3,22 @@
     python -m benchmarks.many_classes
 
 Processor seconds per 100 minibatches of 100 rows (20 experts per side): of one layer, and of all that the default growth
-tries, with the depth it reaches. Per 1000 rows predicted by one layer: with pairs of sides (the default), and the pooling
-alone for one side per class (random-order stick-breaking).
+tries, with the depth it reaches. Per 1000 rows predicted by one layer: all of it, and the pooling of the sides alone, which is
+a function of the library.
 """
 
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.record import save_result
+from benchmarks import record, speed_tables
 from pbdn import PBDNClassifier
-from pbdn.model.pooling import pool_pairs, pool_sides
-from pbdn.sgd.config import default_config
+from pbdn.config import MapConfig
+from pbdn.model.pooling import pool_pairs
 
 N_ROWS, N_FEATURES, STEPS = 4000, 10, 100
-RESULT = Path(__file__).parent / "results" / "many_classes.json"
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -36,7 +33,7 @@ def measure(n_classes: int) -> dict[str, float]:
     rng = np.random.default_rng(n_classes)
     y = np.arange(N_ROWS) % n_classes
     X = rng.normal(scale=5.0, size=(n_classes, N_FEATURES))[y] + rng.normal(size=(N_ROWS, N_FEATURES))
-    config = replace(default_config(n_classes), n_minibatches=STEPS)
+    config = MapConfig(n_minibatches=STEPS)
     model = PBDNClassifier(inference="map", map_config=config, max_depth=1, criterion="aic_inputs", random_state=0)
     grown = PBDNClassifier(inference="map", map_config=config, random_state=0)
     with warnings.catch_warnings():
@@ -46,27 +43,17 @@ def measure(n_classes: int) -> dict[str, float]:
     predict = seconds(lambda: model.predict_proba(X[:1000]))
     rate = rng.gamma(0.1, size=(1000, 2 * n_classes))
     pairs = seconds(lambda: pool_pairs(rate))
-    single = seconds(lambda: pool_sides(-np.expm1(-rate[:, :n_classes])))
     reached = {"growth": growth, "tried": len(grown.criterion_path_), "depth": grown.depth_}
-    return {"classes": n_classes, "fit": fit, **reached, "predict": predict, "pool_pairs": pairs, "pool_sides": single}
+    return {"classes": n_classes, "fit": fit, **reached, "predict": predict, "pool_pairs": pairs}
 
 
 def main() -> None:
-    """Measure, print, record."""
+    """Measure, record, print."""
     measure(3)  # compile
     results = [measure(n) for n in (10, 100, 1000)]
-    print(
-        "| classes | one layer, s | growth, s | layers tried, kept | predict 1000 rows, s | of it pooling, s | pooling of one side "
-        "per class, s |\n|---|---|---|---|---|---|---|"
-    )
-    for one in results:
-        print(
-            f"| {one['classes']} | {one['fit']:.2f} | {one['growth']:.1f} | {one['tried']}, {one['depth']} | "
-            f"{one['predict']:.3f} | {one['pool_pairs']:.4f} | {one['pool_sides']:.3f} |"
-        )
-    save_result(
-        RESULT, {"seed": 0, "config": {"rows": N_ROWS, "features": N_FEATURES, "steps": STEPS}, "results": results}
-    )
+    config = {"rows": N_ROWS, "features": N_FEATURES, "steps": STEPS}
+    record.append("speed/many_classes", {"seed": 0, "config": config, "results": results})
+    print(speed_tables.many_classes())
 
 
 if __name__ == "__main__":

@@ -10,21 +10,18 @@ Pixels stay in [0, 1]. By default the depth is found on every fifth training row
 """
 
 import argparse
-import time
 import warnings
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import benchmarks  # noqa: F401  (finds the data)
-from benchmarks.multiclass import metrics, network_scores
-from benchmarks.record import save_result
+from benchmarks import record, speed_tables
+from benchmarks.scores import metrics, timed
 from pbdn import PBDNClassifier
+from pbdn.config import MapConfig
 from pbdn.datasets import load_mnist
-from pbdn.sgd.config import default_config
 from pbdn.sgd.polish import SHARE_OF_STEPS
 
-RESULT = Path(__file__).parent / "results" / "mnist.json"
 OUT = Path("out")
 IMAGE = (28, 28)
 
@@ -35,46 +32,47 @@ def fit_mlp(X: Any, y: Any, X_test: Any, y_test: Any, n_minibatches: int, batch_
     from sklearn.neural_network import MLPClassifier
 
     epochs = round(n_minibatches * batch_size / len(y))
-    began = time.perf_counter(), time.process_time()
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), timed() as spent:
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = MLPClassifier(
             (128, 64), batch_size=batch_size, max_iter=epochs, n_iter_no_change=epochs, random_state=seed
         )
         model.fit(X, y)
-    spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
     n_weights = sum(w.size for w in (*model.coefs_, *model.intercepts_))
     return {**metrics(y_test, model.predict_proba(X_test)), **spent, "epochs": epochs, "n_weights": int(n_weights)}
 
 
 def fit(device: str | None, seed: int, max_depth: int, max_experts: int, n_minibatches: int, criterion: str) -> None:
     """Fit both and write the record."""
-    data = load_mnist()
-    X, y, X_test, y_test = data.split(0)
-    config = replace(default_config(10, max_experts), device=device, n_minibatches=n_minibatches)
-    began = time.perf_counter(), time.process_time()
+    X, y, X_test, y_test = load_mnist().split(0)
     settings: dict[str, Any] = {
         "inference": "map",
         "standardize": False,
         "max_depth": max_depth,
+        "max_experts": max_experts,
         "criterion": criterion,
     }
-    with warnings.catch_warnings():
+    config = MapConfig(device=device, n_minibatches=n_minibatches)
+    with warnings.catch_warnings(), timed() as spent:
         warnings.simplefilter("ignore")  # a depth limit that was reached shows in the record
         model = PBDNClassifier(map_config=config, random_state=seed, **settings).fit(X, y)
-    spent = {"seconds": time.perf_counter() - began[0], "cpu_seconds": time.process_time() - began[1]}
-    scores = {**network_scores(model, X_test, y_test), **spent}
-    print(
-        f"MAP: error {scores['error']:.2f} %, log-loss {scores['log_loss']:.3f}, units {scores['units']}, {spent}",
-        flush=True,
-    )
+    polished = any(step["polished"] for step in model.criterion_path_)
+    scores = {
+        **metrics(y_test, model.predict_proba(X_test)),
+        "units": [sum(experts) for experts in model.n_experts_],
+        "depth": model.depth_,
+        "complexity": model.complexity_,
+        "n_weights": model.n_weights_,
+        "polished": polished,
+        **spent,
+    }
     OUT.mkdir(exist_ok=True)
     model.save(OUT / "mnist.pbdn")
-    n_minibatches = round(config.n_minibatches * (model.depth_ + SHARE_OF_STEPS * scores["polished"]))
-    mlp = fit_mlp(X, y, X_test, y_test, n_minibatches, config.batch_size, seed)
-    print(f"MLP: error {mlp['error']:.2f} %, log-loss {mlp['log_loss']:.3f}, {mlp['seconds']:.0f} s", flush=True)
-    record = {"seed": seed, "config": {**settings, "map_config": asdict(config)}, "map": scores, "mlp": mlp}
-    save_result(RESULT, record)
+    n_steps = round(n_minibatches * (model.depth_ + SHARE_OF_STEPS * polished))
+    mlp = fit_mlp(X, y, X_test, y_test, n_steps, model.config_.map.batch_size, seed)
+    told = {**settings, "map_config": {"device": device, "n_minibatches": n_minibatches}}
+    record.append("mnist", {"seed": seed, "config": told, "map": scores, "mlp": mlp})
+    print(speed_tables.mnist())
 
 
 def report() -> None:

@@ -14,7 +14,7 @@ from scipy import linalg
 
 from pbdn.gibbs.rows import BEFORE, Rows, make_rows
 from pbdn.gibbs.state import GlobalState, initial_state
-from pbdn.model.priors import Hyperpriors
+from pbdn.model.priors import GIBBS_PRIORS
 
 FloatArray = NDArray[np.float64]
 
@@ -128,7 +128,7 @@ def sweep(
 def time_sweep(X: Any, y: Any, n_experts: int, n_sweeps: int = 20) -> float:
     """Best seconds per `first_events` sweep on these rows, after a warm-up of as many sweeps."""
     rng = np.random.default_rng(0)
-    rows, priors = make_rows(X, y, single_events=True, merge=False), Hyperpriors()
+    rows, priors = make_rows(X, y, single_events=True, merge=False), GIBBS_PRIORS
     state = initial_state(n_experts, rows.n_inputs)
     best = np.inf
     for index in range(2 * n_sweeps):

@@ -11,7 +11,7 @@ pruned eight times, and a last pass gives the log-likelihood. The baseline is th
 under 1 GB, passes repeated for six seconds; "default" is the ratio to pyarrow's default settings whatever
 memory they take. "Rows per second" counts every row that the fit has worked on, over its whole time; compilation is
 done before on a few rows. "CPU" is the ratio of CPU seconds per row read (scan over fit), which other work on the machine
-disturbs least; "passes" are rows read over rows. Peak memory is the resident maximum of the process.
+disturbs least; "passes" are rows read over rows, which a source that counts them finds. Peak memory is the resident maximum of the process.
 """
 
 import argparse
@@ -31,13 +31,12 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from benchmarks.record import save_result
+from benchmarks import record, speed_tables
 from pbdn import PBDNClassifier
+from pbdn.config import MapConfig
 from pbdn.data.arrow import ArrowSource
 from pbdn.data.source import Block, Minibatches, Result
-from pbdn.sgd.config import MapConfig
 
-RESULTS = Path(__file__).parent / "results" / "out_of_core"
 SEED = 0
 GROUP_ROWS = 131_072
 FILE_ROWS = 8 * GROUP_ROWS
@@ -203,20 +202,13 @@ def main() -> None:
     if options.only:
         print(json.dumps(TASKS[options.only](options.folder)))
         return
-    print(
-        f"{'rows':>10}{'size MB':>9}{'scan rows/s':>13}{'fit rows/s':>12}{'ratio':>7}{'default':>9}{'CPU':>6}{'passes':>8}{'fit s':>8}{'MB':>7}"
-    )
     for n_rows in options.sizes or (options.rows // 4, options.rows // 2, options.rows):
         result = measure(n_rows, options.features)
-        fitted = result["fit"]
-        print(
-            f"{n_rows:>10}{result['size_mb']:>9.0f}{result['scan_rows_per_s']:>13.3g}"
-            f"{fitted['rows_per_s']:>12.3g}{result['ratio']:>7.2f}{result['ratio_to_default_scan']:>9.2f}"
-            f"{result['cpu_ratio']:>6.2f}{result['passes']:>8.1f}{fitted['seconds']:>8.1f}{fitted['peak_mb']:>7.0f}",
-            flush=True,
-        )
-        config = {"features": options.features, "map_config": asdict(settings(n_rows))}
-        save_result(RESULTS / f"{n_rows}.json", {"seed": SEED, "config": config, **result})
+        used = {name: value for name, value in asdict(settings(n_rows)).items() if value is not None}
+        config = {"features": options.features, "map_config": used}
+        record.append("speed/out_of_core", {"case": n_rows, "seed": SEED, "config": config, **result})
+        print(f"{n_rows} rows: {result['fit']['rows_per_s']:.3g} rows/s, {result['ratio']:.2f} of the scan", flush=True)
+    print(speed_tables.out_of_core())
 
 
 if __name__ == "__main__":

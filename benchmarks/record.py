@@ -1,10 +1,17 @@
-"""One small JSON file per fit: what was run, with which seed and versions, on which machine, the result."""
+"""Records of measurements: one append-only file of JSON lines per experiment, the one place that writes and reads them.
 
+A line says what was measured and where it comes from: commit, whether the sources differed from it, time, versions, machine.
+Two processes may append at the same time. A measurement that is repeated is appended; readers take the newest line of
+every key.
+"""
+
+import fcntl
 import json
 import os
 import platform
-import tempfile
+import subprocess
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,58 +19,109 @@ from typing import Any
 
 import numpy as np
 
+RESULTS = Path(__file__).parent / "results"
+KEY = ("method", "data", "split", "seed", "case")
+"""Fields that identify a measurement within its experiment, where a record has them."""
+UNKNOWN = "unknown"
+"""Commit of lines that were made before commits were recorded."""
 PACKAGES = ("pbdn", "numpy", "scipy", "scikit-learn", "numba", "torch", "lightgbm", "catboost", "tabpfn")
 
+Record = dict[str, Any]
+Key = tuple[Any, ...]
 
-def save_result(path: str | Path, payload: Mapping[str, Any]) -> Path:
-    """Write ``payload`` with versions and machine as JSON, whole or not at all.
+
+def path_of(experiment: str, root: Path = RESULTS) -> Path:
+    """Where the lines of an experiment are, such as ``"rivals/svm"``."""
+    return root / f"{experiment}.jsonl"
+
+
+def key_of(record: Mapping[str, Any]) -> Key:
+    """What identifies a measurement: method, data, split, seed and case."""
+    return tuple(record.get(name) for name in KEY)
+
+
+def append(experiment: str, record: Mapping[str, Any], root: Path = RESULTS) -> None:
+    """Add one line, whole or not at all.
 
     Parameters
     ----------
-    path : str or Path
-        Target file; folders are made.
-    payload : mapping
-        Must hold ``seed`` and ``config``; arrays and NumPy scalars are allowed, NaN is not.
+    experiment : str
+        Name of the file below ``root``; folders are made.
+    record : mapping
+        Must hold ``seed`` and ``config``. Arrays and NumPy scalars are allowed, NaN is not. `about` is added.
+    root : Path
+        Folder of the experiments.
     """
-    missing = {"seed", "config"} - set(payload)
+    missing = {"seed", "config"} - set(record)
     if missing:
-        raise ValueError(f"payload lacks {', '.join(sorted(missing))}; every result states its seed and config.")
-    path = Path(path)
-    record = {**payload, "versions": package_versions(), "machine": machine()}
-    text = json.dumps(record, indent=1, sort_keys=True, default=_plain, allow_nan=False) + "\n"
+        raise ValueError(f"record lacks {', '.join(sorted(missing))}; every record states its seed and config.")
+    line = json.dumps({**record, **about()}, default=_plain, allow_nan=False, separators=(",", ":")) + "\n"
+    path = path_of(experiment, root)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
+    with open(path, "a+b") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.truncate(_end_of_whole_lines(file))
+        file.write(line.encode())
+        file.flush()
 
 
-def load_result(path: str | Path) -> dict[str, Any]:
-    """One result."""
-    record: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-    return record
+def _end_of_whole_lines(file: Any) -> int:
+    """Bytes up to the last line end: a writer that was killed may have left part of a line."""
+    end = file.seek(0, os.SEEK_END)
+    while end:
+        file.seek(end - 1)
+        if file.read(1) == b"\n":
+            return int(end)
+        end -= 1
+    return 0
 
 
-def load_results(folder: str | Path) -> list[dict[str, Any]]:
-    """All results under a folder, in the order of their paths; each gains ``path`` relative to the folder."""
-    folder = Path(folder)
-    results = []
-    for path in sorted(folder.rglob("*.json")):
-        if not path.name.startswith("."):
-            results.append({**load_result(path), "path": path.relative_to(folder).as_posix()})
-    return results
+def read(experiment: str, root: Path = RESULTS) -> list[Record]:
+    """The newest record of every key, sorted by data set, split and seed; none where there is no file."""
+    path = path_of(experiment, root)
+    if not path.exists():
+        return []
+    newest: dict[Key, Record] = {}
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.endswith("\n"):
+            record = json.loads(line)
+            newest[key_of(record)] = record
+    return sorted(newest.values(), key=lambda one: [(type(value).__name__, value or 0) for value in key_of(one)])
+
+
+def experiments(folder: str, root: Path = RESULTS) -> list[str]:
+    """Names of the experiments in a folder."""
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in (root / folder).glob("*.jsonl"))
+
+
+def about() -> Record:
+    """Where a measurement comes from."""
+    return {"when": datetime.now(UTC).isoformat(timespec="seconds"), **_source(), "versions": _versions()} | {
+        "machine": dict(_machine())
+    }
 
 
 @cache
-def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that matter, where installed."""
-    versions = {"python": platform.python_version()}
+def _source() -> Record:
+    """Commit of this working tree when the process first asked, and whether library or benchmarks differed from it."""
+    home = Path(__file__).parent.parent
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", "-C", str(home), *arguments], check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--", "src", "benchmarks", ":!benchmarks/results")
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(changed)}
+    except (OSError, subprocess.CalledProcessError):
+        return {"commit": UNKNOWN, "dirty": None}
+
+
+@cache
+def _versions() -> Record:
+    """Versions of the packages that matter, where installed."""
+    versions = {}
     for package in PACKAGES:
         try:
             versions[package] = version(package)
@@ -73,12 +131,13 @@ def package_versions() -> dict[str, str]:
 
 
 @cache
-def machine() -> dict[str, Any]:
-    """Processor model, number of cores and system; no host name."""
+def _machine() -> Record:
+    """Processor, number of cores, architecture and Python; no names."""
     return {
         "cpu": _cpu_model(),
         "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
     }
 
 
@@ -96,4 +155,4 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Path):
         return value.as_posix()
-    raise TypeError(f"{type(value).__name__} cannot be written to a result file")
+    raise TypeError(f"{type(value).__name__} cannot be written to a record")

@@ -1,9 +1,10 @@
 """Speed of a Gibbs sweep, in units of one NumPy gamma draw, beside a plain NumPy version, and how it scales.
 
-    python -m benchmarks.sweep [--quick] [--out FILE]
+    python -m benchmarks.sweep [--quick]
 
 All timings of one line are taken in the same process, one thread unless said; the unit is one draw of
-``Generator.standard_gamma(2.0)``. First-call (compilation) time is measured in fresh processes and reported apart.
+``Generator.standard_gamma(2.0)``. First-call (compilation) time is measured in fresh processes and reported apart. Sweeps are
+timed one by one, which the estimator does not show, hence the internal modules.
 """
 
 import argparse
@@ -12,25 +13,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from numba import njit
 
-from benchmarks.record import save_result
+from benchmarks import record, speed_tables
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.priors import Hyperpriors
+from pbdn.model.priors import GIBBS_PRIORS
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
 from pbdn.variates.stream import open_stream, stream_buffer, stream_key
 
 SIZES = [(400, 2, 5), (1300, 18, 6), (1300, 18, 20), (5000, 50, 20), (4884, 123, 20), (100_000, 20, 20)]
-OUT = Path(__file__).parent / "results" / "sweep.json"
 
 
 def gamma_unit(n: int = 200_000, repeats: int = 10) -> float:
@@ -87,7 +86,6 @@ def draw_costs(n: int = 1536) -> list[dict[str, float]]:
                 best = min(best, time.perf_counter() - began)
             took[name] = 1e9 * best / n
         lines.append({"b": shape, "c": distance, **took})
-        print(f"| PG({shape:g}, {distance:g}) | {took['one by one']:.0f} | {took['in blocks']:.0f} |", flush=True)
     return lines
 
 
@@ -109,7 +107,7 @@ def time_sweeps(X: Any, y: Any, n_experts: int, sampler: str, n_threads: int = 1
     rows = make_rows(X, y, single_events=sampler != "event_times", merge=False)
     state, active = initial_state(n_experts, rows.n_inputs), np.ones(n_experts, bool)
     latent = initial_latent(sampler, rows, n_experts)
-    priors, key, workers = prior_values(Hyperpriors()), stream_key(0), Workers(n_threads)
+    priors, key, workers = prior_values(GIBBS_PRIORS), stream_key(0), Workers(n_threads)
     index = 0
     with single_blas_thread():
         for _ in range(100 if X.shape[0] <= 5000 else 5):
@@ -160,11 +158,7 @@ def cost_table(seconds: float) -> list[dict[str, Any]]:
                     "gram_at_blas_peak_ns": 1e9 * floor,
                 }
             )
-            print(
-                f"| {n} x {d} x {k} | {sampler} | {1e3 * took:.3f} | {1e9 * per_cell:.0f} | {per_cell / unit:.2f} | "
-                f"{1e9 * floor:.1f} |",
-                flush=True,
-            )
+            print(f"{n} x {d} x {k}, {sampler}: {1e3 * took:.3f} ms, {per_cell / unit:.2f} gamma draws", flush=True)
     return lines
 
 
@@ -227,43 +221,29 @@ def scaling(seconds: float, quick: bool) -> list[dict[str, float]]:
             took = time_sweeps(X, y, case["experts"], "first_events", case["threads"], seconds)
             per_cell = 1e9 * took / (case["rows"] * case["experts"])
             lines.append({**case, "ms": 1e3 * took, "ns_per_row_expert": per_cell})
-            print(f"| {axis} = {value} | {1e3 * took:.2f} | {per_cell:.0f} |", flush=True)
+            print(f"{axis} = {value}: {1e3 * took:.2f} ms", flush=True)
     return lines
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", default=str(OUT))
     options = parser.parse_args()
     seconds = 0.5 if options.quick else 2.0
-    print("| rows x features x experts | sampler | ms | ns per row x expert | in gamma draws | Gram at BLAS peak, ns |")
-    print("|---|---|---|---|---|---|")
-    costs = cost_table(seconds)
-    print("\n| draw | one by one, ns | in blocks, ns |\n|---|---|---|")
-    draws = draw_costs()
-    print("\n| growing | ms | ns per row x expert |\n|---|---|---|")
-    grown = scaling(seconds / 2, options.quick)
-    numpy_ratio = against_numpy(seconds)
-    print(f"\nagainst NumPy at (1300, 18, 6): {numpy_ratio}")
-    chains = long_chains()
-    print(f"5000 sweeps, seconds: {chains}")
-    starts = start_up()
-    print(f"start-up, seconds: {starts}")
-    save_result(
-        options.out,
-        {
-            "seed": 0,
-            "config": {"quick": options.quick, "unit": "standard_gamma(2.0)"},
-            "costs": costs,
-            "draws_ns": draws,
-            "scaling": grown,
-            "against_numpy": numpy_ratio,
-            "chains_5000": chains,
-            "start_up": starts,
-            "blas_peak_gflops": blas_peak() / 1e9,
-        },
-    )
+    line = {
+        "seed": 0,
+        "config": {"quick": options.quick, "unit": "standard_gamma(2.0)"},
+        "costs": cost_table(seconds),
+        "draws_ns": draw_costs(),
+        "scaling": scaling(seconds / 2, options.quick),
+        "against_numpy": against_numpy(seconds),
+        "chains_5000": long_chains(),
+        "start_up": start_up(),
+        "blas_peak_gflops": blas_peak() / 1e9,
+    }
+    record.append("speed/sweep", line)
+    for table in (speed_tables.sweep, speed_tables.draws, speed_tables.scaling, speed_tables.whole_chains):
+        print(table())
 
 
 if __name__ == "__main__":

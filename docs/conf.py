@@ -63,14 +63,14 @@ def write_report(app: Any, exception: Exception | None) -> None:
     from sklearn.datasets import load_wine
     from sklearn.model_selection import train_test_split
 
-    from pbdn import PBDNClassifier
+    from pbdn import GibbsConfig, PBDNClassifier
 
     wine = load_wine(as_frame=True)
     labels = wine.target_names[wine.target]
     X_train, X_test, y_train, y_test = train_test_split(wine.data, labels, random_state=0, stratify=labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = PBDNClassifier(n_sweeps=600, n_burn_in=300, n_chains=2, random_state=0).fit(X_train, y_train)
+        model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=600, n_chains=2), random_state=0).fit(X_train, y_train)
     page = Path(app.outdir) / "example_report.html"
     model.report(X_test, y_test, page, source="wines of scikit-learn, rows held out", target="the cultivar")
 

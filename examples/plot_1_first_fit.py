@@ -2,8 +2,7 @@
 A first fit
 ===========
 
-Two interleaved spirals, default settings (with fewer sweeps than the default 2000, to be quick), and what can be asked of the
-fitted model.
+Two interleaved spirals, the default settings, and what a fitted model can tell.
 """
 
 from pbdn import PBDNClassifier
@@ -11,14 +10,14 @@ from pbdn.datasets import make_two_spirals
 from pbdn.plots import CriterionPathDisplay, DecisionMapDisplay, NetworkDiagramDisplay
 
 X_train, y_train, X_test, y_test = make_two_spirals(1200, seed=0).split(0)
-model = PBDNClassifier(n_sweeps=1000, n_burn_in=500, random_state=0).fit(X_train, y_train)
+model = PBDNClassifier(random_state=0).fit(X_train, y_train)
 
 print(f"test error {1 - model.score(X_test, y_test):.1%}")
 print(f"depth {model.depth_}, experts per layer and side {model.n_experts_}")
 
 # %%
-# Width and depth were chosen by the model: every side of a layer starts with 20 experts, of which those that no row needs are
-# dropped; layers are added until the criterion does not fall any more.
+# The model chose its width and depth. Every side of a layer starts with 20 experts, and those that no row needs are dropped. Layers are
+# added until the criterion does not fall any more.
 
 CriterionPathDisplay.from_estimator(model)
 

@@ -6,8 +6,8 @@ One side of one layer is an *infinite support hyperplane machine*,
 
     P(y = 1 | x) = 1 - exp(-Σ_k r_k ln(1 + e^{x'β_k})),
 
-a committee whose members each vote "yes" on one side of a hyperplane: one vote suffices. Hence the rows without a vote, those
-of the other class, lie within a convex polytope.
+a committee whose members each vote "yes" on one side of a hyperplane. One vote is enough. The rows without a vote, those of the
+other class, lie within a convex polytope.
 """
 
 import matplotlib.pyplot as plt
@@ -17,7 +17,7 @@ from pbdn.datasets import make_circles, make_two_spirals
 from pbdn.plots import DecisionMapDisplay, ExpertWeightsDisplay, PolytopeViolationDisplay, TraceDisplay
 
 data = make_circles(400, seed=0)
-side = ISHMClassifier(n_sweeps=1000, n_burn_in=500, random_state=0).fit(data.X, data.y)
+side = ISHMClassifier(random_state=0).fit(data.X, data.y)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 DecisionMapDisplay.from_estimator(side, data.X, data.y, ax=left)
@@ -30,16 +30,16 @@ PolytopeViolationDisplay.from_estimator(side, data.X, ax=right)
 #
 # How many experts?
 # -----------------
-# The weights r_k have a gamma-process prior. It starts with 20 experts and pays for each: those without rows get weight
-# next to nothing and are dropped during burn-in (the shaded part).
+# The weights r_k have a gamma-process prior. The fit starts with 20 experts. Those without rows get next to no weight and are
+# dropped during burn-in (the shaded part).
 
 TraceDisplay.from_estimator(side, quantity="n_active")
 
 # %%
-# Which class is "yes" matters: the same data with the labels flipped asks the machine to enclose the *outer* circle in a
-# polytope, which cannot be done.
+# It matters which class is "yes". With the labels flipped the machine has to enclose the *outer* circle in a polytope, and that cannot
+# be done.
 
-flipped = ISHMClassifier(n_sweeps=1000, n_burn_in=500, random_state=0).fit(data.X, 1 - data.y)
+flipped = ISHMClassifier(random_state=0).fit(data.X, 1 - data.y)
 print(f"outer circle is 'yes': accuracy {side.score(data.X, data.y):.3f}")
 print(f"inner circle is 'yes': accuracy {flipped.score(data.X, 1 - data.y):.3f}")
 
@@ -52,7 +52,7 @@ print(f"inner circle is 'yes': accuracy {flipped.score(data.X, 1 - data.y):.3f}"
 X_train, y_train, X_test, y_test = make_two_spirals(1200, seed=0).split(0)
 figure, panels = plt.subplots(1, 3, figsize=(13, 3.6), layout="constrained")
 for depth, panel in zip((1, 2, 3), panels, strict=True):
-    model = PBDNClassifier(max_depth=depth, n_sweeps=1000, n_burn_in=500, random_state=0).fit(X_train, y_train)
+    model = PBDNClassifier(max_depth=depth, random_state=0).fit(X_train, y_train)
     DecisionMapDisplay.from_estimator(model, X_test, ax=panel, grid=80)
     panel.set_title(f"at most {depth} layer(s): test error {1 - model.score(X_test, y_test):.1%}")
 

@@ -2,8 +2,8 @@
 Gibbs sampling or MAP
 =====================
 
-The same network by its two engines: draws from the posterior, or the one point of highest density by stochastic gradients. Sampling gives
-better probabilities and intervals; the optimum takes a fraction of the time and reads data of any size.
+The same rows with both engines: draws from the posterior, or the one network of highest density by stochastic gradients. Sampling gives
+better probabilities, and intervals. The optimum takes a fraction of the time and reads data of any size.
 """
 
 import time
@@ -11,7 +11,7 @@ import time
 import matplotlib.pyplot as plt
 from sklearn.metrics import log_loss
 
-from pbdn import PBDNClassifier
+from pbdn import GibbsConfig, PBDNClassifier
 from pbdn.datasets import make_waveform
 from pbdn.plots import CalibrationDisplay, TraceDisplay
 
@@ -20,11 +20,9 @@ X_train, y_train, X_test, y_test = data.X[:600], data.y[:600], data.X[600:], dat
 
 figure, panels = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 fitted = {}
-for (name, options), panel in zip(
-    {"gibbs": {"n_sweeps": 1000, "n_burn_in": 500, "n_chains": 2}, "map": {}}.items(), panels, strict=True
-):
+for name, panel in zip(("gibbs", "map"), panels, strict=True):
     began = time.process_time()
-    model = PBDNClassifier(inference=name, random_state=0, **options).fit(X_train, y_train)
+    model = PBDNClassifier(inference=name, gibbs_config=GibbsConfig(n_chains=2), random_state=0).fit(X_train, y_train)
     seconds = time.process_time() - began
     probability = model.predict_proba(X_test)
     CalibrationDisplay.from_predictions(y_test, probability, model.classes_, ax=panel)
@@ -40,8 +38,8 @@ for (name, options), panel in zip(
 #
 # Has the chain converged?
 # ------------------------
-# The numbering of experts means nothing, so only quantities that do not depend on it are judged: R-hat and effective sample sizes of
-# the top layer. `PBDNClassifier` warns when they are poor, and says what to raise.
+# The numbering of experts means nothing, so only quantities that do not depend on it are judged. R-hat and effective sample sizes are
+# those of the top layer. `PBDNClassifier` warns when they are poor, and says what to raise.
 
 TraceDisplay.from_estimator(fitted["gibbs"])
 for one in fitted["gibbs"].convergence_[:4]:

@@ -2,8 +2,8 @@
 Ten classes, and what the experts look for
 ==========================================
 
-Handwritten digits of 8 x 8 pixels, one side per digit, by MAP. Every expert votes for rows of some kind: the *subtype* of an expert is
-the mean of the rows, each counted by its vote.
+Handwritten digits of 8 x 8 pixels, by MAP. Every expert votes for rows of some kind. The *subtype* of an expert is the mean of the
+rows, each counted by its vote.
 """
 
 import matplotlib.pyplot as plt
@@ -19,7 +19,8 @@ model = PBDNClassifier(inference="map", max_depth=1, random_state=0).fit(X_train
 print(f"test error {1 - model.score(X_test, y_test):.1%} with {sum(model.n_experts_[0])} experts")
 
 # %%
-# One line of images per digit; the strongest expert comes first, and below it stands the share of rows that it votes for.
+# One line of images for each digit, and one for each "not" that digit. The strongest expert comes first. Below each image stands the
+# share of rows that the expert votes for.
 
 SubtypesDisplay.from_estimator(model, X_test, shape=(8, 8))
 

@@ -2,13 +2,13 @@
 A criterion and a response of your own
 ======================================
 
-A criterion is a function; a response is what each row says about a Poisson process on log-time. Neither needs a change in the library.
+A criterion is a function. A response is what each row says about a Poisson process on log-time. Neither needs a change in the library.
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pbdn import PBDNClassifier
+from pbdn import GibbsConfig, PBDNClassifier
 from pbdn.datasets import make_xor
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import EXACT, NOTHING, make_rows
@@ -29,7 +29,9 @@ def hannan_quinn(layers, log_likelihood, n_rows):
 
 data = make_xor(400, seed=0)
 for criterion in ("aic_inputs", hannan_quinn, "bic"):
-    model = PBDNClassifier(criterion=criterion, n_sweeps=600, n_burn_in=300, random_state=0).fit(data.X, data.y)
+    model = PBDNClassifier(criterion=criterion, gibbs_config=GibbsConfig(n_sweeps=600), random_state=0).fit(
+        data.X, data.y
+    )
     path = [round(step["criterion"]) for step in model.criterion_path_]
     print(f"{getattr(criterion, '__name__', criterion)}: values {path}, depth {model.depth_}")
 
@@ -72,5 +74,6 @@ ax.set(xlabel="time t", ylabel="P(T > t)", xscale="log")
 ax.legend()
 
 # %%
-# One side encloses those that live long; a second side, on -ln t, would enclose the others, and layers stack as before. A response worth keeping wants a joint-distribution test (``tests/joint.py``): draw parameters and data from the prior, then
-# alternate a sweep with new data, and compare moments of both.
+# One side encloses those that live long. A second side, on -ln t, would enclose the others, and layers stack as before. A response worth
+# keeping needs a joint-distribution test (``tests/joint.py``): draw parameters and data from the prior, alternate a sweep with new
+# data, and compare the moments of both.

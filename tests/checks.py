@@ -54,3 +54,11 @@ def assert_counts(observed, probabilities, what=""):
     statistic = np.sum((o - e) ** 2 / e)
     p_value = stats.chi2.sf(statistic, len(o) - 1)
     assert p_value > ALPHA, f"{what}: chi2 = {statistic:.1f} on {len(o) - 1} cells, p = {p_value:.2g}"
+
+
+def assert_gamma(draws, shape, rate, what=""):
+    """Independent draws from Gamma(shape, rate): distribution function and mean."""
+    law = stats.gamma(shape, scale=1 / rate)
+    points = law.ppf(np.linspace(1e-4, 1 - 1e-4, 499))
+    assert_cdf(draws, points, law.cdf(points), what)
+    assert_mean(draws, shape / rate, shape / rate**2, what)

@@ -1,39 +1,31 @@
-"""Seeds from test names, thresholds from one false-alarm rate, stale compiled code removed."""
+"""Seeds from test names; compiled code that is out of date removed before workers share it."""
 
-import hashlib
+import json
 import os
-import pathlib
 import zlib
 
 import numpy as np
 import pytest
-from scipy import stats
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-
-SUITE_FALSE_ALARM = 1e-3  # probability that any statistical check of a correct suite fails, over all of them
-N_CHECKS = 5000  # more than the suite makes; each check has SUITE_FALSE_ALARM / N_CHECKS
-ALPHA = SUITE_FALSE_ALARM / N_CHECKS
-Z_MAX = float(stats.norm.isf(ALPHA / 2))
+from pbdn.numerics.sources import PACKAGE, digest
 
 
-def _forget_stale_kernels() -> None:
-    """Numba's cache looks at a kernel's own file only: when any file with kernels changed, compile all again."""
-    sources = [path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py"))]
-    digest = hashlib.sha256(
-        b"".join(text for text in sources if b"njit" in text or b"numerics.compiled" in text)
-    ).hexdigest()
-    stamp = ROOT / "src" / "pbdn" / "__pycache__" / "kernels.sha256"
-    if stamp.exists() and stamp.read_text() == digest:
-        return
-    for path in (ROOT / "src").rglob("*.nb?"):
-        path.unlink(missing_ok=True)
-    stamp.parent.mkdir(exist_ok=True)
-    stamp.write_text(digest)
+def _remove_stale_kernels() -> None:
+    """Kernels are compiled again when their sources change; two workers that do so at once could mix old and new files."""
+    stamps = PACKAGE / "__pycache__" / "kernels.json"
+    before = json.loads(stamps.read_text()) if stamps.exists() else {}
+    now = {str(path.relative_to(PACKAGE)): digest(path) for path in sorted(PACKAGE.rglob("*.py"))}
+    for name, value in now.items():
+        if before.get(name) != value:
+            path = PACKAGE / name
+            for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.nb?"):
+                compiled.unlink(missing_ok=True)
+    stamps.parent.mkdir(exist_ok=True)
+    stamps.write_text(json.dumps(now))
 
 
 if "PYTEST_XDIST_WORKER" not in os.environ:
-    _forget_stale_kernels()
+    _remove_stale_kernels()
 
 
 @pytest.fixture

@@ -2,13 +2,13 @@
 
 python -m benchmarks.paper all --profile quick --jobs 2   # everything, reduced, into out/paper-quick
 python -m benchmarks.paper table2                         # the fits that are missing, then the table
-python -m benchmarks.paper render                         # docs/reproduction.md from the records there are
+python -m benchmarks.paper render                         # docs/reproduction.md and its appendix from the records there are
 """
 
 import argparse
 
-from benchmarks.paper.fits import PROFILES, RESULTS, TARGETS, jobs
-from benchmarks.paper.run import run
+from benchmarks.paper.fits import PROFILES, ROOT, TARGETS, jobs
+from benchmarks.paper.render import render
 
 
 def main() -> None:
@@ -30,9 +30,9 @@ def main() -> None:
             and (not options.data or job.data in options.data.split(","))
             and (not options.first_split or job.split == 0)
         ]
-        run(chosen, RESULTS[options.profile], options.jobs)
-    from benchmarks.paper.render import render
+        from benchmarks.paper.run import run
 
+        run(chosen, ROOT[options.profile], options.jobs)
     print(render(options.target, options.profile))
 
 

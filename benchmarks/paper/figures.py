@@ -1,17 +1,17 @@
 """The paper's pictures from the records: two spirals, subtypes of digits, sorted expert weights."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.data import IDA, PAIRS, SPIRALS, rows
 from benchmarks.paper.arrays import unpack
-from benchmarks.paper.fits import IDA, PAIRS
-from benchmarks.paper.run import SPIRALS_SEED
-from benchmarks.paper.tables import Records
-from pbdn.datasets import make_two_spirals
+from benchmarks.paper.cells import Records
 from pbdn.inspection import subtypes as interpret
 from pbdn.model.network import Layer, Network, Side
+from pbdn.model.response import response_for_classes
 from pbdn.model.scaling import Scaling, standard_scaling
 
 DEPTHS = (1, 2, 4, 10)
@@ -47,7 +47,7 @@ def _save(figure: Any, path: Path) -> Path:
 
 def spirals_rows(test: bool = False) -> tuple[Any, Any]:
     """Training (or test) points and labels."""
-    X, y, X_test, y_test = make_two_spirals(seed=SPIRALS_SEED).split(0)
+    X, y, X_test, y_test = rows(SPIRALS[0], 0)
     return (X_test, y_test) if test else (X, y)
 
 
@@ -57,12 +57,35 @@ def spirals_network(records: Records) -> tuple[Network, Scaling]:
     for sides in records["figure1", "two_spirals"][0]["layers"]:
         arrays = [[unpack(side[key]).astype(float) for key in ("hyperplanes", "expert_weights")] for side in sides]
         layers.append(Layer(tuple(Side(*both) for both in arrays)))
-    return Network(tuple(layers), 2), standard_scaling(spirals_rows()[0])
+    return Network(tuple(layers), 2, response_for_classes(2)), standard_scaling(spirals_rows()[0])
+
+
+def draw(records: Records, folder: Path) -> list[Path]:
+    """All pictures that the records have."""
+    drawn = list(figure1(records, folder).values())
+    drawn += [subtypes(records, folder)] if has_subtypes(records) else []
+    return drawn + ([weights(records, folder)] if has_weights(records) else [])
+
+
+def has_subtypes(records: Records) -> bool:
+    """Whether there are digits to draw."""
+    return any(("mnist", pair) in records for pair in PAIRS)
+
+
+def has_weights(records: Records) -> bool:
+    """Whether there are expert weights to draw."""
+    return any(("gibbs", data) in records for data in IDA)
+
+
+def spirals_depths(records: Records) -> list[int]:
+    """Depths of the two spirals that are drawn; none where they were not run."""
+    found = records.get(("figure1", "two_spirals"), [])
+    return [depth for depth in DEPTHS if found and depth <= len(found[0]["layers"])]
 
 
 def figure1(records: Records, folder: Path) -> dict[int, Path]:
-    """One picture per depth; empty where the two spirals were not run."""
-    if ("figure1", "two_spirals") not in records:
+    """One picture per depth."""
+    if not spirals_depths(records):
         return {}
     record = records["figure1", "two_spirals"][0]
     network, scaling = spirals_network(records)
@@ -71,10 +94,10 @@ def figure1(records: Records, folder: Path) -> dict[int, Path]:
     across, up = np.meshgrid(ticks, ticks)
     plane = scaling.apply(np.column_stack([across.ravel(), up.ravel()]))
     pictures = {}
-    for depth in (d for d in DEPTHS if d <= network.depth):
+    for depth in spirals_depths(records):
         traces = [unpack(side["trace"]) for side in record["layers"][depth - 1]]
-        lower = Network(network.layers[:depth], 2)
-        figure = _spirals(lower, scaling.apply(X), X, y, plane, ticks, traces, record["config"]["n_sweeps"])
+        lower = replace(network, layers=network.layers[:depth])
+        figure = _spirals(lower, scaling.apply(X), X, y, plane, ticks, traces, record["n_sweeps"])
         pictures[depth] = _save(figure, folder / f"figure1-{depth}.png")
     return pictures
 
@@ -121,11 +144,9 @@ def _spirals(
     return figure
 
 
-def subtypes(records: Records, folder: Path) -> Path | None:
+def subtypes(records: Records, folder: Path) -> Path:
     """First-layer subtypes of both digits of every pair, first trial; strongest expert first."""
     found = {pair: records[("mnist", pair)][0] for pair in PAIRS if ("mnist", pair) in records}
-    if not found:
-        return None
     most = max(len(side) for record in found.values() for side in record["subtypes"])
     figure, axes = _new(2 * len(found), most, 0.75 * most, 1.5 * len(found))
     for ax in axes.ravel():
@@ -139,11 +160,9 @@ def subtypes(records: Records, folder: Path) -> Path | None:
     return _save(figure, folder / "subtypes.png")
 
 
-def weights(records: Records, folder: Path) -> Path | None:
+def weights(records: Records, folder: Path) -> Path:
     """Sorted weights of the newest pair's active experts, one to four layers, first split of the six sets."""
     found = {data: records[("gibbs", data)][0] for data in IDA if ("gibbs", data) in records}
-    if not found:
-        return None
     figure, axes = _new(4, len(found), 1.5 * len(found), 5.6)
     for column, (data, record) in enumerate(found.items()):
         for t in range(4):

@@ -4,90 +4,122 @@ A PBDN column is one run grown to at least four layers; PBDN1, 2, 4 and the dept
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks import record
+from benchmarks.data import IDA, LARGE, PAIRS, SPIRALS
+from benchmarks.data import n_splits as splits_of
 from benchmarks.paper_values import DATASETS
-from benchmarks.rivals import QUICK, available
-from pbdn.model.priors import PAPER_PRIORS, Hyperpriors
+from benchmarks.record import RESULTS, Key
+from benchmarks.rivals import RIVALS, available
+from benchmarks.rivals.fit import protocol
+from pbdn.model.priors import PAPER_PRIORS
 
-IDA = DATASETS[:6]
-LARGE = DATASETS[6:]
-PAIRS = ("3v5", "3v8", "4v7", "4v9")
-SPIRALS = ("two_spirals",)
 REFOLDED = ("titanic",)
 """Where the SVM is tuned again on other random folds, to see how much they matter (14 distinct rows)."""
 WIDENED = ("image",)
 """Where the SVM is also fitted at fixed C and gamma beyond the paper's grid, to see what its count of support vectors needs."""
 STACKED = ("waveform", "image")
 """The two sets on which the paper stacked CPMs."""
+PRINTED = ("banana",)
+"""Where the MAP objective is also run as the paper prints it."""
+
+SCRIPT = "script"
+"""Experts at the start as in the published script: round(10 log10 n)."""
 
 PROFILES = ("quick", "full")
 TARGETS = ("table1", "table2", "table3", "table5", "figure1", "weights")
 
 HOME = Path(__file__).resolve().parents[2]
-RESULTS = {"full": HOME / "benchmarks" / "results" / "paper", "quick": HOME / "out" / "paper-quick" / "results"}
-PAGE = {"full": HOME / "docs" / "reproduction.md", "quick": HOME / "out" / "paper-quick" / "reproduction.md"}
+ROOT = {"full": RESULTS, "quick": HOME / "out" / "paper-quick" / "results"}
+"""Folder of the records."""
+DOCS = {"full": HOME / "docs", "quick": HOME / "out" / "paper-quick"}
+"""Folder of the pages."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One fit: its column (folder of the records), its data and split, and its settings."""
+    """One fit: its column, its data and split, and its settings. The split is its seed too."""
 
     column: str
     data: str
     split: int
     settings: Mapping[str, Any] = field(hash=False)
 
-    def path(self, folder: Path) -> Path:
-        """Where its record is kept."""
-        return folder / self.column / f"{self.data}-{self.split}.json"
+    @property
+    def experiment(self) -> str:
+        """Where its record is kept: rivals are shared with `benchmarks.quality`."""
+        return f"{'rivals' if self.column in RIVALS else 'paper'}/{self.column}"
+
+    @property
+    def key(self) -> Key:
+        """Of its record."""
+        return record.key_of(self.identity)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The fields of the record that say what it is."""
+        return {"method": self.column, "data": self.data, "split": self.split, "seed": 0, "random_state": self.split}
 
 
-def pbdn_config(inference: str, priors: Hyperpriors | None = None, **changes: Any) -> dict[str, Any]:
-    """Settings for `benchmarks.quality.fit_rows`: the library's defaults, grown to four layers at least."""
-    priors = Hyperpriors() if priors is None else priors
+def pbdn_settings(inference: str, **changes: Any) -> dict[str, Any]:
+    """Settings for `benchmarks.paper.growth`: the library's defaults, grown to four layers at least."""
     return {
         "inference": inference,
-        "sampler": "first_events",
-        "pruning": "window",
-        "record": "collection",
-        "n_sweeps": 1000,
-        "n_draws": 100,
-        "n_paths": 5,
         "max_experts": 20,
+        "priors": {},
+        "gibbs": {} if inference == "map" else {"prediction": "posterior"},
+        "map": {},
+        "standardize": True,
         "min_depth": 4,
         "max_depth": 5,
-        "precision_floor": priors.precision_floor,
-        "mass": [priors.mass_shape, priors.mass_rate],
-        "coef_shape": priors.coef_shape,
-        "map_config": "default",
-        "seed": 0,
+        "paths": False,
         **changes,
     }
 
 
-GIBBS = pbdn_config("map+gibbs")
-"""The library's defaults."""
-GIBBS_FROM_PRIOR = pbdn_config("gibbs", n_sweeps=2000, n_paths=0)
-"""Longer chains that start at the prior, and one path."""
-PUBLISHED_GIBBS = pbdn_config(
+GIBBS = pbdn_settings("map+gibbs", paths=True)
+"""The library's defaults; the depth of the default rule is also predicted by paths."""
+GIBBS_FROM_PRIOR = pbdn_settings("gibbs", gibbs={"prediction": "posterior", "n_sweeps": 2000})
+"""Longer chains that start at the prior."""
+PUBLISHED_GIBBS = pbdn_settings(
     "gibbs",
-    PAPER_PRIORS,
-    sampler="counts",
-    pruning="paper",
-    record="whole_chain",
-    precision_floor=1e-3,
-    n_sweeps=5000,
-    n_paths=0,
+    priors={
+        **{name: value for name, value in asdict(PAPER_PRIORS).items() if value is not None},
+        "precision_floor": 1e-3,
+    },
+    gibbs={
+        "prediction": "posterior",
+        "sampler": "counts",
+        "pruning": "paper",
+        "record": "whole_chain",
+        "n_sweeps": 5000,
+    },
 )
 """The published code: its sampler, priors, precision floor, pruning, recorded sample and number of sweeps."""
-MAP = pbdn_config("map", n_paths=0)
-PUBLISHED_MAP = pbdn_config("map", map_config="published", n_paths=0)
+MAP = pbdn_settings("map")
+PUBLISHED_MAP = pbdn_settings(
+    "map",
+    max_experts=SCRIPT,
+    map={
+        "initial": "published",
+        "pruning": "published_draw",
+        "keep_moments": False,
+        "prior_on": "weight",
+        "shrinkage": "published",
+        "replacement": True,
+    },
+)
+"""The published script's choices (its truncated likelihoods and single precision excepted)."""
+PRINTED_MAP = pbdn_settings("map", map={"prior_on": "log_weight", "shrinkage": "student_t"})
+"""The objective as printed: density of ln r, Student-t shrinkage with b = 1e-6.
+
+From small random hyperplanes its penalty (slope up to 1/(2√(2b)) near 0) can outweigh the likelihood of a few
+hundred rows; then every hyperplane falls to 0 and nothing is learnt.
+"""
 DIGITS = {"min_depth": 2, "max_depth": 3, "standardize": False}
-DNN_MNIST = {"n_steps": 4000, "batch_size": 100}
-"""Of the paper's table 1."""
 
 PBDN: dict[str, dict[str, Any]] = {
     "gibbs": GIBBS,
@@ -95,26 +127,14 @@ PBDN: dict[str, dict[str, Any]] = {
     "map": MAP,
     "gibbs_published": PUBLISHED_GIBBS,
     "map_published": PUBLISHED_MAP,
+    "map_printed": PRINTED_MAP,
 }
 
 MNIST = {"mnist": MAP, "mnist_published": PUBLISHED_MAP}
 """PBDNs of the digits."""
 
-FULL: dict[str, dict[str, Any]] = {
-    "rvm": {"step": 4, "cv_rows": 600},
-    "cpm": {"share": 0.1},
-    "cpm_stacked": {"share": 0.1},
-}
-"""Full profile: where the paper's search is too long for this machine (every other rival follows the paper)."""
-FULL_LARGE: dict[str, dict[str, Any]] = {
-    "svm": {"step": 2, "cv_rows": 2500},
-    "rvm": {"step": 4, "cv_rows": 1000, "max_basis": 1000},
-    "cpm": {"share": 0.05, "k_grid": (1, 3, 5, 10, 20, 40)},
-}
-"""Further shortcuts on ijcnn1 and a9a."""
-PBDN_LARGE = {"n_paths": 0, "n_sweeps": 500}
-"""Of Gibbs on ijcnn1 and a9a."""
-QUICK_PBDN = {"n_sweeps": 300, "n_draws": 50}
+LARGE_SWEEPS, QUICK_SWEEPS = 500, 300
+"""Of Gibbs on ijcnn1 and a9a, and in the quick profile."""
 
 DNN_OF = {f"dnn_of_{name}": name for name in ("aic_gibbs", "aic_eps_gibbs", "aic_sgd", "aic_eps_sgd")}
 """Networks with the widths that a PBDN inferred."""
@@ -143,6 +163,7 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lr", LARGE),
     ("dnn_128_64", IDA),
     ("map_published", DATASETS),
+    ("map_printed", PRINTED),
     ("gibbs", IDA),
     ("gibbs_from_prior", IDA),
     ("dnn_of_aic_sgd", IDA),
@@ -179,29 +200,33 @@ OF_TARGET: dict[str, tuple[str, ...]] = {
 
 
 def n_splits(data: str, profile: str) -> int:
-    """Splits of the paper: ten of the IDA sets, five of the rest; two in the quick profile (one of the large sets)."""
-    if data in SPIRALS:
-        return 1
+    """Splits of the paper; in the quick profile two of the small sets and one of the rest."""
     if profile == "quick":
         return 2 if data in IDA else 1
-    return 10 if data in IDA else 5
+    return splits_of(data)
 
 
 def settings(column: str, data: str, profile: str) -> dict[str, Any]:
     """How a column is fitted to a data set."""
     quick = profile == "quick"
     if column in PBDN:
-        return {**PBDN[column], **(QUICK_PBDN if quick else {}), **(PBDN_LARGE if data in LARGE else {})}
+        if data in LARGE:
+            return {**shorter(PBDN[column], QUICK_SWEEPS if quick else LARGE_SWEEPS), "paths": False}
+        return shorter(PBDN[column], QUICK_SWEEPS) if quick else dict(PBDN[column])
     if column in MNIST:
         return {**MNIST[column], **DIGITS}
     if column == "figure1":
-        changes = {**QUICK_PBDN, "min_depth": 4, "max_depth": 4} if quick else {"min_depth": 10, "max_depth": 10}
-        return {**GIBBS_FROM_PRIOR, **changes}
-    if data in PAIRS:
-        return dict(DNN_MNIST)
-    if quick:
-        return dict(QUICK.get("cpm" if column == "cpm_stacked" else column, {}))
-    return {**FULL.get(column, {}), **(FULL_LARGE.get(column, {}) if data in LARGE else {})}
+        depth = 4 if quick else 10
+        growth = shorter(GIBBS_FROM_PRIOR, QUICK_SWEEPS) if quick else GIBBS_FROM_PRIOR
+        return {**growth, "min_depth": depth, "max_depth": depth}
+    return protocol(column, data, quick)
+
+
+def shorter(settings: Mapping[str, Any], n_sweeps: int) -> dict[str, Any]:
+    """The same with another number of sweeps, which MAP has none of."""
+    if settings["inference"] == "map":
+        return dict(settings)
+    return {**settings, "gibbs": {**settings["gibbs"], "n_sweeps": n_sweeps}}
 
 
 def jobs(target: str, profile: str) -> list[Job]:

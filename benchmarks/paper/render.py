@@ -1,57 +1,74 @@
-"""Write the page: tables, pictures, what agrees, what does not and why."""
+"""Write the pages: tables, pictures, what agrees, what does not and why."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks import paper_values as paper
-from benchmarks.paper import figures, notes, tables
-from benchmarks.paper.fits import PAGE, PAIRS, RESULTS
-from benchmarks.paper.tables import Comparison, Records
+from benchmarks.data import PAIRS
+from benchmarks.paper import cells, figures, notes, tables
+from benchmarks.paper.cells import DEFAULTS, Comparison, Records
+from benchmarks.paper.fits import DOCS, ROOT
 from benchmarks.paper_values import DATASETS, METHODS
 
-
-def render(target: str, profile: str, results: Path | None = None, page: Path | None = None) -> str:
-    """Markdown of one table, or the path of the pictures or of the page that was written."""
-    records = tables.read(RESULTS[profile] if results is None else results)
-    page = PAGE[profile] if page is None else page
-    if target in ("all", "render"):
-        page.parent.mkdir(parents=True, exist_ok=True)
-        page.write_text(text_of_page(records, profile, page), encoding="utf-8")
-        return str(page)
-    return SECTIONS[target](records, profile, page)
+PICTURES = "images/reproduction"
+"""Folder of the pictures, below that of the pages."""
 
 
-def text_of_page(records: Records, profile: str, page: Path) -> str:
-    """The whole page."""
+def render(target: str, profile: str) -> str:
+    """Markdown of one table or figure; for "all" and "render", the page that was written with its appendix and pictures."""
+    records = cells.read(ROOT[profile])
+    if target not in ("all", "render"):
+        return SECTIONS[target](records, profile)
+    return str(write(records, profile, DOCS[profile]))
+
+
+def write(records: Records, profile: str, folder: Path) -> Path:
+    """Write pages and pictures; returns the first page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts(records, profile).items():
+        (folder / name).write_text(text, encoding="utf-8")
+    figures.draw(records, folder / PICTURES)
+    return folder / "reproduction.md"
+
+
+def pages() -> dict[Path, str]:
+    """The committed pages and what they should say."""
+    return {DOCS["full"] / name: text for name, text in texts(cells.read(ROOT["full"]), "full").items()}
+
+
+def texts(records: Records, profile: str) -> dict[str, str]:
+    """The page and its appendix, by file name."""
     quick = "" if profile == "full" else notes.QUICK_WARNING
-    parts = [notes.HEAD + quick, summary(records, profile)]
-    parts += [section(records, profile, page) for section in SECTIONS.values()]
-    parts += [more(records, profile), notes.DIFFERENCES if profile == "full" else "", costs(records)]
-    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+    page = [notes.HEAD + quick, summary(records, profile)]
+    page += [section(records, profile) for section in SECTIONS.values() if section is not table5]
+    page += [more(records, profile), notes.DIFFERENCES if profile == "full" else ""]
+    appendix = [notes.APPENDIX_HEAD + quick, "## Table 1: sizes of the networks", tables.mnist_sizes(records)]
+    appendix += [published(records, profile), table5(records, profile), costs(records)]
+    joined = {"reproduction.md": page, "reproduction_tables.md": appendix}
+    return {name: "\n\n".join(part.strip() for part in parts if part.strip()) + "\n" for name, parts in joined.items()}
 
 
 def summary(records: Records, profile: str) -> str:
     """How many cells agree, and which do not."""
-    cells = tables.error_cells(records, profile=profile)
+    every = tables.error_cells(records, profile=profile)
     lines = ["## In short", ""]
     for name, group in (("rivals", METHODS[:8]), ("PBDN", METHODS[8:])):
-        done = [cell for cell in cells if cell.method in group and cell.gap is not None]
-        worse, better = tables.beyond(done), [c for c in done if c.gap is not None and c.gap < -tables.ALARM]
-        of = sum(cell.method in group for cell in cells)
+        done = [cell for cell in every if cell.method in group and cell.gap is not None]
+        worse, better = cells.beyond(done), [c for c in done if c.gap is not None and c.gap < -cells.ALARM]
+        of = sum(cell.method in group for cell in every)
         text = f"- Test errors, {name}: {len(done)} of {of} cells run; {len(done) - len(worse) - len(better)} within one of the paper's s.d."
         text += _named(", more than one s.d. better", better) + _named(", more than one s.d. worse", worse)
         lines.append(text + ".")
     for method in ("default_gibbs", "default_sgd", "aic_gibbs", "aic_eps_gibbs", "aic_sgd", "aic_eps_sgd"):
-        mine = tables.comparisons(records, lambda *_: None, [method], "error", profile=profile)
+        mine = cells.comparisons(records, lambda *_: None, [method], "error", profile=profile)
         sets = [cell.data for cell in mine if cell.ours and ("svm", cell.data) in records]
         if sets:
-            ours = np.mean(tables.normalised_ratios(mine, records, method, "error"))
+            ours = np.mean(cells.normalised_ratios(mine, records, method, "error"))
             against = np.mean([cell.mean / paper.ERROR[cell.data]["svm"][0] for cell in mine if cell.data in sets])
             text = (
-                f"- {tables.NAMES[method]}: mean error relative to our SVM {ours:.3f}, to the paper's SVM {against:.3f}"
+                f"- {cells.NAMES[method]}: mean error relative to our SVM {ours:.3f}, to the paper's SVM {against:.3f}"
             )
             if method in METHODS:
                 theirs = np.mean([paper.ERROR[data][method][0] / paper.ERROR[data]["svm"][0] for data in sets])
@@ -60,56 +77,70 @@ def summary(records: Records, profile: str) -> str:
     return "\n".join(lines)
 
 
-def _named(words: str, cells: Sequence[Comparison]) -> str:
-    if not cells:
+def _named(words: str, found: Sequence[Comparison]) -> str:
+    if not found:
         return ""
-    names = ", ".join(f"{tables.NAMES[c.method]} on {c.data.replace('_', ' ')} ({c.gap:+.1f})" for c in cells)
-    return f"{words}: {len(cells)} ({names})"
+    names = ", ".join(f"{cells.NAMES[c.method]} on {c.data.replace('_', ' ')} ({c.gap:+.1f})" for c in found)
+    return f"{words}: {len(found)} ({names})"
 
 
-def table1(records: Records, profile: str, page: Path) -> str:
+def table1(records: Records, profile: str) -> str:
     """MNIST pairs."""
-    text = (
-        "## Table 1: pairs of digits\n\nTest error in percent, five trials on every tenth row (published script).\n\n"
-    )
-    text += tables.grid(tables.mnist_cells(records, profile), PAIRS) + "\n\n" + tables.mnist_sizes(records)
-    return text + _picture(figures.subtypes(records, images(page)), "Subtypes of the digits", page) + notes.TABLE1
+    parts = [
+        "## Table 1: pairs of digits",
+        "Test error in percent, five trials on every tenth row (published script).",
+        cells.grid(tables.mnist_cells(records, profile), PAIRS),
+        picture("subtypes.png", "Subtypes of the digits") if figures.has_subtypes(records) else "",
+        notes.TABLE1,
+    ]
+    return "\n\n".join(part for part in parts if part)
 
 
-def table2(records: Records, profile: str, page: Path) -> str:
+def table2(records: Records, profile: str) -> str:
     """Errors."""
-    cells = tables.error_cells(records, profile=profile)
-    cells += tables.comparisons(records, lambda *_: None, ("default_gibbs", "default_sgd"), "error", profile=profile)
-    last = tables.normalised(cells, records, paper.NORMALISED_ERROR, "error")
-    parts = ["## Table 2: test error in percent", tables.grid(cells, DATASETS, last=last), notes.TABLE2]
-    methods = tables.published_methods(records)
-    if methods:
-        cells = tables.error_cells(records, methods, profile=profile, published=True)
-        last = tables.normalised(cells, records, paper.NORMALISED_ERROR, "error")
-        parts += [notes.AS_PUBLISHED, tables.grid(cells, DATASETS, last=last)]
+    parts = ["## Table 2: test error in percent"]
+    rows = tables.error_cells(records, profile=profile)
+    rows += cells.comparisons(records, lambda *_: None, tuple(DEFAULTS), "error", profile=profile)
+    last = cells.normalised(rows, records, paper.NORMALISED_ERROR, "error")
+    parts += [cells.grid(rows, DATASETS, last=last), notes.TABLE2]
     starts = tables.start_table(records)
     parts += [notes.STARTS, starts] if starts else []
     return "\n\n".join([*parts, tables.refold_sentence(records), tables.wider_grid_sentence(records)])
 
 
-def table3(records: Records, profile: str, page: Path) -> str:
+def table3(records: Records, profile: str) -> str:
     """Depths."""
-    parts = ["## Table 3: inferred depth", tables.grid(tables.depth_cells(records, profile=profile), DATASETS)]
-    methods = [method for method in tables.published_methods(records) if method in paper.DEPTH]
-    if methods:
-        cells = tables.depth_cells(records, methods, profile=profile, published=True)
-        parts += [notes.AS_PUBLISHED, tables.grid(cells, DATASETS)]
-    return "\n\n".join([*parts, notes.TABLE3])
+    return "## Table 3: inferred depth\n\n" + cells.grid(tables.depth_cells(records, profile=profile), DATASETS)
 
 
-def table5(records: Records, profile: str, page: Path) -> str:
+def published(records: Records, profile: str) -> str:
+    """Tables 2 and 3 of PBDNs run as the published code runs them."""
+    methods = tables.published_methods(records)
+    if not methods:
+        return ""
+    rows = tables.error_cells(records, methods, profile=profile, published=True)
+    last = cells.normalised(rows, records, paper.NORMALISED_ERROR, "error")
+    with_depth = [method for method in methods if method in paper.DEPTH]
+    depths = tables.depth_cells(records, with_depth, profile=profile, published=True)
+    parts = [
+        "## Tables 2 and 3 as published",
+        notes.AS_PUBLISHED,
+        "Test error in percent:",
+        cells.grid(rows, DATASETS, last=last),
+        "Inferred depth:",
+        cells.grid(depths, DATASETS),
+    ]
+    return "\n\n".join(parts)
+
+
+def table5(records: Records, profile: str) -> str:
     """Complexity by both formulas."""
     parts = ["## Table 5: equivalent number of support vectors or hyperplanes"]
-    published = tables.published_methods(records)
-    for words, what, methods, as_published in (
+    as_published = tables.published_methods(records)
+    for words, what, methods, is_published in (
         ("The paper's formula: all weights divided by V + 1.", "complexity", METHODS, False),
-        (notes.CODE_FORMULA, "complexity_code", tables.GIBBS_METHODS, False),
-        (notes.AS_PUBLISHED + " The published code's formulas:", "complexity_code", published, True),
+        (notes.CODE_FORMULA, "complexity_code", cells.GIBBS_METHODS, False),
+        (notes.AS_PUBLISHED + " The published code's formulas:", "complexity_code", as_published, True),
     ):
         if methods:
             sgd_as_stated = [
@@ -117,18 +148,18 @@ def table5(records: Records, profile: str, page: Path) -> str:
                 for method in methods
                 for cell in tables.complexity_cells(
                     records,
-                    "complexity" if method in tables.SGD_METHODS else what,
+                    "complexity" if method in cells.SGD_METHODS else what,
                     [method],
                     profile=profile,
-                    published=as_published,
+                    published=is_published,
                 )
             ]
-            last = tables.normalised(sgd_as_stated, records, paper.NORMALISED_COMPLEXITY, "complexity")
-            parts += [words, tables.grid(sgd_as_stated, DATASETS, last=last)]
+            last = cells.normalised(sgd_as_stated, records, paper.NORMALISED_COMPLEXITY, "complexity")
+            parts += [words, cells.grid(sgd_as_stated, DATASETS, last=last)]
     return "\n\n".join([*parts, notes.TABLE5])
 
 
-def figure1(records: Records, profile: str, page: Path) -> str:
+def figure1(records: Records, profile: str) -> str:
     """Two spirals."""
     text = "## Figure 1: two spirals\n\n"
     found = records.get(("figure1", "two_spirals"))
@@ -148,22 +179,21 @@ def figure1(records: Records, profile: str, page: Path) -> str:
         )
     text += "\n".join(lines)
     text += f"\n\nDepth by AIC: {chosen['aic']}, by AIC-ε: {chosen['aic_eps']}, by the library's default rule: {chosen['aic_inputs']}"
-    text += f" (paper: {paper.TWO_SPIRALS_DEPTH} by both of its rules).\n"
-    for depth, path in figures.figure1(records, images(page)).items():
-        text += _picture(path, f"Two spirals, {depth} pair{'s' if depth > 1 else ''}", page)
-    return text + notes.FIGURE1
+    text += f" (paper: {paper.TWO_SPIRALS_DEPTH} by both of its rules)."
+    pictures = [
+        picture(f"figure1-{depth}.png", f"Two spirals, {depth} pair{'s' if depth > 1 else ''}")
+        for depth in figures.spirals_depths(records)
+    ]
+    return "\n\n".join([text, *pictures, notes.FIGURE1])
 
 
-def weights(records: Records, profile: str, page: Path) -> str:
+def weights(records: Records, profile: str) -> str:
     """Sorted weights."""
     text = "## Sorted weights of the experts, one to four layers\n\n"
-    path = figures.weights(records, images(page))
-    words = (
-        "First split, the most recently added pair; red: class 1 as ones, blue: class 0 as ones.\n"
-        if path
-        else "not run"
-    )
-    return text + words + _picture(path, "Sorted weights", page)
+    if not figures.has_weights(records):
+        return text + "not run"
+    words = "First split, the most recently added pair; red: class 1 as ones, blue: class 0 as ones."
+    return text + words + "\n\n" + picture("weights.png", "Sorted weights")
 
 
 def more(records: Records, profile: str) -> str:
@@ -189,13 +219,14 @@ def costs(records: Records) -> str:
         "| column | " + " | ".join(d.replace("_", " ") for d in DATASETS) + " |",
     ]
     lines.append("|" + "---|" * (1 + len(DATASETS)))
-    for column in dict.fromkeys(column for column, data in records if data in DATASETS):
-        cells = []
+    for column in dict.fromkeys(column for column, data in records if data in DATASETS and column not in DEFAULTS):
+        medians = []
         for data in DATASETS:
-            found = [record["cpu_seconds"] for record in records.get((column, data), [])]
-            cells.append(f"{np.median(found):.1f}" if found else "")
-        lines.append(f"| {column} | " + " | ".join(cells) + " |")
-    machines = {(r["machine"]["cpu"], r["machine"]["cores"]) for found in records.values() for r in found}
+            found = [line["cpu_seconds"] for line in records.get((column, data), [])]
+            medians.append(f"{np.median(found):.1f}" if found else "")
+        lines.append(f"| {column} | " + " | ".join(medians) + " |")
+    every = [line for (column, _), found in records.items() if column not in DEFAULTS for line in found]
+    machines = {(line["machine"]["cpu"], line["machine"]["cores"]) for line in every}
     lines += [
         "",
         "Machine: "
@@ -205,15 +236,9 @@ def costs(records: Records) -> str:
     return "\n".join(lines)
 
 
-def images(page: Path) -> Path:
-    """Folder of the pictures of a page."""
-    return page.parent / "images" / "reproduction"
-
-
-def _picture(path: Path | None, words: str, page: Path) -> str:
-    if path is None:
-        return ""
-    return f"\n\n![{words}]({Path(os.path.relpath(path, page.parent)).as_posix()})\n\n"
+def picture(name: str, words: str) -> str:
+    """A link to a picture."""
+    return f"![{words}]({PICTURES}/{name})"
 
 
 SECTIONS = {

@@ -1,29 +1,26 @@
-"""Fit what is missing: every job leaves one JSON record, finished ones are not run again."""
+"""Fit what is missing: every job leaves one line of its experiment, finished ones are not run again."""
 
-import time
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
-import benchmarks  # noqa: F401  (finds the data)
+from benchmarks import record
+from benchmarks.data import Split, rows
 from benchmarks.paper.arrays import pack, pack_picture
-from benchmarks.paper.fits import DNN_OF, LARGE, MNIST, PAIRS, PBDN, Job
-from benchmarks.quality import fit_rows, load, metrics
-from benchmarks.record import load_result, save_result
-from benchmarks.rivals import RIVALS, Dnn
+from benchmarks.paper.fits import DNN_OF, MNIST, PBDN, Job
+from benchmarks.paper.growth import fit_depths
+from benchmarks.record import RESULTS, Record
+from benchmarks.rivals import Dnn
 from benchmarks.rivals.cpm import StackedCpm
-from benchmarks.rivals.rvm import WIDTHS_LARGE
+from benchmarks.rivals.fit import fit_rival, score
 from benchmarks.rivals.svm import RbfSvm
-from pbdn.datasets import Dataset, load_mnist_pair, make_two_spirals
+from benchmarks.scores import timed
 from pbdn.inspection.subtypes import subtype_means
 
-SPIRALS_SEED = 0
 TRACE_POINTS = 250
 OTHER_FOLDS = (100, 200, 300, 400)
 """Added to the seed of the folds."""
@@ -31,116 +28,112 @@ WIDER_GRID = [(2.0**c, 2.0**g) for c in (5, 7, 9) for g in (-5, -4, -3, -2)]
 """C and gamma; the paper's grid ends at C = 2^5."""
 
 
-def run(jobs: Sequence[Job], folder: Path, n_jobs: int = 1, verbose: bool = True) -> None:
-    """Run the jobs without a record, in order; with one process in this one."""
-    missing = [job for job in jobs if not job.path(folder).exists()]
-    if n_jobs == 1:
-        for number, job in enumerate(missing, 1):
-            seconds = run_job(job, folder)
-            if verbose:
-                print(f"{number}/{len(missing)} {job.column} {job.data}-{job.split}: {seconds:.1f} CPU s", flush=True)
-        return
+def run(jobs: Sequence[Job], root: Path = RESULTS, n_jobs: int = 1, verbose: bool = True) -> None:
+    """Run the jobs without a record in processes, and append every record as soon as it is there."""
+    done = {record.key_of(line) for name in {job.experiment for job in jobs} for line in record.read(name, root)}
+    missing = [job for job in jobs if job.key not in done]
     late = [job for job in missing if job.column in DNN_OF]  # these need the records of others
     for part in ([job for job in missing if job.column not in DNN_OF], late):
-        Parallel(n_jobs=n_jobs, verbose=10 if verbose else 0)(delayed(run_job)(job, folder) for job in part)
+        found = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(delayed(run_job)(job, root) for job in part)
+        for number, (job, line) in enumerate(found, 1):
+            record.append(job.experiment, line, root)
+            if verbose:
+                print(
+                    f"{number}/{len(part)} {job.column} {job.data}-{job.split}: {line['cpu_seconds']:.1f} CPU s",
+                    flush=True,
+                )
 
 
-def run_job(job: Job, folder: Path) -> float:
-    """Fit, write the record, and return the CPU seconds it took."""
-    began, began_cpu = time.perf_counter(), time.process_time()
-    with threadpool_limits(1):
-        result = fit(job, folder)
-    result |= {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - began_cpu}
-    save_result(job.path(folder), {"column": job.column, "data": job.data, "split": job.split, **result})
-    return float(result["cpu_seconds"])
+def run_job(job: Job, root: Path) -> tuple[Job, Record]:
+    """Fit a job: its record."""
+    with threadpool_limits(1), timed() as spent:
+        result = fit(job, root)
+    return job, {**job.identity, **result, **spent}
 
 
-def fit(job: Job, folder: Path) -> dict[str, Any]:
+def fit(job: Job, root: Path) -> Record:
     """The record of a job, without its times."""
+    split = rows(job.data, job.split)
+    settings = dict(job.settings)
     if job.column == "figure1":
-        return fit_spirals(dict(job.settings))
-    X, y, X_test, y_test = dataset(job.data).split(job.split)
+        return fit_spirals(split, settings, job.split)
     if job.column in PBDN:
-        return fit_rows(X, y, X_test, y_test, dict(job.settings), job.split)[0]
+        return without_weights(fit_depths(split, settings, job.split)[0], job.split)
     if job.column in MNIST:
-        return fit_digits(X, y, X_test, y_test, dict(job.settings), job.split)
-    return fit_rival(job, folder, X, y, X_test, y_test)
-
-
-@cache
-def dataset(name: str) -> Dataset:
-    """By its name in the tables."""
-    return load_mnist_pair(int(name[0]), int(name[2]), "paper") if name in PAIRS else load(name)
-
-
-def fit_rival(job: Job, folder: Path, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
-    """Tune and fit a rival; error, complexity and tuned settings."""
-    options = dict(job.settings)
-    if job.column == "svm_other_folds":
-        refits = {shift: RbfSvm().fit(X, y, job.split + shift) for shift in OTHER_FOLDS}
-        errors = {shift: score(rival, X_test, y_test)["error"] for shift, rival in refits.items()}
-        return {"seed": job.split, "config": options, "errors": errors}
-    if job.column == "svm_wider_grid":
-        cells = []
-        for C, gamma in WIDER_GRID:
-            model = SVC(C=C, gamma=gamma).fit(X, y)
-            wrong = float(100 * np.mean(model.predict(X_test) != y_test))
-            cells.append({"C": C, "gamma": gamma, "error": wrong, "complexity": int(model.n_support_.sum())})
-        return {"seed": job.split, "config": options, "cells": cells}
+        return fit_digits(split, settings, job.split)
+    special = {"svm_other_folds": other_folds, "svm_wider_grid": wider_grid, "cpm_stacked": stacked_cpm}
+    if job.column in special:
+        return {"config": settings, **special[job.column](split, settings, job.split)}
     if job.column in DNN_OF:
-        options = {"hidden": inferred_widths(folder, DNN_OF[job.column], job)}
-        rival: Any = Dnn(**options)
-    elif job.column == "cpm_stacked":
-        rival = StackedCpm(4, **options)
-    else:
-        if job.column == "rvm" and job.data in LARGE:
-            options["widths"] = WIDTHS_LARGE
-        rival = RIVALS[job.column](**options)
-    rival.fit(X, y, job.split)
-    result: dict[str, Any] = {"seed": job.split, "config": options, "chosen": rival.chosen}
-    if job.column == "cpm_stacked":
-        stacks = {depth: rival.prefix(depth) for depth in (1, 2, 3, 4)}
-        return result | {"depths": {d: score(stack, X_test, y_test) for d, stack in stacks.items()}}
-    return result | score(rival, X_test, y_test)
+        X, y, X_test, y_test = split
+        settings = {"hidden": inferred_widths(root, DNN_OF[job.column], job)}
+        return {"config": settings, **score(Dnn(**settings).fit(X, y, job.split), X_test, y_test)}
+    return fit_rival(job.column, job.data, split, job.split, settings)
 
 
-def score(rival: Any, X_test: Any, y_test: Any) -> dict[str, Any]:
-    """Test error and, where there are probabilities, the other metrics; complexity."""
-    if rival.has_probabilities:
-        result: dict[str, Any] = metrics(y_test, rival.predict_proba(X_test)[:, 1])
-    else:
-        result = {"error": float(100 * np.mean(rival.predict(X_test) != y_test))}
-    return result | {"complexity": rival.complexity}
+def without_weights(line: Record, split: int) -> Record:
+    """The expert weights are drawn of the first split only."""
+    if split:
+        for entry in line["depths"]:
+            del entry["expert_weights"]
+    return line
 
 
-def inferred_widths(folder: Path, rule: str, job: Job) -> list[int]:
+def other_folds(split: Split, settings: Record, seed: int) -> Record:
+    """Errors of the SVM tuned on other folds."""
+    X, y, X_test, y_test = split
+    refits = {shift: RbfSvm().fit(X, y, seed + shift) for shift in OTHER_FOLDS}
+    return {"errors": {shift: score(rival, X_test, y_test)["error"] for shift, rival in refits.items()}}
+
+
+def wider_grid(split: Split, settings: Record, seed: int) -> Record:
+    """Errors and support vectors of SVMs beyond the paper's grid."""
+    X, y, X_test, y_test = split
+    cells = []
+    for C, gamma in WIDER_GRID:
+        model = SVC(C=C, gamma=gamma).fit(X, y)
+        wrong = float(100 * np.mean(model.predict(X_test) != y_test))
+        cells.append({"C": C, "gamma": gamma, "error": wrong, "complexity": int(model.n_support_.sum())})
+    return {"cells": cells}
+
+
+def stacked_cpm(split: Split, settings: Record, seed: int) -> Record:
+    """Scores of one to four stacked CPMs."""
+    X, y, X_test, y_test = split
+    stack = StackedCpm(4, **settings).fit(X, y, seed)
+    depths = {depth: score(stack.prefix(depth), X_test, y_test) for depth in (1, 2, 3, 4)}
+    return {"chosen": stack.chosen, "depths": depths}
+
+
+def inferred_widths(root: Path, rule: str, job: Job) -> list[int]:
     """Units of every layer of the PBDN that a criterion chose on the same split."""
     criterion, _, inference = rule.rpartition("_")
-    source = Job("map" if inference == "sgd" else "gibbs", job.data, job.split, {}).path(folder)
-    if not source.exists():
-        raise FileNotFoundError(f"{job.column} {job.data}-{job.split} needs the record {source}; run table3 first.")
-    record = load_result(source)
-    return [sum(depth["n_experts"]) for depth in record["depths"][: record["chosen"][criterion]]]
+    source = Job("map" if inference == "sgd" else "gibbs", job.data, job.split, {})
+    lines = [line for line in record.read(source.experiment, root) if record.key_of(line) == source.key]
+    if not lines:
+        where = f"{source.experiment} of {job.data}-{job.split}"
+        raise LookupError(f"{job.column} {job.data}-{job.split} needs the record {where}; run table3 first.")
+    return [sum(depth["n_experts"]) for depth in lines[0]["depths"][: lines[0]["chosen"][criterion]]]
 
 
-def fit_digits(X: Any, y: Any, X_test: Any, y_test: Any, config: dict[str, Any], split: int) -> dict[str, Any]:
-    """A PBDN of two digits, with pictures of the first layer's subtypes."""
-    record, fits = fit_rows(X, y, X_test, y_test, config, split)
-    if split == 0:
-        sides = fits[0].layer.sides
-        record["subtypes"] = [[pack_picture(mean) for mean in subtype_means(side, X, X)[0]] for side in sides]
-    return record
+def fit_digits(split: Split, settings: Record, seed: int) -> Record:
+    """A PBDN of two digits, on the first split with pictures of the first layer's subtypes."""
+    line, watcher, _ = fit_depths(split, settings, seed)
+    if seed == 0:
+        X, sides = split[0], watcher.layers[0].sides
+        line["subtypes"] = [[pack_picture(mean) for mean in subtype_means(side, X, X)[0]] for side in sides]
+    return without_weights(line, seed)
 
 
-def fit_spirals(config: dict[str, Any]) -> dict[str, Any]:
+def fit_spirals(split: Split, settings: Record, seed: int) -> Record:
     """Pairs stacked on the two spirals: every layer and the log-likelihood traces, for the figure."""
-    X, y, X_test, y_test = make_two_spirals(seed=SPIRALS_SEED).split(0)
-    record, fits = fit_rows(X, y, X_test, y_test, config, SPIRALS_SEED)
+    line, watcher, model = fit_depths(split, settings, seed)
     layers = []
-    for layer_fit in fits:
+    n_sweeps = len(model.trace_[0][0][0]["log_likelihood"])
+    for layer, chains_of_sides in zip(watcher.layers, model.trace_, strict=True):
         sides = []
-        for side, chains in zip(layer_fit.layer.sides, layer_fit.details, strict=True):
-            trace = chains[0].trace["log_likelihood"] / len(y)
+        for side, chains in zip(layer.sides, chains_of_sides, strict=True):
+            trace = np.asarray(chains[0]["log_likelihood"]) / len(split[1])
             thin = trace[:: max(1, len(trace) // TRACE_POINTS)]
             sides.append(
                 {
@@ -150,4 +143,4 @@ def fit_spirals(config: dict[str, Any]) -> dict[str, Any]:
                 }
             )
         layers.append(sides)
-    return record | {"layers": layers}
+    return line | {"n_sweeps": n_sweeps, "layers": layers}

@@ -11,7 +11,7 @@ from benchmarks.rivals.base import Rival
 from benchmarks.rivals.cpm import Cpm, StackedCpm
 from benchmarks.rivals.dnn import Dnn
 from benchmarks.rivals.logistic import Logistic
-from benchmarks.rivals.rvm import WIDTHS_LARGE, Rvm
+from benchmarks.rivals.rvm import Rvm
 from benchmarks.rivals.svm import RbfSvm
 
 RIVALS: dict[str, Callable[..., Rival]] = {
@@ -42,9 +42,6 @@ QUICK: dict[str, dict[str, Any]] = {
     "svm": {"step": 2, "cv_rows": 2000},
     "rvm": {"step": 4, "cv_rows": 600, "max_basis": 600},
     "cpm": {"share": 0.01, "k_grid": (1, 3, 5, 10, 20)},
-    "cpm_stacked_2": {"share": 0.01, "k_grid": (1, 3, 5, 10, 20)},
-    "cpm_stacked_3": {"share": 0.01, "k_grid": (1, 3, 5, 10, 20)},
-    "cpm_stacked_4": {"share": 0.01, "k_grid": (1, 3, 5, 10, 20)},
 }
 """Settings that shorten the paper's searches; results made with them must say so."""
 
@@ -54,12 +51,4 @@ def available() -> list[str]:
     return [name for name in RIVALS if name not in OPTIONAL or find_spec(OPTIONAL[name]) is not None]
 
 
-def make_rival(name: str, large: bool = False, quick: bool = False) -> Rival:
-    """A rival with the paper's protocol; ``large`` for ijcnn1 and a9a, ``quick`` for the reduced profile."""
-    settings: dict[str, Any] = dict(QUICK.get(name, {})) if quick else {}
-    if large and name == "rvm":
-        settings["widths"] = WIDTHS_LARGE
-    return RIVALS[name](**settings)
-
-
-__all__ = ["OPTIONAL", "QUICK", "RIVALS", "Dnn", "Rival", "available", "make_rival"]
+__all__ = ["OPTIONAL", "QUICK", "RIVALS", "Dnn", "Rival", "available"]

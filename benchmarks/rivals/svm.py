@@ -53,6 +53,10 @@ class RbfSvm(Rival):
     def _model(C: float, gamma: float) -> SVC:
         return SVC(C=C, gamma=gamma, cache_size=500)
 
+    def predict(self, X: Any) -> np.ndarray:
+        """Class codes; several classes are told apart in pairs."""
+        return np.asarray(self.model_.predict(X))
+
     def decision_function(self, X: Any) -> np.ndarray:
         return self.model_.decision_function(X)
 

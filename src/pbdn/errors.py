@@ -30,7 +30,7 @@ class NumericalError(PBDNError, ArithmeticError):
 
 
 class FileFormatError(PBDNError, ValueError):
-    """A model or checkpoint file is damaged, foreign, or newer than this version."""
+    """A model or checkpoint file is damaged, foreign, or of a version that this one does not read."""
 
 
 class MissingExtraError(PBDNError, ImportError):

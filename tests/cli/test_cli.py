@@ -164,7 +164,7 @@ def test_python_export_agrees_with_predict(folder, tmp_path):
     source = invoke("export", folder / "map.pbdn", "--to", "python", "-o", "-").stdout
     scope = {}
     exec(source, scope)
-    from pbdn.cli.model import load_model
+    from pbdn.cli.table_model import load_model
     from pbdn.tables import read_table
 
     model = load_model(folder / "map.pbdn")
@@ -262,7 +262,7 @@ def test_unexpected_errors_are_ours_and_debug_shows_where(folder, monkeypatch):
     def broken(*_):
         raise NotFittedError("broken on purpose")
 
-    monkeypatch.setattr("pbdn.cli.model.load_model", broken)
+    monkeypatch.setattr("pbdn.cli.table_model.load_model", broken)
     result = invoke("inspect", folder / "map.pbdn", code=1)
     assert "broken on purpose" in result.stderr
     shown = CliRunner().invoke(app, ["inspect", str(folder / "map.pbdn"), "--debug"])

@@ -14,7 +14,7 @@ pytest.importorskip("click")
 from click.testing import CliRunner
 
 from pbdn.cli.app import app
-from pbdn.cli.model import load_model
+from pbdn.cli.table_model import load_model
 from pbdn.export import to_c
 from pbdn.tables import read_table
 
@@ -67,7 +67,7 @@ def test_python_takes_raw_rows(fitted):
     module = {}
     exec(invoke("export", folder / "m.pbdn", "--to", "python", "-o", "-"), module)
     np.testing.assert_allclose([module["prepare"](row) for row in rows], features, rtol=1e-14)
-    expected = model.estimator._network().class_probability(features)
+    expected = model.estimator.network_.predict(features)
     np.testing.assert_allclose([module["predict_proba"](row) for row in rows], expected, atol=1e-12)
 
 

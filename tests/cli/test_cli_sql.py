@@ -11,7 +11,7 @@ pytest.importorskip("click")
 from click.testing import CliRunner
 
 from pbdn.cli.app import app
-from pbdn.cli.model import load_model
+from pbdn.cli.table_model import load_model
 from pbdn.tables import read_table
 
 NAMES = ["key", "age", "city", "sex", "joined", "buys"]
@@ -47,7 +47,7 @@ def fitted(tmp_path_factory):
     model = load_model(folder / "m.pbdn")
     features, _ = model.features(read_table(folder / "t.csv"))
     assert len(model.preparation.feature_names) > 10
-    return folder, rows, model.estimator._network().class_probability(np.asarray(features))
+    return folder, rows, model.estimator.network_.predict(np.asarray(features))
 
 
 def statement(folder, dialect):

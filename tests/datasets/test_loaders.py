@@ -6,8 +6,6 @@ import pytest
 from scipy.sparse import issparse
 
 from pbdn.datasets import (
-    _locate,
-    _sources,
     cache_folder,
     load_a9a,
     load_extra,
@@ -16,6 +14,8 @@ from pbdn.datasets import (
     load_mnist,
     load_mnist_pair,
     loaders,
+    locate,
+    sources,
 )
 from pbdn.datasets.dataset import every_tenth_row
 from pbdn.errors import FileFormatError, InvalidInputError
@@ -46,7 +46,7 @@ def test_ida_sets_have_their_rows_and_splits(real_data, name):
     for k in range(10):
         assert len(data.train[k]) == n_train
         np.testing.assert_array_equal(np.sort(np.r_[data.train[k], data.test[k]]), np.arange(n))
-    assert sum(data.split_is_original) == (10 if name in _locate.IDA_NAMES else int(name == "twonorm"))
+    assert sum(data.split_is_original) == (10 if name in locate.IDA_NAMES else int(name == "twonorm"))
 
 
 @pytest.mark.parametrize(("load", "n", "width", "sizes"), [
@@ -89,7 +89,7 @@ def test_mnist_is_the_published_one(real_data):
         X, y = arrays[f"x_{part}"], arrays[f"y_{part}"]
         digest.update(struct.pack(">IIII", 2051, len(X), 28, 28) + X.tobytes())
         digest.update(struct.pack(">II", 2049, len(y)) + y.tobytes())
-    assert digest.hexdigest() == _sources.SOURCES["mnist"].sha256
+    assert digest.hexdigest() == sources.SOURCES["mnist"].sha256
 
 
 def test_mnist_pairs(real_data):
@@ -103,7 +103,7 @@ def test_mnist_pairs(real_data):
     np.testing.assert_array_equal(load_mnist_pair(5, 3).y, 1 - data.y)
 
 
-@pytest.mark.parametrize("name", _locate.EXTRA_FILES)
+@pytest.mark.parametrize("name", locate.EXTRA_FILES)
 def test_extra_sets(real_data, name):
     real_data(name)
     data = load_extra(name)

@@ -56,3 +56,27 @@ def test_pages_link_to_what_exists():
             assert script in examples, page
         for name in re.findall(r"\{doc\}`([a-z_]+)`", text):
             assert (docs / f"{name}.md").exists(), page
+
+
+def test_the_dictionary_points_to_code_that_exists():
+    """Every file that docs/notation.md names exists, and defines the name after the colon."""
+    text = (ROOT / "docs" / "notation.md").read_text(encoding="utf-8")
+    places = re.findall(r"`([a-z_]+/[a-z_]+\.py)(?:: ([A-Za-z_.]+))?`", text)
+    assert len(places) > 20
+    for path, name in places:
+        source = ROOT / "src" / "pbdn" / path
+        assert source.exists(), path
+        defined = re.findall(r"^\s*(?:def|class) (\w+)", source.read_text(encoding="utf-8"), re.MULTILINE)
+        assert not name or name.split(".")[-1] in defined, (path, name)
+
+
+LONGEST_TABLE = 30
+APPENDICES = {"decision_tables", "reproduction_tables", "api", "notation"}  # looked things up in, not read
+
+
+def test_tables_of_pages_people_read_are_short():
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    for page in pages:
+        if page.stem not in APPENDICES:
+            tables = re.findall(r"(?:^\|.*\n)+", page.read_text(encoding="utf-8"), re.MULTILINE)
+            assert max((table.count("\n") for table in tables), default=0) <= LONGEST_TABLE + 2, page.name

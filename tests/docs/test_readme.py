@@ -31,14 +31,14 @@ def test_links_and_picture_exist():
 
 
 def test_the_code_runs():
-    from pbdn import PBDNClassifier
+    from pbdn import GibbsConfig, PBDNClassifier
 
     code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL).group(1)
     assert "PBDNClassifier()" in code
     X, y = xor_rows()
 
     def quick():
-        return _Quiet(PBDNClassifier(n_sweeps=30, n_burn_in=10, max_depth=1, random_state=0))
+        return _Quiet(PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=30), max_depth=1, random_state=0))
 
     names = {"X": X, "y": y, "X_new": X[:5], "quick": quick}
     exec(code.replace("PBDNClassifier()", "quick()"), names)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbdn.model.network import Layer, Network, Side, next_inputs
+from networks import random_network
 
 HOSTILE = [
     'a"b',
@@ -18,37 +18,26 @@ HOSTILE = [
 ]
 
 SHAPES = {
-    "machine": (((5,),), "last_two"),
-    "pair": (((3, 2),), "last_two"),
-    "deep pair": (((3, 2), (2, 4), (3, 3)), "last_two"),
-    "deep pair without skips": (((3, 2), (2, 4), (3, 3)), "none"),
-    "deep pair with all skips": (((3, 2), (2, 4), (3, 3)), "all"),
-    "three classes": (((2, 1, 3), (1, 2, 2)), "last_two"),
-    "seven classes": (((2,) * 7, (1,) * 7), "all"),
-    "three pairs": (((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)), "last_two"),
-    "seven pairs": (((1,) * 14,), "last_two"),
-    "nobody in pairs": (((0,) * 6,), "last_two"),
-    "empty side": (((3, 0), (0, 2)), "last_two"),
-    "empty layer": (((2, 2), (0, 0), (2, 1)), "none"),
-    "nobody": (((0, 0, 0),), "last_two"),
-}
+    "one side": ((5,),),
+    "pair": ((3, 2),),
+    "deep pair": ((3, 2), (2, 4), (3, 3)),
+    "deeper pair": ((2, 2), (1, 2), (2, 1), (1, 1)),
+    "three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
+    "seven classes": ((1,) * 14, (1,) * 14),
+    "empty side": ((3, 0), (0, 2)),
+    "empty layer": ((2, 2), (0, 0), (2, 1)),
+    "two empty layers": ((2, 2), (0, 0), (0, 0), (2, 1)),
+    "nobody": ((0, 0),),
+    "nobody in three classes": ((0,) * 6,),
+}  # experts per layer, per side
 
 
 def network_of(shape, rng, n_features=4):
-    experts, skip = SHAPES[shape]
-    layers = []
-    inputs = previous = np.empty((0, n_features))
-    for counts in experts:
-        width = inputs.shape[1] + 1
-        scale = 2.0 / np.sqrt(width)
-        layers.append(Layer(tuple(Side(rng.normal(size=(k, width)) * scale, rng.gamma(0.7, size=k)) for k in counts)))
-        newest = np.empty((0, sum(counts)))
-        inputs, previous = next_inputs(skip, inputs, previous, newest), newest
-    return Network(tuple(layers), n_features, skip, complements="pairs" in shape)
+    return random_network(rng, SHAPES[shape], n_features, total_spread=2.0, weight_shape=0.7)
 
 
 def labels_of(network):
-    return np.array([f"class {c}" for c in range(network.n_classes)])
+    return np.array([f"class {c}" for c in range(network.response.n_outputs)])
 
 
 def rows_with_extremes(rng, n_rows, n_features=4):

@@ -68,7 +68,7 @@ def test_same_probabilities(rng, tmp_path, shape):
     network = network_of(shape, rng)
     rows = rows_with_extremes(rng, 2000)
     table = score(build(tmp_path, to_c(network, labels_of(network), name="net"), SCORE), rows)
-    ours = network.class_probability(rows)
+    ours = network.predict(rows)
     np.testing.assert_allclose(table[:, :-1], ours, rtol=0, atol=1e-12)
     ordered = np.sort(ours, axis=1)
     clear = ordered[:, -1] - ordered[:, -2] > 1e-9
@@ -92,7 +92,7 @@ def test_the_header_is_also_cpp(rng, tmp_path):
             raise
         pytest.skip("no C++ compiler found")
     rows = rows_with_extremes(rng, 50)
-    np.testing.assert_allclose(score(program, rows)[:, :-1], network.class_probability(rows), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(score(program, rows)[:, :-1], network.predict(rows), rtol=0, atol=1e-12)
 
 
 def test_wrong_name(rng):

@@ -10,6 +10,7 @@ from pbdn.export import to_onnx
 from pbdn.export.onnx import OPSET
 from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Network, Side
+from pbdn.model.response import OneSide, SeveralClasses
 from pbdn.model.scaling import Scaling
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
@@ -36,7 +37,7 @@ def test_same_outputs(rng, shape, dtype):
     network = network_of(shape, rng)
     rows = rows_with_extremes(rng, 10_000).astype(dtype)
     got = run(to_onnx(network, labels_of(network), dtype=dtype), rows)
-    ours = network.class_probability(rows.astype(float))
+    ours = network.predict(rows.astype(float))
     assert got["probabilities"].dtype == got["activations"].dtype == dtype
     assert np.abs(got["probabilities"] - ours).max() <= TOLERANCE[dtype]
     if got["activations"].size:
@@ -50,9 +51,9 @@ def test_same_outputs(rng, shape, dtype):
 def test_double_precision_is_nearly_exact(rng):
     """Beyond the promised 1e-6, and in relative terms for probabilities that are nearly zero."""
     planes = np.array([[-20.0, 1.0, 2.0], [-30.0, 3.0, -1.0]])
-    network = Network((Layer((Side(planes, np.array([0.5, 2.0])),)),), 2)
+    network = Network((Layer((Side(planes, np.array([0.5, 2.0])),)),), 2, OneSide())
     rows = rng.normal(size=(2000, 2)) * 10
-    ours = network.class_probability(rows)
+    ours = network.predict(rows)
     theirs = run(to_onnx(network, [0, 1], dtype=np.float64), rows)["probabilities"]
     assert ours[:, 1].min() < 1e-12
     np.testing.assert_allclose(theirs[:, 1], ours[:, 1], rtol=1e-10, atol=0)
@@ -64,7 +65,7 @@ def test_single_precision_input_with_an_offset(rng):
     center, scale = np.full(4, 2000.0), np.full(4, 10.0)
     folded = Scaling(center, scale).fold(network)
     rows = (center + scale * rng.normal(size=(1000, 4))).astype(np.float32)
-    ours = folded.class_probability(rows.astype(float))
+    ours = folded.predict(rows.astype(float))
     assert np.abs(run(to_onnx(folded, [0, 1]), rows)["probabilities"] - ours).max() <= 1e-6
 
 
@@ -76,7 +77,7 @@ def test_single_precision_arithmetic(rng, shape):
     kinds = {tensor.data_type for tensor in onnx.load_from_string(data).graph.initializer}
     assert onnx.TensorProto.DOUBLE not in kinds
     theirs = run(data, rows)["probabilities"]
-    assert np.abs(theirs - network.class_probability(rows.astype(float))).max() <= 1e-4
+    assert np.abs(theirs - network.predict(rows.astype(float))).max() <= 1e-4
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7])
@@ -112,7 +113,7 @@ def test_one_standard_self_contained_model(rng):
     assert metadata["feature_names"] == HOSTILE
     assert metadata["classes"] == HOSTILE[:7]
     assert len(metadata["activations"]) == sum(network.n_units)
-    assert metadata["activations"][-1] == "layer 2, side 7, expert 1"
+    assert metadata["activations"][-1] == "layer 2, side 14, expert 1"
     rows = rng.normal(size=(20, len(HOSTILE))).astype(np.float32)
     assert set(run(data, rows)["label"]) <= set(HOSTILE)
 
@@ -126,14 +127,13 @@ def test_no_constant_is_left_over(rng, shape):
     assert {constant.name for constant in graph.initializer} <= used
 
 
-def test_more_sides_than_exact_nodes(rng):
-    """Over 96 sides the library's rule is an approximation; the export follows it."""
-    side = network_of("machine", rng).layers[0].sides[0]
-    sides = tuple(Side(side.hyperplanes * s, side.expert_weights / 50) for s in rng.normal(size=100))
-    network = Network((Layer(sides),), 4)
+def test_a_hundred_classes(rng):
+    side = network_of("one side", rng).layers[0].sides[0]
+    sides = tuple(Side(side.hyperplanes * s, side.expert_weights / 50) for s in rng.normal(size=200))
+    network = Network((Layer(sides),), 4, SeveralClasses(100))
     rows = rng.normal(size=(30, 4))
     theirs = run(to_onnx(network, range(100), dtype=np.float64), rows)["probabilities"]
-    np.testing.assert_allclose(theirs, network.class_probability(rows), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(theirs, network.predict(rows), rtol=0, atol=1e-12)
 
 
 def test_wrong_arguments(rng, monkeypatch):

@@ -19,7 +19,7 @@ def test_same_probabilities(rng, shape):
     network = network_of(shape, rng)
     rows = rows_with_extremes(rng, 1000)
     module = run(to_python(network, labels_of(network)))
-    ours = network.class_probability(rows)
+    ours = network.predict(rows)
     theirs = np.array([module["predict_proba"](row) for row in rows])
     np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-12)
     assert module["CLASSES"] == tuple(labels_of(network))
@@ -38,7 +38,7 @@ def test_hostile_names_stay_strings(rng):
         assert module["FEATURES"] == tuple(HOSTILE)
         assert module["CLASSES"] == tuple(classes)
         row = dict(zip(HOSTILE, rng.normal(size=len(HOSTILE)), strict=True))
-        ours = network.class_probability(np.array([list(row.values())]))[0]
+        ours = network.predict(np.array([list(row.values())]))[0]
         np.testing.assert_allclose(module["predict_proba"](row), ours, rtol=0, atol=1e-12)
 
 

@@ -5,8 +5,8 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from stored_networks import random_network
 
+from networks import random_network
 from pbdn.errors import FileFormatError
 from pbdn.files import container_bytes, network_from_arrays, network_to_arrays, read_container
 

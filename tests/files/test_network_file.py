@@ -4,9 +4,10 @@ import sys
 
 import numpy as np
 import pytest
-from stored_networks import random_network
 
+from networks import random_network
 from pbdn.errors import FileFormatError
+from pbdn.experimental.race import Race
 from pbdn.files import (
     SCHEMA_VERSION,
     container_bytes,
@@ -19,8 +20,10 @@ from pbdn.model.network import Layer, Network
 
 SHAPES = {
     "binary": {"experts": ((3, 2), (2, 4))},
-    "machine": {"experts": ((5,),)},
-    "three classes": {"experts": ((2, 1, 3), (1, 2, 2), (2, 2, 1))},
+    "three layers": {"experts": ((2, 1), (1, 2), (3, 1))},
+    "one side": {"experts": ((5,),)},
+    "three classes": {"experts": ((2, 1, 3, 1, 2, 1), (1, 2, 2, 1, 1, 1), (2, 2, 1, 1, 1, 2))},
+    "race": {"experts": ((2, 1, 3), (1, 2, 2)), "response": Race(3)},
     "empty side": {"experts": ((3, 0), (0, 2))},
     "one feature": {"experts": ((1, 1),), "n_features": 1},
 }
@@ -33,18 +36,16 @@ def round_trip(network, path):
     return network_from_arrays(header["network"], loaded)
 
 
-@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-def test_loaded_network_predicts_the_same_bits(rng, tmp_path, shape, skip):
-    network = random_network(rng, **shape, skip=skip, n_draws=4)
+def test_loaded_network_predicts_the_same_bits(rng, tmp_path, shape):
+    network = random_network(rng, **shape, n_draws=4)
     loaded = round_trip(network, tmp_path / "model.pbdn")
     rows = rng.normal(size=(50, network.n_features)) * 10.0 ** rng.integers(-3, 4, size=(50, 1))
     for n_rows in (1, 50):
-        np.testing.assert_array_equal(loaded.class_probability(rows[:n_rows]), network.class_probability(rows[:n_rows]))
-        np.testing.assert_array_equal(
-            loaded.class_probability_draws(rows[:n_rows]), network.class_probability_draws(rows[:n_rows])
-        )
-    assert loaded.skip == network.skip
+        np.testing.assert_array_equal(loaded.predict(rows[:n_rows]), network.predict(rows[:n_rows]))
+        np.testing.assert_array_equal(loaded.predict_draws(rows[:n_rows]), network.predict_draws(rows[:n_rows]))
+    assert loaded.response == network.response
+    assert loaded.n_features == network.n_features
     assert [layer.n_experts for layer in loaded.layers] == [layer.n_experts for layer in network.layers]
     assert [[s.n_experts for s in d] for d in loaded.top.draws] == [[s.n_experts for s in d] for d in network.top.draws]
 
@@ -52,7 +53,7 @@ def test_loaded_network_predicts_the_same_bits(rng, tmp_path, shape, skip):
 def test_hidden_draws_and_read_only_memory(rng, tmp_path):
     network = random_network(rng, n_draws=2)
     bottom = Layer(network.layers[0].sides, (network.layers[0].sides,) * 3)
-    loaded = round_trip(Network((bottom, network.top), network.n_features), tmp_path / "m")
+    loaded = round_trip(Network((bottom, network.top), network.n_features, network.response), tmp_path / "m")
     assert len(loaded.layers[0].draws) == 3
     assert loaded.layers[0].sides[0].hyperplanes.flags.owndata
 
@@ -79,15 +80,29 @@ def put(name, at, value):
     return edit
 
 
+def widen(arrays, *names):
+    """One input more than the wiring gives."""
+    for name in (f"{name}.hyperplanes" for name in names):
+        arrays[name] = np.pad(arrays[name], ((0, 0), (0, 1)))
+
+
 INJURIES = [
     ("schema version is missing", lambda part, _: part.pop("schema")),
     ("schema version", lambda part, _: part.update(schema="1")),
     ("newer version of pbdn .*upgrade pbdn", lambda part, _: part.update(schema=SCHEMA_VERSION + 1)),
     ("n_features is not a count", lambda part, _: part.update(n_features=4.0)),
     ("n_features and the first", lambda part, _: part.update(n_features=5)),
-    ("skip is not one of last_two", lambda part, _: part.update(skip="some")),
-    ("skip is not one of", lambda part, _: part.update(skip=["all"])),
-    ("do not fit together", lambda part, _: part.update(skip="none")),
+    ("response 'some' is not one of one_side, two_classes", lambda part, _: part.update(response="some")),
+    ("response .* is not one of", lambda part, _: part.update(response=["two_classes"])),
+    ("response None is not one of", lambda part, _: part.pop("response")),
+    ("n_outputs is not a count", lambda part, _: part.update(n_outputs=0)),
+    ("n_outputs is not a count.", lambda part, _: part.update(n_outputs="2")),
+    ("more outputs than its sides", lambda part, _: part.update(n_outputs=2**31 - 1, response="several_classes")),
+    ("TwoClasses cannot tell 3 classes apart", lambda part, _: part.update(n_outputs=3)),
+    ("OneSide cannot tell 1 classes apart", lambda part, _: part.update(n_outputs=1, response="one_side")),
+    ("do not have 1 sides each", lambda part, _: part.update(response="one_side")),
+    ("do not have 4 sides each", lambda part, _: part.update(response="several_classes")),
+    ("do not fit together", lambda _, arrays: widen(arrays, "network.1", "network.1.draws")),
     ("no layers", lambda part, _: part.update(layers=[])),
     ("no layers.", lambda part, _: part.update(layers=3)),
     ("layer 0 is not described", lambda part, _: part.update(layers=[1])),
@@ -95,7 +110,7 @@ INJURIES = [
     ("layer 1 has wrong counts", lambda part, _: part["layers"][1].update(experts=[7, -1])),
     ("layer 1 has no number of draws", lambda part, _: part["layers"][1].update(draws=True)),
     ("another number of experts", lambda part, _: part["layers"][1].update(experts=[2, 5])),
-    ("differ in their number of sides", lambda part, _: part["layers"][0].update(experts=[5])),
+    ("do not have 2 sides each", lambda part, _: part["layers"][0].update(experts=[5])),
     ("draws of layer 1 have wrong counts", lambda part, _: part["layers"][1].update(draws=3)),
     ("draws of layer 1 have wrong", put("network.1.draws.experts", (0, 0), -1)),
     ("network.1.draws has another number", put("network.1.draws.experts", (0, 0), 2**31 - 1)),

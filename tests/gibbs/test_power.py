@@ -13,19 +13,19 @@ from benchmarks import numpy_sweep
 from checks import ALPHA, assert_mean
 from draws import draws
 from joint import Binary, joint_z, z_limit
-from pbdn.gibbs import first_events, local, local_counts, sweep, updates
+from pbdn.gibbs import event_times, expert_weights, first_events, hyperplanes, polya_gamma_weights, sweep
 from pbdn.variates.polyagamma import polya_gamma
 from pbdn.variates.stream import HYPERPLANES
 
 # published kernels, before anything is patched
-draw_events, draw_first_events, sum_statistics = local.draw_events, first_events.draw_first_events, local.sum_statistics
-draw_expert_weights, draw_experts = updates.draw_expert_weights, updates.draw_experts
-MOMENT, GRAM = -1, -2  # last arguments of the kernels that sum statistics
+draw_events, draw_first_events = event_times.draw_events, first_events.draw_first_events
+sum_statistics = polya_gamma_weights.sum_statistics
+draw_expert_weights, draw_experts = expert_weights.draw_expert_weights, hyperplanes.draw_experts
 
 
 def patch_events(patch, wrong):
     """Plant ``wrong(draw, rows, …)`` in both kernels of phase A; draw is the right one."""
-    patch(local, "draw_events", lambda first_only, *rest: wrong(partial(draw_events, first_only), *rest))
+    patch(event_times, "draw_events", lambda first_only, *rest: wrong(partial(draw_events, first_only), *rest))
     patch(first_events, "draw_first_events", partial(wrong, draw_first_events))
 
 
@@ -33,13 +33,15 @@ def published_order(patch):
     """γ₀ drawn after r and c₀, and r not drawn again."""
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
-        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        new_scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
-        seated = updates.draw_mass_tables(stream, tables, mass)
-        mass = updates.draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = expert_weights.draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        new_scale = expert_weights.draw_inv_scale(
+            stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate
+        )
+        seated = expert_weights.draw_mass_tables(stream, tables, mass)
+        mass = expert_weights.draw_mass(stream, seated, exposure, new_scale, priors.mass_shape, priors.mass_rate)
         return mass, log_weights, new_scale
 
-    patch(updates, "draw_expert_weights", wrong)
+    patch(expert_weights, "draw_expert_weights", wrong)
 
 
 def missing_sum(patch):
@@ -48,7 +50,7 @@ def missing_sum(patch):
     def wrong(stream, tables, exposure, *rest):
         return draw_expert_weights(stream, tables, exposure / 5, *rest)
 
-    patch(updates, "draw_expert_weights", wrong)
+    patch(expert_weights, "draw_expert_weights", wrong)
 
 
 def stale_counts(patch):
@@ -59,41 +61,41 @@ def stale_counts(patch):
         kept.append(tables)
         return draw_expert_weights(stream, kept[-2], *rest)
 
-    patch(updates, "draw_expert_weights", wrong)
+    patch(expert_weights, "draw_expert_weights", wrong)
 
 
 def off_by_one_crt(patch):
     """CRT(l - 1) for CRT(l): the first customer opens no table."""
 
     def wrong(stream, tables, exposure, mass, inv_scale, priors):
-        seated = updates.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
-        mass = updates.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
-        log_weights = updates.draw_log_weights(stream, tables, exposure, mass, inv_scale)
-        scale = updates.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
+        seated = expert_weights.draw_mass_tables(stream, np.maximum(tables - 1, 0), mass)
+        mass = expert_weights.draw_mass(stream, seated, exposure, inv_scale, priors.mass_shape, priors.mass_rate)
+        log_weights = expert_weights.draw_log_weights(stream, tables, exposure, mass, inv_scale)
+        scale = expert_weights.draw_inv_scale(stream, log_weights, mass, priors.inv_scale_shape, priors.inv_scale_rate)
         return mass, log_weights, scale
 
-    patch(updates, "draw_expert_weights", wrong)
+    patch(expert_weights, "draw_expert_weights", wrong)
 
 
 def dropped_bias_precision(patch):
     """The bias without its prior (E3)."""
 
-    def wrong(gram, moment, precision, *rest):
+    def wrong(statistics, precision, *rest):
         flat = precision.copy()
         flat[:, 0] = 1e-6
-        return draw_experts(gram, moment, flat, *rest)
+        return draw_experts(statistics, flat, *rest)
 
-    patch(updates, "draw_experts", wrong)
+    patch(hyperplanes, "draw_experts", wrong)
 
 
 def dropped_half_in_precision(patch):
     """α ~ Gamma(a_β, ·) for Gamma(a_β + ½, ·)."""
 
-    def wrong(gram, moment, precision, coef_rate, priors, *rest):
+    def wrong(statistics, precision, coef_rate, priors, *rest):
         less = priors._replace(coef_shape=priors.coef_shape - 0.5)
-        return draw_experts(gram, moment, precision, coef_rate, less, *rest)
+        return draw_experts(statistics, precision, coef_rate, less, *rest)
 
-    patch(updates, "draw_experts", wrong)
+    patch(hyperplanes, "draw_experts", wrong)
 
 
 def reused_stream(patch):
@@ -121,30 +123,31 @@ def skipped_exposure(patch):
     def wrong(rows, *rest):
         return sum_statistics(rows._replace(exposure=np.ones_like(rows.exposure)), *rest)
 
-    patch(local, "sum_statistics", wrong)
+    patch(polya_gamma_weights, "sum_statistics", wrong)
 
 
 def weights_changed_after_omega(patch):
     """ω drawn at the old r, the linear term -e r / 2 at the new one."""
     old = []
 
-    def remember(draw, rows, planes, log_weights, *rest):
-        old.append(np.exp(log_weights))
-        return draw(rows, planes, log_weights, *rest)
+    def remember(draw, rows, experts, *rest):
+        old.append(np.exp(experts.log_weights))
+        return draw(rows, experts, *rest)
 
     def wrong(rows, watched, planes, weights, *rest):
         sum_statistics(rows, watched, planes, old[-1], *rest)
         shift = -0.5 * (weights - old[-1])
-        rest[MOMENT][0] += (rows.exposure @ rows.dense)[:, None] * shift
+        rest[-1].moment[0] += (rows.exposure @ rows.dense)[:, None] * shift
 
     patch_events(patch, remember)
-    patch(local, "sum_statistics", wrong)
+    patch(polya_gamma_weights, "sum_statistics", wrong)
 
 
-def add_statistics(rows, omega, linear, gram, moment):
+def add_statistics(rows, omega, linear, statistics):
     """Add the rows to the sums, as the kernels do."""
-    gram[0] += np.einsum("nk,nd,ne->dek", omega, rows.dense, rows.dense)[np.triu_indices(rows.dense.shape[1])]
-    moment[0] += rows.dense.T @ linear
+    pairs = np.triu_indices(rows.dense.shape[1])
+    statistics.gram[0] += np.einsum("nk,nd,ne->dek", omega, rows.dense, rows.dense)[pairs]
+    statistics.moment[0] += rows.dense.T @ linear
 
 
 def log_time_not_held(patch):
@@ -152,8 +155,8 @@ def log_time_not_held(patch):
     rng = np.random.default_rng(1)
 
     def wrong_tables(first_only, *arguments):
-        row, expert, weight, linear, ends = draw_events(first_only, *arguments)
-        return row, expert, weight, np.full_like(linear, 0.5), ends
+        tables = draw_events(first_only, *arguments)
+        return tables._replace(linear=np.full_like(tables.linear, 0.5))
 
     def wrong(rows, watched, planes, weights, winner, *rest):
         if winner is None:
@@ -165,10 +168,10 @@ def log_time_not_held(patch):
             numpy_sweep.polya_gamma(rng, base, psi),
             numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-200), psi),
         )
-        add_statistics(rows, held + moving, 0.5 * (event - base) - held * watched[:, None], rest[GRAM], rest[MOMENT])
+        add_statistics(rows, held + moving, 0.5 * (event - base) - held * watched[:, None], rest[-1])
 
-    patch(local, "draw_events", wrong_tables)
-    patch(local, "sum_statistics", wrong)
+    patch(event_times, "draw_events", wrong_tables)
+    patch(polya_gamma_weights, "sum_statistics", wrong)
 
 
 def base_not_cut(patch):
@@ -181,18 +184,18 @@ def base_not_cut(patch):
         distance, offset, delta = rows.dense @ planes.T, rows.offset[:, None], watched[:, None]
         uncut = numpy_sweep.polya_gamma(rng, base, distance + offset)
         own = numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-200), distance + delta)
-        add_statistics(rows, uncut + own, 0.5 * (event - base) - uncut * offset - own * delta, rest[GRAM], rest[MOMENT])
+        add_statistics(rows, uncut + own, 0.5 * (event - base) - uncut * offset - own * delta, rest[-1])
 
-    patch(local, "sum_statistics", wrong)
+    patch(polya_gamma_weights, "sum_statistics", wrong)
 
 
 def exposure_sum_not_cut(patch):
     """First events with S_k taken up to the offset."""
 
-    def wrong(draw, rows, planes, *rest):
-        events = draw(rows, planes, *rest)
-        psi = rows.dense @ planes.T + rows.offset[:, None]
-        rest[-2][0] = rows.exposure @ np.logaddexp(0.0, psi)
+    def wrong(draw, rows, experts, *rest):
+        events = draw(rows, experts, *rest)
+        psi = rows.dense @ experts.planes.T + rows.offset[:, None]
+        rest[-1].exposure[0] = rows.exposure @ np.logaddexp(0.0, psi)
         return events
 
     patch_events(patch, wrong)
@@ -207,9 +210,9 @@ def rates_for_weights(patch):
         rates = rng.gamma(rows.exposure[:, None] * weights + counts) / (1 + np.exp(-psi))
         omega = numpy_sweep.polya_gamma(rng, counts + np.maximum(rates, 1e-200), psi)
         linear = 0.5 * (counts - rates) - omega * rows.offset[:, None]
-        add_statistics(rows, omega, linear, rest[GRAM], rest[MOMENT])
+        add_statistics(rows, omega, linear, rest[-1])
 
-    patch(local_counts, "sum_count_statistics", wrong)
+    patch(polya_gamma_weights, "sum_count_statistics", wrong)
 
 
 BUGS = [
@@ -271,8 +274,8 @@ def test_seeded_bug_is_caught(seed, monkeypatch, sampler, plant):
 def test_wrapping_changes_nothing(seed, monkeypatch):
     """The wrappers themselves are neutral: a wrapped right sweep passes."""
     patch_events(monkeypatch.setattr, lambda draw, *arguments: draw(*arguments))
-    monkeypatch.setattr(local, "sum_statistics", lambda *arguments: sum_statistics(*arguments))
-    monkeypatch.setattr(updates, "draw_experts", lambda *arguments: draw_experts(*arguments))
+    monkeypatch.setattr(polya_gamma_weights, "sum_statistics", lambda *arguments: sum_statistics(*arguments))
+    monkeypatch.setattr(hyperplanes, "draw_experts", lambda *arguments: draw_experts(*arguments))
     found, limit = largest_z(seed, "first_events", 20_000)
     assert found < limit
 
@@ -293,9 +296,9 @@ def test_bias_of_polya_gamma_in_the_sweep_is_caught(seed, monkeypatch):
 
     def wrong(*arguments):
         sum_statistics(*arguments)
-        arguments[GRAM][:] *= 1.05
+        arguments[-1].gram[:] *= 1.05
 
-    monkeypatch.setattr(local, "sum_statistics", wrong)
+    monkeypatch.setattr(polya_gamma_weights, "sum_statistics", wrong)
     found, limit = largest_z(seed, "first_events", 500_000)
     assert found > limit
 

@@ -4,66 +4,62 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pbdn.model.network import Layer, Network, Side
-from pbdn.model.pooling import pool_sides
+from networks import random_network
+from pbdn.model.network import Layer, Network, Side, climb, inputs_above
+from pbdn.model.response import SeveralClasses, TwoClasses
+from pbdn.model.scaling import Scaling
 
-EXPERTS = ((2, 3), (1, 2), (4, 1))  # per layer, per side
+EXPERTS = ((2, 3), (1, 2), (4, 1), (2, 2))  # per layer, per side
 N_FEATURES = 5
+WIDTHS = (N_FEATURES, N_FEATURES + 5, 5 + 3, 3 + 5)  # inputs of each layer without the constant
 
 
-def widths(skip):
-    """Inputs of each layer without the constant."""
-    k = [sum(sides) for sides in EXPERTS]
-    return {
-        "last_two": (N_FEATURES, N_FEATURES + k[0], k[0] + k[1]),
-        "none": (N_FEATURES, k[0], k[1]),
-        "all": (N_FEATURES, N_FEATURES + k[0], N_FEATURES + k[0] + k[1]),
-    }[skip]
-
-
-def network(rng, skip):
-    layers = tuple(
-        Layer(tuple(Side(0.5 * rng.standard_normal((k, d + 1)), rng.gamma(1.0, size=k)) for k in sides))
-        for sides, d in zip(EXPERTS, widths(skip), strict=True)
-    )
-    return Network(layers, N_FEATURES, skip)
+def network(rng, depth=4, n_draws=0):
+    return random_network(rng, EXPERTS[:depth], N_FEATURES, n_draws=n_draws, total_spread=1.0)
 
 
 def by_hand(net, x):
     """Side probabilities of one row at a time, from the formulas."""
     out = []
     for row in x:
-        history, units = [row], None
-        for t, layer in enumerate(net.layers):
-            if t == 0:
-                inputs = row
-            elif net.skip == "none":
-                inputs = units
-            elif net.skip == "all":
-                inputs = np.concatenate(history)
-            else:
-                inputs = np.concatenate(history[-2:])
+        history = [row]
+        for layer in net.layers:
+            inputs = np.concatenate(history[-2:])
             new = [np.log1p(np.exp(side.hyperplanes @ np.r_[1.0, inputs])) for side in layer.sides]
             last = [1 - np.exp(-(u @ side.expert_weights)) for u, side in zip(new, layer.sides, strict=True)]
-            units = np.concatenate(new)
-            history.append(units)
+            history.append(np.concatenate(new))
         out.append(last)
     return np.array(out)
 
 
-@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
-def test_wiring(rng, skip):
-    net, x = network(rng, skip), rng.standard_normal((6, N_FEATURES))
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_wiring(rng, depth):
+    net, x = network(rng, depth), rng.standard_normal((6, N_FEATURES))
     expected = by_hand(net, x)
+    second = 0.5 * (expected[:, 1] + 1.0 - expected[:, 0])
     assert np.allclose(net.side_probability(x), expected, rtol=1e-12)
     assert np.allclose(net.side_probability(sp.csr_array(x)), expected, rtol=1e-12)
-    assert np.allclose(net.class_probability(x), pool_sides(expected), rtol=1e-12)
-    assert [inputs.shape[1] for inputs in net.layer_inputs(x)] == list(widths(skip))
+    assert np.allclose(net.predict(x), np.column_stack([1.0 - second, second]), rtol=1e-12)
+    assert np.allclose(net.predict(sp.csr_array(x)), net.predict(x), rtol=1e-12)
+    assert [inputs.shape[1] for inputs in net.layer_inputs(x)] == list(WIDTHS[:depth])
+
+
+def test_climbing_ends_above_the_stack(rng):
+    net, x = network(rng), rng.standard_normal((6, N_FEATURES))
+    steps = list(climb(net.layers, x))
+    assert len(steps) == net.depth + 1
+    for t, (step, inputs) in enumerate(zip(steps, net.layer_inputs(x), strict=False)):
+        np.testing.assert_array_equal(step, inputs)
+        np.testing.assert_array_equal(inputs_above(net.layers[:t], x), inputs)
+    np.testing.assert_array_equal(net.top_inputs(x), steps[-2])
+    np.testing.assert_array_equal(inputs_above(net.layers, x), steps[-1])
+    units = [layer.units(inputs) for layer, inputs in zip(net.layers, steps, strict=False)]
+    np.testing.assert_array_equal(steps[-1], np.hstack(units[-2:]))
 
 
 def test_sizes_and_cost(rng):
     """d₁ = V+1, d_t = K_{t-1} + K_t + 1, cost Σ d_t K_{t+1} / (V+1)."""
-    net = network(rng, "last_two")
+    net = network(rng, 3)
     assert net.depth == 3
     assert net.n_units == (5, 3, 5)
     assert net.n_inputs == (6, 11, 9)
@@ -72,15 +68,56 @@ def test_sizes_and_cost(rng):
 
 
 def test_draws_are_pooled_before_averaging(rng):
-    net = network(rng, "last_two")
-    other = network(rng, "last_two")
+    net, other = network(rng), network(rng)
     top = Layer(net.top.sides, (net.top.sides, other.top.sides))
-    both = Network((*net.layers[:-1], top), N_FEATURES)
+    both = Network((*net.layers[:-1], top), N_FEATURES, TwoClasses())
     x = rng.standard_normal((4, N_FEATURES))
-    draws = both.class_probability_draws(x)
+    draws = both.predict_draws(x)
     assert draws.shape == (2, 4, 2)
-    assert np.allclose(draws[0], net.class_probability(x))
+    assert np.allclose(draws[0], net.predict(x))
     assert np.allclose(draws.sum(-1), 1)
+    assert np.allclose(both.predict_mean(x), draws.mean(axis=0), rtol=1e-14)
+    assert np.array_equal(both.predict(x), net.predict(x))
+
+
+def test_the_response_decides_what_sides_predict(rng):
+    net = random_network(rng, ((1, 2, 1, 1, 3, 2),), N_FEATURES, n_draws=3)
+    x = rng.standard_normal((4, N_FEATURES))
+    assert net.response == SeveralClasses(3)
+    assert net.side_probability(x).shape == (4, 6)
+    assert net.predict(x).shape == (4, 3)
+    assert net.predict_draws(x).shape == (3, 4, 3)
+    assert np.array_equal(net.predict(x), net.response.pool(net.top.side_rate(x)))
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+def test_scaling_is_folded_into_the_layers_that_see_the_features(rng, depth):
+    net, x = network(rng, depth, n_draws=3), rng.standard_normal((6, N_FEATURES))
+    scaling = Scaling(rng.normal(size=N_FEATURES), rng.gamma(2.0, size=N_FEATURES), quantum=0.0)
+    folded = scaling.fold(net)
+    assert np.allclose(folded.predict(x), net.predict(scaling.apply(x)), rtol=1e-11)
+    assert np.allclose(folded.predict_draws(x), net.predict_draws(scaling.apply(x)), rtol=1e-11)
+    assert all(new is old for new, old in zip(folded.layers[2:], net.layers[2:], strict=True))
+    back = scaling.unfold(folded)
+    for ours, theirs in zip(back.layers, net.layers, strict=True):
+        for a, b in zip(ours.sides, theirs.sides, strict=True):
+            assert np.allclose(a.hyperplanes, b.hyperplanes, rtol=1e-11, atol=1e-12)
+
+
+def test_features_within_their_limits_do_not_overflow(rng):
+    """Also in the second layer, which sees them too, and in the draws."""
+    net = network(rng, n_draws=2)
+    limits = net.feature_limits
+    seen = [net.layers[0].sides, net.layers[1].sides]
+    largest = np.max(
+        [np.abs(s.hyperplanes[:, 1 : N_FEATURES + 1]).max(axis=0) for sides in seen for s in sides], axis=0
+    )
+    assert np.allclose(limits * largest, 1e200)
+    alone = network(rng, 1, n_draws=2)
+    seen = [alone.top.sides, *alone.top.draws]
+    planes = np.vstack([side.hyperplanes for sides in seen for side in sides])
+    assert np.allclose(alone.feature_limits * np.abs(planes[:, 1:]).max(axis=0), 1e200)
+    assert np.isfinite(net.predict(np.vstack([limits, -limits]))).all()
 
 
 def test_strongest_first(rng):

@@ -4,18 +4,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from benchmarks import record
+from benchmarks.data import IDA, LARGE
 from benchmarks.paper.arrays import pack, pack_picture, unpack
-from benchmarks.paper.fits import GIBBS, IDA, LARGE, MAP, RESULTS, TARGETS, Job, jobs
-from benchmarks.paper.run import fit_rival, inferred_widths, run
-from benchmarks.quality import fit_rows
-from benchmarks.record import load_result, save_result
+from benchmarks.paper.fits import GIBBS, MAP, PUBLISHED_GIBBS, PUBLISHED_MAP, TARGETS, Job, jobs
+from benchmarks.paper.growth import estimator, fit_depths
+from benchmarks.paper.run import fit, inferred_widths, run
 from benchmarks.rivals import available
 from benchmarks.rivals.cpm import StackedCpm
 
 from pbdn.datasets import make_circles, make_xor
 
-TINY = {"n_sweeps": 40, "n_draws": 10, "max_experts": 4}
-SPIRALS = Job("figure1", "two_spirals", 0, {**GIBBS, **TINY, "min_depth": 2, "max_depth": 2})
+SHORT = {"prediction": "posterior", "n_sweeps": 40, "n_draws": 10, "n_paths": 2}
+TINY = {"gibbs": SHORT, "max_experts": 4}
+SPIRALS = Job("figure1", "two_spirals", 0, {**GIBBS, **TINY, "paths": False, "min_depth": 2, "max_depth": 2})
 
 
 def columns_of(found):
@@ -25,7 +27,7 @@ def columns_of(found):
 def test_every_job_has_its_own_record():
     for profile in ("quick", "full"):
         found = jobs("all", profile)
-        assert len({job.path(RESULTS[profile]) for job in found}) == len(found)
+        assert len({(job.experiment, job.key) for job in found}) == len(found)
 
 
 def test_the_full_profile_has_every_column_of_table_2():
@@ -47,41 +49,52 @@ def test_quick_is_a_part_of_full_and_targets_are_parts_of_all():
 
 def test_a_finished_fit_is_not_run_again(tmp_path):
     run([SPIRALS], tmp_path, verbose=False)
-    path = SPIRALS.path(tmp_path)
-    record = load_result(path)
-    assert record["config"]["n_sweeps"] == 40
-    assert len(record["layers"]) == len(record["depths"]) == 2
-    save_result(path, {**record, "marked": True})
+    (line,) = record.read("paper/figure1", tmp_path)
+    assert line["config"]["gibbs"]["n_sweeps"] == 40
+    assert len(line["layers"]) == len(line["depths"]) == 2
     run([SPIRALS], tmp_path, verbose=False)
-    assert load_result(path)["marked"]
+    assert len(record.path_of("paper/figure1", tmp_path).read_text().splitlines()) == 1
 
 
 def test_shallow_results_are_prefixes_of_a_deep_run(seed):
-    X, y, X_test, y_test = make_circles(300, seed=seed % 1000).split(0)
-    shallow, deep = (
-        fit_rows(X, y, X_test, y_test, {**MAP, "min_depth": depth, "max_depth": depth}, 1)[0] for depth in (1, 3)
-    )
+    split = make_circles(300, seed=seed % 1000).split(0)
+    shallow, deep = (fit_depths(split, {**MAP, "min_depth": depth, "max_depth": depth}, 1)[0] for depth in (1, 3))
     assert len(deep["depths"]) == 3
-    assert {**shallow["depths"][0], "seconds": 0} == {**deep["depths"][0], "seconds": 0}
+    assert shallow["depths"][0] == deep["depths"][0]
 
 
 def test_growth_goes_on_to_the_wanted_depth_and_not_beyond_need(seed):
-    X, y, X_test, y_test = make_xor(200, seed=seed % 1000).split(0)
-    record, fits = fit_rows(X, y, X_test, y_test, {**GIBBS, **TINY, "min_depth": 3, "max_depth": 6}, 0)
-    rises = max(record["chosen"].values()) + 1
-    assert len(fits) == min(6, max(3, rises))
+    split = make_xor(200, seed=seed % 1000).split(0)
+    line, watcher, _ = fit_depths(split, {**GIBBS, **TINY, "paths": False, "min_depth": 3, "max_depth": 6}, 0)
+    rises = max(line["chosen"].values()) + 1
+    assert len(watcher.layers) == min(6, max(3, rises))
+
+
+def test_paths_predict_at_the_depth_of_the_default_rule():
+    line, _, _ = fit_depths(make_xor(200, seed=1).split(0), {**GIBBS, **TINY, "min_depth": 3}, 0)
+    with_paths = [depth for depth, entry in enumerate(line["depths"], 1) if "paths" in entry]
+    assert with_paths == [line["chosen"]["aic_inputs"]]
+    assert all("posterior" in entry for entry in line["depths"])
 
 
 def test_both_complexity_formulas(seed):
-    X, y, X_test, y_test = make_xor(200, seed=seed % 1000).split(0)
-    config = {**GIBBS, **TINY, "min_depth": 3, "max_depth": 3}
-    record, fits = fit_rows(X, y, X_test, y_test, config, 0)
-    n_weights = [sum(side.hyperplanes.size for side in fit.layer.sides) for fit in fits]
-    units = [sum(fit.layer.n_experts) for fit in fits]
+    split = make_xor(200, seed=seed % 1000).split(0)
+    line, watcher, _ = fit_depths(split, {**GIBBS, **TINY, "paths": False, "min_depth": 3, "max_depth": 3}, 0)
+    n_weights = [sum(side.hyperplanes.size for side in layer.sides) for layer in watcher.layers]
+    units = [sum(layer.n_experts) for layer in watcher.layers]
     inputs = [3, 1 + 2 + units[0], 1 + units[0] + units[1]]
-    for t, entry in enumerate(record["depths"]):
+    for t, entry in enumerate(line["depths"]):
         assert entry["complexity"] == pytest.approx(sum(n_weights[: t + 1]) / 3)
         assert entry["complexity_code"] == pytest.approx(sum(n_weights[: t + 1]) / inputs[t])
+
+
+def test_published_settings_reach_the_estimator():
+    script = estimator(PUBLISHED_MAP, 400, 0)
+    assert script.max_experts == 26  # round(10 log10 400)
+    assert script.map_config.pruning == "published_draw"
+    code = estimator(PUBLISHED_GIBBS, 400, 0)
+    assert (code.gibbs_config.sampler, code.gibbs_config.n_sweeps) == ("counts", 5000)
+    assert (code.priors.mass_shape, code.priors.precision_floor) == (0.01, 1e-3)
 
 
 def test_the_lower_part_of_a_stack_is_the_shallower_stack(seed):
@@ -93,16 +106,15 @@ def test_the_lower_part_of_a_stack_is_the_shallower_stack(seed):
 
 
 def test_a_network_gets_the_widths_that_were_inferred(tmp_path):
-    job = Job("dnn_of_aic_eps_gibbs", "banana", 3, {})
-    with pytest.raises(FileNotFoundError, match="gibbs/banana-3"):
+    job = Job("dnn_of_aic_eps_gibbs", "two_spirals", 0, {})
+    with pytest.raises(LookupError, match="paper/gibbs of two_spirals-0"):
         inferred_widths(tmp_path, "aic_eps_gibbs", job)
     depths = [{"n_experts": [3, 5]}, {"n_experts": [2, 2]}, {"n_experts": [7, 1]}]
-    record = {"seed": 3, "config": {}, "depths": depths, "chosen": {"aic": 1, "aic_eps": 2}}
-    save_result(replace(job, column="gibbs").path(tmp_path), record)
+    source = replace(job, column="gibbs")
+    line = {**source.identity, "config": {}, "depths": depths, "chosen": {"aic": 1, "aic_eps": 2}}
+    record.append(source.experiment, line, tmp_path)
     assert inferred_widths(tmp_path, "aic_eps_gibbs", job) == [8, 4]
-    X, y, X_test, y_test = make_circles(100).split(0)
-    result = fit_rival(job, tmp_path, X, y, X_test, y_test)
-    assert result["complexity"] == pytest.approx(8 + 8 * 4 / 3)
+    assert fit(job, tmp_path)["complexity"] == pytest.approx(8 + 8 * 4 / 3)
 
 
 def test_arrays_survive_packing(rng):

@@ -1,6 +1,7 @@
 """The report: offline, small, and no name becomes markup; the card and the notebook view from the same model."""
 
 import re
+from functools import lru_cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,12 +10,13 @@ import pytest
 from fitted import HOSTILE, lone_side, optimised, sampled, three_classes
 
 pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
 
 from pbdn.errors import InvalidInputError
+from pbdn.inspection.effects import feature_effects
+from pbdn.inspection.quality import wilson
+from pbdn.inspection.rules import subtype_rules
 from pbdn.report import collect, measure, render_card, render_html
-from pbdn.report.insight import feature_effects, subtype_rules
-from pbdn.report.quality import roc_area, wilson
-from pbdn.report.svg import grey_png, heat_png, ticks
 
 
 class Tags(HTMLParser):
@@ -34,11 +36,17 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
+@lru_cache
+def page_of(build):
+    """The report of one of the fitted models, on its own rows."""
+    model, X, y = build()
+    return render_html(collect(model, X, y, source="rows", target="label"))
+
+
 @pytest.mark.parametrize("build", [sampled, optimised, three_classes, lone_side])
 def test_page_is_small_and_asks_for_nothing(build):
-    model, X, y = build()
-    page = render_html(collect(model, X, y, source="rows", target="label"))
-    assert len(page.encode()) < 2_000_000
+    page = page_of(build)
+    assert len(page.encode()) < 500_000
     parsed = Tags(page)
     for name, value in parsed.attributes:
         if name in ("src", "href", "action", "xlink:href"):
@@ -51,7 +59,7 @@ def test_page_is_small_and_asks_for_nothing(build):
 
 def test_hostile_names_never_become_markup():
     model, X, y = three_classes()
-    harmless = render_html(collect(model, X, y, source="s", target="t"))
+    harmless = page_of(three_classes)
     page = render_html(
         collect(model, X, y, source=HOSTILE, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE])
     )
@@ -73,14 +81,12 @@ def test_card_tables_keep_their_shape_with_hostile_names():
 
 def test_sections_follow_the_data():
     model, X, y = sampled()
-    page = render_html(collect(model, X, y))
-    assert "Calibration" in page
-    assert "R-hat" in page
+    assert "Calibration" in page_of(sampled)
+    assert "R-hat" in page_of(sampled)
     without = render_html(collect(model, X))
     assert "No labels were given" in without
     assert 'class="confusion"' not in without
-    model, X, y = optimised()
-    assert "an optimum (MAP)" in render_html(collect(model, X, y))
+    assert "an optimum (MAP)" in page_of(optimised)
 
 
 def test_subtypes_as_pictures():
@@ -94,7 +100,7 @@ def test_subtypes_as_pictures():
     for label in model.classes_:
         assert ("alt", f"{label}, expert 1") in attributes
         assert ("alt", f"not {label}, expert 1") in attributes
-    assert "Pictures of the subtypes" not in render_html(collect(model, X, y))
+    assert "Pictures of the subtypes" not in page_of(three_classes)
     with pytest.raises(InvalidInputError, match="pixels"):
         collect(model, X, y, image_shape=(7, 11))
 
@@ -148,7 +154,7 @@ def test_measures_against_scikit_learn(rng):
     p = np.clip(0.3 * y + 0.7 * rng.random(400), 0.01, 0.99).round(2)
     q = measure(y, np.column_stack([1 - p, p]), np.array([0, 1]))
     assert q.log_loss.value == pytest.approx(log_loss(y, p))
-    assert q.brier.value == pytest.approx(2 * brier_score_loss(y, p))
+    assert q.brier.value == pytest.approx(brier_score_loss(y, p))
     assert q.area.value == pytest.approx(roc_auc_score(y, p))
     for one in (q.error, q.log_loss, q.brier, q.area):
         assert one.low < one.value < one.high
@@ -164,24 +170,78 @@ def test_intervals_of_many_rows_shrink_as_they_should(rng):
     assert 5.0 < width(800) / width(80_000) < 20.0  # 10 in expectation; the larger set is subsampled
 
 
-def test_wilson_and_area_at_the_edges():
+def test_more_classes_and_unknown_labels_are_measured(rng):
+    from sklearn.metrics import brier_score_loss, log_loss
+
+    p = rng.dirichlet(np.ones(3), 200)
+    y = np.array(["a", "b", "c"])[np.argmax(p, axis=1)]
+    q = measure(y, p, np.array(["a", "b", "c"]))
+    assert q.log_loss.value == pytest.approx(log_loss(y, p))
+    assert q.brier.value == pytest.approx(brier_score_loss(y, p))
+    assert q.area is None
+    strange = np.where(np.arange(200) < 50, "d", y)
+    worse = measure(strange, p, np.array(["a", "b", "c"]))
+    assert worse.error.value == pytest.approx(0.25)
+    assert worse.log_loss.low < worse.log_loss.value < worse.log_loss.high
+    assert np.sum(worse.confusion) == 150
+
+
+def test_one_row_can_be_measured():
+    q = measure(np.array([1]), np.array([[0.2, 0.8]]), np.array([0, 1]))
+    assert (q.n_rows, q.error.value, q.area) == (1, 0.0, None)
+    assert q.brier.value == pytest.approx(0.04)
+    one_positive = measure(np.array([1, 0, 0]), np.array([[0.2, 0.8], [0.6, 0.4], [0.1, 0.9]]), np.array([0, 1]))
+    assert one_positive.area.value == 0.5
+
+
+def test_wilson_at_the_edges():
     assert wilson(0, 20).low == 0.0
     assert wilson(20, 20).high == 1.0
     assert wilson(0, 20).high == pytest.approx(0.1611, abs=1e-4)
-    assert roc_area(np.array([True, False]), np.array([0.5, 0.5])) == 0.5
 
 
-def test_ticks_and_png():
-    assert ticks(0.0, 1.0) == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert ticks(3.0, 3.0) == [3.0]
-    assert heat_png(np.eye(3)).startswith("data:image/png;base64,")
-    matplotlib = pytest.importorskip("matplotlib.image")
-    import base64
-    import io
+def test_the_same_model_gives_the_same_bytes():
+    import matplotlib
 
-    def pixels(url):
-        return 255 * matplotlib.imread(io.BytesIO(base64.b64decode(url.split(",")[1])))
+    with matplotlib.rc_context({"font.size": 30.0, "lines.linewidth": 9.0, "svg.fonttype": "path"}):
+        assert page_of.__wrapped__(sampled) == page_of(sampled)
 
-    np.testing.assert_allclose(pixels(heat_png(np.array([[0.0, 1.0]])))[0], [[33, 102, 172], [178, 24, 43]], atol=0.5)
-    grey = pixels(grey_png(np.array([[0.0, 0.2], [1.0, 2.0]])))  # top row first
-    np.testing.assert_allclose(grey, np.repeat([[[0], [51]], [[255], [255]]], 3, axis=-1), atol=0.5)
+
+def test_pictures_have_titles_descriptions_and_unique_identifiers():
+    page = page_of(sampled)
+    parsed = Tags(page)
+    identifiers = [value for name, value in parsed.attributes if name == "id"]
+    assert len(identifiers) == len(set(identifiers))
+    labels = [value for name, value in parsed.attributes if name == "aria-label"]
+    assert len(labels) == parsed.tags.count("svg") == 5
+    assert all(len(label) > 20 for label in labels)
+    titles = re.findall(r"<title>([^<]*)</title>", page)
+    for text in (
+        r"layer 1: \d",
+        r"predicted 0\.\d+, observed",
+        r"log likelihood, side 0, chain 1",
+        r"a hyperplane for 1",
+    ):
+        assert any(re.match(f".*{text}", title) for title in titles), text
+    assert any(title.startswith("0: 1, weight") for title in titles)
+
+
+def test_pictures_follow_the_colours_of_the_page():
+    page = page_of(sampled)
+    body = page[page.index("</style>") :]
+    assert "fill: var(--ink)" in body
+    assert "stroke: var(--raises)" in body
+    assert "#1e293b" not in body
+    assert "prefers-color-scheme: dark" in page
+
+
+def test_names_that_xml_cannot_hold_are_drawn():
+    from pbdn.plots import CriterionPathDisplay
+    from pbdn.plots.base import shown
+    from pbdn.plots.svg import page_svg
+
+    assert shown("a\x00b\x1b c\n$d$") == r"ab c \$d\$"
+    step = {"depth": 1, "criterion": 2.0, "kept": True}
+    picture = page_svg(CriterionPathDisplay([step]), "p", '<script> & "quotes"')
+    assert "<script>" not in picture
+    assert 'aria-label="&lt;script&gt; &amp; &quot;quotes&quot;"' in picture

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from benchmarks.rivals import OPTIONAL, RIVALS, available, make_rival
+from benchmarks.rivals import OPTIONAL, RIVALS, available
 from benchmarks.rivals.amm import Amm, _prune, _train
 from benchmarks.rivals.base import coarse_to_fine, folds, search_until_worse, with_bias
 from benchmarks.rivals.cpm import Cpm, StackedCpm, _assign, _score, fit_sides
 from benchmarks.rivals.dnn import Dnn, _forward, _gradients
+from benchmarks.rivals.fit import protocol
 from benchmarks.rivals.logistic import Logistic
 from benchmarks.rivals.svm import RbfSvm
 from scipy.sparse import csr_array
@@ -208,10 +209,10 @@ def test_every_rival_keeps_the_interface(triangle, name):
 
 
 def test_profiles():
-    assert len(make_rival("rvm", large=True).widths) == 21
-    assert len(make_rival("rvm").widths) == 41
-    assert make_rival("cpm").share == 1.0
-    assert make_rival("cpm", quick=True).share < 1.0
+    assert len(RIVALS["rvm"](**protocol("rvm", "ijcnn1")).widths) == 21
+    assert len(RIVALS["rvm"](**protocol("rvm", "banana")).widths) == 41
+    assert protocol("lr", "banana") == protocol("svm", "banana") == {}
+    assert protocol("cpm", "banana", quick=True)["share"] < protocol("cpm", "banana")["share"] < 1.0
 
 
 def test_searches():

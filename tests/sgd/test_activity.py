@@ -1,25 +1,33 @@
 import numpy as np
 import pytest
+from map_problems import labelling_of
 
 from checks import Z_MAX
 from pbdn.data.source import ArraySource
+from pbdn.model.labelling import for_and_against_each_class
 from pbdn.sgd.activity import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
-from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import loss_and_gradient, penalty, positive_codes, prior_constants, unpack
+from pbdn.sgd.objective import loss_and_gradient, penalty, prior_constants, unpack
+from pbdn.sgd.settings import MapSettings
+
+LABELLINGS = [
+    ((4,), labelling_of(1)),
+    ((3, 5), labelling_of(2)),
+    ((2, 1, 3), labelling_of(3)),
+    ((2, 1, 3, 2, 4, 1), for_and_against_each_class(3)),
+]
 
 
 def source_of(p, inputs=None):
-    n_codes = max(len(p.starts) - 1, 2)
-    return ArraySource(p.inputs if inputs is None else inputs, p.codes, classes=np.arange(n_codes), weights=p.weights)
+    classes = np.arange(max(len(p.starts) - 1, 2))
+    return ArraySource(p.inputs if inputs is None else inputs, p.codes, classes=classes, weights=p.weights)
 
 
-@pytest.mark.parametrize("widths", [(4,), (3, 5), (2, 1, 3)])
-def test_inactivity_is_the_product_formula(problem, widths):
-    p = problem(widths=widths)
-    result = log_inactivity(source_of(p), p.parameters, p.starts)
+@pytest.mark.parametrize(("widths", "labelling"), LABELLINGS)
+def test_inactivity_is_the_product_formula(problem, widths, labelling):
+    p = problem(widths=widths, labelling=labelling)
+    result = log_inactivity(source_of(p), *p.sides)
     expected = []
-    for side, code in zip(unpack(p.parameters, p.starts), positive_codes(len(widths)), strict=True):
-        rows = p.codes == code
+    for side, rows in zip(unpack(p.parameters, p.starts), labelling.targets(p.codes).T, strict=True):
         own = side.units(p.inputs[rows]) * side.expert_weights
         rate = own.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
@@ -27,7 +35,7 @@ def test_inactivity_is_the_product_formula(problem, widths):
         expected.append(p.weights[rows] @ terms)
     expected = np.maximum(np.concatenate(expected), -700.0)  # a lone expert is never inactive
     np.testing.assert_allclose(np.maximum(result, -700.0), expected, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(log_inactivity(source_of(p, p.csr), p.parameters, p.starts), result, rtol=1e-9)
+    np.testing.assert_allclose(log_inactivity(source_of(p, p.csr), *p.sides), result, rtol=1e-9)
 
 
 def test_inactivity_against_simulated_activities(rng, problem):
@@ -36,14 +44,14 @@ def test_inactivity_against_simulated_activities(rng, problem):
     p.codes[:] = [1, 1, 0]
     p.weights[:] = 1.0
     p.parameters[0] -= 1.0
-    exact = np.exp(log_inactivity(source_of(p), p.parameters, p.starts))
+    exact = np.exp(log_inactivity(source_of(p), *p.sides))
     side = unpack(p.parameters, p.starts)[0]
     rates = side.units(p.inputs[:2]) * side.expert_weights
     active = rng.poisson(rates, size=(400_000, 2, 4)) > 0
     silent = ~active[active.any(axis=2).all(axis=1)].any(axis=1)
     error = np.sqrt(exact * (1 - exact) / len(silent))
     assert (np.abs(silent.mean(axis=0) - exact) < Z_MAX * error).all()
-    draws = np.array([draw_activity(rng, source_of(p), p.parameters, p.starts, published=False) for _ in range(8000)])
+    draws = np.array([draw_activity(rng, source_of(p), *p.sides, published=False) for _ in range(8000)])
     error = np.sqrt(exact * (1 - exact) / len(draws))
     assert (np.abs((~draws).mean(axis=0) - exact) < Z_MAX * error).all()
 
@@ -59,7 +67,7 @@ def test_published_draw_is_another_law(rng, problem):
     none = (1 - on[0]).prod()
     silent_first = 1 - on[0] - none * on[0] / on[0].sum()
     expected = silent_first * (1 - on[1])
-    draws = np.array([draw_activity(rng, source_of(p), p.parameters, p.starts, published=True) for _ in range(8000)])
+    draws = np.array([draw_activity(rng, source_of(p), *p.sides, published=True) for _ in range(8000)])
     error = np.sqrt(expected * (1 - expected) / len(draws))
     assert (np.abs((~draws).mean(axis=0) - expected) < Z_MAX * error).all()
 
@@ -77,8 +85,8 @@ def test_stopping_early_never_changes_a_decision(problem):
     p = problem(n_rows=500, widths=(6, 6), spread=0.3)
     p.parameters[0] -= np.linspace(0, 25, 12)
     threshold = np.log(0.5)
-    exact = log_inactivity(source_of(p), p.parameters, p.starts)
-    quick = log_inactivity(source_of(p), p.parameters, p.starts, floor=threshold)
+    exact = log_inactivity(source_of(p), *p.sides)
+    quick = log_inactivity(source_of(p), *p.sides, floor=threshold)
     np.testing.assert_array_equal(quick > threshold, exact > threshold)
     assert 0 < (exact > threshold).sum() < 12
     np.testing.assert_allclose(quick[exact > threshold], exact[exact > threshold], rtol=1e-12)
@@ -90,14 +98,14 @@ def test_rates_too_small_for_a_double(problem):
     p.codes[:], p.weights[:], p.inputs[:] = 1, 1.0, 0.0
     p.parameters[:] = [[0.0, 0.0], [-900.0, -901.0], [0.0, 0.0]]
     share = 1 / (1 + np.exp(-1.0))
-    result = np.exp(log_inactivity(source_of(p), p.parameters, p.starts))
+    result = np.exp(log_inactivity(source_of(p), *p.sides))
     np.testing.assert_allclose(result, [1 - share, share], rtol=1e-12)
 
 
-@pytest.mark.parametrize("widths", [(4,), (3, 5), (2, 1, 3)])
-def test_likelihood_pass_agrees_with_the_objective(problem, widths):
-    p = problem(n_rows=300, widths=widths)
-    likelihood = log_likelihoods(source_of(p), p.parameters, p.starts)
-    value, _ = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, MapConfig())
-    prior = penalty(p.parameters, prior_constants(MapConfig(), p.starts))
+@pytest.mark.parametrize(("widths", "labelling"), LABELLINGS)
+def test_likelihood_pass_agrees_with_the_objective(problem, widths, labelling):
+    p = problem(n_rows=300, widths=widths, labelling=labelling)
+    likelihood = log_likelihoods(source_of(p), *p.sides)
+    value, _ = loss_and_gradient(*p.rows, p.parameters, p.starts, MapSettings(), labelling)
+    prior = penalty(p.parameters, prior_constants(MapSettings(), p.starts))
     assert prior - likelihood.sum() == pytest.approx(value, rel=1e-12)

@@ -1,28 +1,32 @@
 import numpy as np
 import pytest
 
+from pbdn.data.source import ArraySource
+from pbdn.model.labelling import SECOND_CLASS, for_and_against_each_class
 from pbdn.model.likelihood import log_likelihood
-from pbdn.sgd.config import PAPER, MapConfig
-from pbdn.sgd.kernels import BLOCK
-from pbdn.sgd.objective import loss_and_gradient, pack, positive_codes, unpack
+from pbdn.sgd.activity import log_inactivity, log_likelihoods
+from pbdn.sgd.objective import loss_and_gradient, pack, unpack
+from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.workspace import BLOCK
 
+PAPER = MapSettings(prior_on="log_weight", shrinkage="student_t")  # the objective as the paper prints it
 CONFIGS = [
     PAPER,
-    MapConfig(),
-    MapConfig(prior_on="log_weight", shrinkage="student_t", mass=2.5, inv_scale=0.3, coef_shape=0.7, coef_rate=0.2),
+    MapSettings(),
+    MapSettings(prior_on="log_weight", shrinkage="student_t", mass=2.5, inv_scale=0.3, coef_shape=0.7, coef_rate=0.2),
 ]
 
 
 def reference(p, config, scale=1.0):
     """f written out in NumPy from the formula, one side at a time."""
     total = 0.0
-    for side, code in zip(unpack(p.parameters, p.starts), positive_codes(len(p.starts) - 1), strict=True):
+    for side, yes in zip(unpack(p.parameters, p.starts), p.labelling.targets(p.codes).T, strict=True):
         log_weights = np.log(side.expert_weights)
         power = config.mass / side.n_experts - (config.prior_on == "weight")
         total += (-power * log_weights + config.inv_scale * side.expert_weights).sum()
         shape = config.coef_shape + (0.5 if config.shrinkage == "student_t" else 0.0)
         total += shape * np.log1p(side.hyperplanes**2 / (2 * config.coef_rate)).sum()
-        rows = log_likelihood(side.rate(p.inputs), p.codes == code)
+        rows = log_likelihood(side.rate(p.inputs), yes)
         total -= scale * (p.weights * rows).sum()
     return total
 
@@ -31,7 +35,7 @@ def reference(p, config, scale=1.0):
 @pytest.mark.parametrize("widths", [(4,), (3, 5), (1, 2, 6, 3)])
 def test_value_is_the_formula(problem, config, widths):
     p = problem(widths=widths)
-    value, _ = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, config, scale=3.0)
+    value, _ = loss_and_gradient(*p.rows, p.parameters, p.starts, config, p.labelling, scale=3.0)
     assert value == pytest.approx(reference(p, config, 3.0), rel=1e-12)
 
 
@@ -39,15 +43,14 @@ def test_value_is_the_formula(problem, config, widths):
 @pytest.mark.parametrize("widths", [(4,), (3, 5), (1, 2, 6, 3)])
 def test_gradient_is_the_finite_difference(problem, config, widths):
     p = problem(widths=widths)
-    args = (p.inputs, p.codes, p.weights)
-    _, gradient = loss_and_gradient(*args, p.parameters, p.starts, config)
+    _, gradient = loss_and_gradient(*p.rows, p.parameters, p.starts, config, p.labelling)
     step = 1e-5
     for place in np.ndindex(p.parameters.shape):
         ends = []
         for sign in (-2, -1, 1, 2):
             moved = p.parameters.copy()
             moved[place] += sign * step
-            ends.append(loss_and_gradient(*args, moved, p.starts, config)[0])
+            ends.append(loss_and_gradient(*p.rows, moved, p.starts, config, p.labelling)[0])
         slope = (ends[0] - 8 * ends[1] + 8 * ends[2] - ends[3]) / (12 * step)
         tolerance = 1e-6 if config.coef_rate > 1e-3 else 1e-4  # near 0 the default penalty bends within 1e-3
         assert gradient[place] == pytest.approx(slope, rel=tolerance, abs=2e-6 * np.abs(gradient).max())
@@ -57,7 +60,7 @@ def test_gradient_is_the_one_of_autograd(problem):
     torch = pytest.importorskip("torch", reason="torch is an optional extra")
     p = problem(n_rows=200, widths=(6, 9, 4))
     config = PAPER
-    value, gradient = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, config, scale=7.0)
+    value, gradient = loss_and_gradient(*p.rows, p.parameters, p.starts, config, p.labelling, scale=7.0)
     parameters = torch.tensor(p.parameters, requires_grad=True)
     inputs, weights = torch.tensor(p.inputs), torch.tensor(p.weights)
     total = torch.zeros((), dtype=torch.float64)
@@ -77,8 +80,8 @@ def test_gradient_is_the_one_of_autograd(problem):
 @pytest.mark.parametrize("n_rows", [1, 2, 5, 64])
 def test_csr_rows_equal_dense_rows(problem, n_rows, n_inputs):
     p = problem(n_rows=n_rows, n_inputs=n_inputs)
-    dense = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, PAPER)
-    sparse = loss_and_gradient(p.csr, p.codes, p.weights, p.parameters, p.starts, PAPER)
+    dense = loss_and_gradient(*p.rows, p.parameters, p.starts, PAPER, p.labelling)
+    sparse = loss_and_gradient(p.csr, p.codes, p.weights, p.parameters, p.starts, PAPER, p.labelling)
     assert sparse[0] == pytest.approx(dense[0], rel=1e-13)
     np.testing.assert_allclose(sparse[1], dense[1], rtol=1e-11, atol=1e-11)
 
@@ -87,9 +90,9 @@ def test_a_weight_is_a_number_of_copies(problem, rng):
     p = problem()
     copies = rng.integers(0, 4, len(p.codes))
     repeated = np.repeat(np.arange(len(p.codes)), copies)
-    weighted = loss_and_gradient(p.inputs, p.codes, copies.astype(float), p.parameters, p.starts, PAPER)
+    weighted = loss_and_gradient(p.inputs, p.codes, copies.astype(float), p.parameters, p.starts, PAPER, p.labelling)
     copied = loss_and_gradient(
-        p.inputs[repeated], p.codes[repeated], np.ones(len(repeated)), p.parameters, p.starts, PAPER
+        p.inputs[repeated], p.codes[repeated], np.ones(len(repeated)), p.parameters, p.starts, PAPER, p.labelling
     )
     assert weighted[0] == pytest.approx(copied[0], rel=1e-13)
     np.testing.assert_allclose(weighted[1], copied[1], rtol=1e-11, atol=1e-11)
@@ -99,15 +102,37 @@ def test_many_sides_equal_their_sum(problem):
     """More experts than fit in one block: groups of sides; each side alone gives its own share."""
     widths = (7,) * (2 * BLOCK // 7) + (BLOCK + 5,)
     p = problem(widths=widths)
-    value, gradient = loss_and_gradient(p.inputs, p.codes, p.weights, p.parameters, p.starts, PAPER)
+    value, gradient = loss_and_gradient(*p.rows, p.parameters, p.starts, PAPER, p.labelling)
     total = 0.0
     for s, (a, b) in enumerate(zip(p.starts[:-1], p.starts[1:], strict=True)):
         one = np.array([0, b - a])
         part = np.ascontiguousarray(p.parameters[:, a:b])
-        alone = loss_and_gradient(p.inputs, (p.codes == s).astype(int), p.weights, part, one, PAPER)
+        alone = loss_and_gradient(p.inputs, (p.codes == s).astype(int), p.weights, part, one, PAPER, SECOND_CLASS)
         total += alone[0]
         np.testing.assert_allclose(gradient[:, a:b], alone[1], rtol=1e-10, atol=1e-10)
     assert value == pytest.approx(total, rel=1e-12)
+
+
+def test_a_side_against_a_class_is_a_side_on_flipped_labels(problem):
+    """Six sides for and against three classes give what each gives alone on its own labels."""
+    width = 2
+    p = problem(n_rows=60, n_inputs=4, widths=(width,) * 6, spread=1.0, labelling=for_and_against_each_class(3))
+    config = MapSettings(shrinkage="student_t", coef_shape=0.5, coef_rate=1.0)
+    value, gradient = loss_and_gradient(*p.rows, p.parameters, p.starts, config, p.labelling)
+    source = ArraySource(p.inputs, p.codes, classes=range(3), weights=p.weights)
+    likelihood, inactive = log_likelihoods(source, *p.sides), log_inactivity(source, *p.sides)
+    total, alone = 0.0, np.array([0, width])
+    for s, yes in enumerate([p.codes == 0, p.codes == 1, p.codes == 2, p.codes != 0, p.codes != 1, p.codes != 2]):
+        columns = slice(width * s, width * (s + 1))
+        part, flipped = np.ascontiguousarray(p.parameters[:, columns]), yes.astype(int)
+        one, slope = loss_and_gradient(p.inputs, flipped, p.weights, part, alone, config, SECOND_CLASS)
+        own = ArraySource(p.inputs, flipped, classes=range(2), weights=p.weights)
+        side = part, alone, SECOND_CLASS.positive
+        total += one
+        np.testing.assert_allclose(gradient[:, columns], slope, rtol=1e-12)
+        np.testing.assert_allclose(likelihood[s], log_likelihoods(own, *side)[0], rtol=1e-12)
+        np.testing.assert_allclose(inactive[columns], log_inactivity(own, *side), rtol=1e-9)
+    np.testing.assert_allclose(value, total, rtol=1e-12)
 
 
 @pytest.mark.parametrize("exponent", [-300, -290, -100, -10, 0, 2])
@@ -115,9 +140,9 @@ def test_positive_rows_at_extreme_rates(exponent):
     """λ = 10^exponent from one expert: f = -ln(1 - e^{-λ}), ∂f/∂ln r = -λ/(e^λ - 1)."""
     rate = 10.0**exponent
     parameters = np.array([[np.log(rate / np.log(2.0))], [0.0], [0.0]])
-    config = MapConfig(coef_shape=1e-9, prior_on="log_weight")
+    config = MapSettings(coef_shape=1e-9, prior_on="log_weight")
     value, gradient = loss_and_gradient(
-        np.zeros((1, 1)), np.array([1]), np.ones(1), parameters, np.array([0, 1]), config
+        np.zeros((1, 1)), np.array([1]), np.ones(1), parameters, np.array([0, 1]), config, SECOND_CLASS
     )
     weight = np.exp(parameters[0, 0])
     expected = -parameters[0, 0] + weight - np.log(-np.expm1(-rate))
@@ -130,9 +155,9 @@ def test_positive_rows_at_extreme_rates(exponent):
 def test_rates_too_small_for_a_double_still_have_a_gradient(distance):
     """One positive row far outside every hyperplane: λ ≈ r e^ψ underflows, but -ln λ and its slope do not."""
     parameters = np.array([[0.3, -2.0], [distance, distance - 1.0], [0.0, 0.0]])
-    config = MapConfig(prior_on="log_weight", coef_shape=1e-12, coef_rate=1.0)
+    config = MapSettings(prior_on="log_weight", coef_shape=1e-12, coef_rate=1.0)
     value, gradient = loss_and_gradient(
-        np.zeros((1, 1)), np.array([1]), np.ones(1), parameters, np.array([0, 2]), config
+        np.zeros((1, 1)), np.array([1]), np.ones(1), parameters, np.array([0, 2]), config, SECOND_CLASS
     )
     prior = (-0.5 * parameters[0] + np.exp(parameters[0])).sum()
     log_rates = parameters[0] + parameters[1]
@@ -145,7 +170,7 @@ def test_rates_too_small_for_a_double_still_have_a_gradient(distance):
 def test_negative_rows_at_huge_rates(exponent):
     parameters = np.array([[exponent * np.log(10.0)], [0.0], [0.0]])
     value, gradient = loss_and_gradient(
-        np.zeros((1, 1)), np.array([0]), np.ones(1), parameters, np.array([0, 1]), PAPER
+        np.zeros((1, 1)), np.array([0]), np.ones(1), parameters, np.array([0, 1]), PAPER, SECOND_CLASS
     )
     expected = 10.0**exponent * (1 + np.log(2.0)) - exponent * np.log(10.0)
     assert value == pytest.approx(expected, rel=1e-12)
@@ -155,7 +180,7 @@ def test_negative_rows_at_huge_rates(exponent):
 def test_rows_of_weight_zero_say_nothing_however_extreme():
     parameters = np.array([[0.0], [0.0], [1.0]])
     inputs = np.array([[-1e200], [1e200], [0.5]])
-    args = (parameters, np.array([0, 1]), PAPER)
+    args = (parameters, np.array([0, 1]), PAPER, SECOND_CLASS)
     with_them = loss_and_gradient(inputs, np.array([1, 0, 1]), np.array([0.0, 0.0, 1.0]), *args)
     without = loss_and_gradient(inputs[2:], np.array([1]), np.ones(1), *args)
     assert with_them[0] == without[0]

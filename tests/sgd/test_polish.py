@@ -5,28 +5,28 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pbdn.model.network import Layer, Network, Side
-from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import loss_and_gradient, pack, positive_codes, prior_constants, says_yes
-from pbdn.sgd.polish import neighbour_noise, network_loss_and_gradient, parts_of_inputs, polish
+from pbdn.model.labelling import for_and_against_each_class, for_each_class
+from pbdn.model.network import Layer, Side, climb, inputs_above
+from pbdn.sgd.objective import loss_and_gradient, pack, prior_constants
+from pbdn.sgd.polish import neighbour_noise, network_loss_and_gradient, polish
+from pbdn.sgd.settings import MapSettings
 
-CONFIG = MapConfig(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
+CONFIG = MapSettings(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
 N_CLASSES, N_FEATURES = 3, 4
+PAIRS = for_and_against_each_class(N_CLASSES)
 
 
 @pytest.fixture
 def case(rng):
     """Rows of three classes and a random network on them."""
 
-    def make(skip="last_two", depth=3, n_rows=40, complements=True):
+    def make(depth=3, n_rows=40, labelling=PAIRS):
         X, codes = rng.normal(size=(n_rows, N_FEATURES)), rng.integers(0, N_CLASSES, n_rows)
         X[:, 0] += codes
-        n_sides = 2 * N_CLASSES if complements else N_CLASSES
         layers: list[Layer] = []
         for _ in range(depth):
-            below = Network((*layers, Layer(())), N_FEATURES, skip)
-            n_inputs = below.top_inputs(X).shape[1]
-            widths = rng.integers(1, 4, n_sides)
+            n_inputs = inputs_above(layers, X).shape[1]
+            widths = rng.integers(1, 4, labelling.n_sides)
             layers.append(
                 Layer(tuple(Side(0.5 * rng.normal(size=(k, n_inputs + 1)), rng.gamma(2.0, size=k)) for k in widths))
             )
@@ -40,40 +40,39 @@ def packed(layers):
     return [one[0] for one in pairs], [one[1] for one in pairs]
 
 
-def whole(X, codes, weights, parameters, starts, skip, complements=True):
-    yes = np.column_stack([says_yes(codes, int(code)) for code in positive_codes(len(starts[0]) - 1, complements)])
+def whole(X, codes, weights, parameters, starts, labelling=PAIRS):
     priors = [prior_constants(CONFIG, one) for one in starts]
-    return network_loss_and_gradient(X, yes, weights, parameters, starts, parts_of_inputs(skip, len(starts)), priors)
+    return network_loss_and_gradient(X, labelling.targets(codes), weights, parameters, starts, priors)
 
 
-@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
-@pytest.mark.parametrize("complements", [True, False])
-def test_value_is_the_top_layers_objective_and_the_penalties_below(case, skip, complements):
-    X, codes, weights, layers = case(skip, complements=complements)
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("labelling", [PAIRS, for_each_class(N_CLASSES)], ids=["for and against", "for"])
+def test_value_is_the_top_layers_objective_and_the_penalties_below(case, labelling, depth):
+    X, codes, weights, layers = case(depth, labelling=labelling)
     parameters, starts = packed(layers)
-    value, _ = whole(X, codes, weights, parameters, starts, skip, complements)
-    inputs = Network(tuple(layers), N_FEATURES, skip).top_inputs(X)
-    expected, _ = loss_and_gradient(inputs, codes, weights, parameters[-1], starts[-1], CONFIG, complements=complements)
-    planes = np.concatenate([side.hyperplanes.ravel() for layer in layers[:-1] for side in layer.sides])
+    value, _ = whole(X, codes, weights, parameters, starts, labelling)
+    inputs = inputs_above(layers[:-1], X)
+    expected, _ = loss_and_gradient(inputs, codes, weights, parameters[-1], starts[-1], CONFIG, labelling)
+    planes = np.concatenate([np.empty(0), *(side.hyperplanes.ravel() for layer in layers[:-1] for side in layer.sides)])
     assert value == pytest.approx(expected + 2.0 * np.log1p(planes**2 / 6.0).sum(), rel=1e-12)
 
 
-@pytest.mark.parametrize("skip", ["last_two", "none", "all"])
-def test_gradient_is_the_finite_difference(case, skip):
+@pytest.mark.parametrize("depth", [3, 4])
+def test_gradient_is_the_finite_difference(case, depth):
     """Of the whole network's objective; by ln r of a lower layer, of that layer's own."""
-    X, codes, weights, layers = case(skip)
+    X, codes, weights, layers = case(depth)
     parameters, starts = packed(layers)
-    _, gradients = whole(X, codes, weights, parameters, starts, skip)
+    _, gradients = whole(X, codes, weights, parameters, starts)
     step = 1e-5
 
     def own(t):
-        inputs = list(Network(tuple(layers), N_FEATURES, skip).layer_inputs(X))[t]
-        return lambda: loss_and_gradient(inputs, codes, weights, parameters[t], starts[t], CONFIG, complements=True)[0]
+        inputs = list(climb(layers, X))[t]
+        return lambda: loss_and_gradient(inputs, codes, weights, parameters[t], starts[t], CONFIG, PAIRS)[0]
 
     for t, gradient in enumerate(gradients):
         for place in np.ndindex(gradient.shape):
             lower_weight = place[0] == 0 and t < len(gradients) - 1
-            f = own(t) if lower_weight else lambda: whole(X, codes, weights, parameters, starts, skip)[0]
+            f = own(t) if lower_weight else lambda: whole(X, codes, weights, parameters, starts)[0]
             kept, ends = parameters[t][place], []
             for sign in (-2, -1, 1, 2):
                 parameters[t][place] = kept + sign * step
@@ -98,9 +97,9 @@ def test_two_noisy_copies_are_as_far_apart_as_neighbours(rng):
 def test_a_polish_lowers_the_objective_and_keeps_the_shape(case):
     X, codes, weights, layers = case(n_rows=60)
     X, codes, weights = np.vstack([X, X]), np.tile(codes, 2), np.tile(weights, 2)  # every row twice: no noise
-    tuned = polish(layers, X, codes, weights, config=CONFIG, seed=1, complements=True)
-    before, _ = whole(X, codes, weights, *packed(layers), "last_two")
-    after, _ = whole(X, codes, weights, *packed(tuned), "last_two")
+    tuned = polish(layers, X, codes, weights, config=CONFIG, seed=1, labelling=PAIRS)
+    before, _ = whole(X, codes, weights, *packed(layers))
+    after, _ = whole(X, codes, weights, *packed(tuned))
     assert after < before - 1.0
     assert [layer.n_experts for layer in tuned] == [layer.n_experts for layer in layers]
     for old, new in zip(layers, tuned, strict=True):
@@ -113,11 +112,11 @@ def test_lower_weights_go_to_the_optimum_of_their_own_layer(case):
     X, codes, weights, layers = case(depth=2, n_rows=60)
     X, codes, weights = np.vstack([X, X]), np.tile(codes, 2), np.tile(weights, 2)
     config = replace(CONFIG, n_minibatches=4000, batch_size=20, learning_rate=0.2, prior_on="log_weight")
-    tuned = polish(layers, X, codes, weights, config=config, seed=1, complements=True)
+    tuned = polish(layers, X, codes, weights, config=config, seed=1, labelling=PAIRS)
 
     def slope(layer):
         parameters, starts = pack(layer.sides)
-        return np.abs(loss_and_gradient(X, codes, weights, parameters, starts, config, complements=True)[1][0]).max()
+        return np.abs(loss_and_gradient(X, codes, weights, parameters, starts, config, PAIRS)[1][0]).max()
 
     assert slope(tuned[0]) < 0.05 * slope(layers[0])
 
@@ -126,7 +125,7 @@ def test_same_seed_same_bits_and_noise_is_there(case):
     X, codes, weights, layers = case()
 
     def run(seed, rows=X):
-        tuned = polish(layers, rows, codes, weights, config=CONFIG, seed=seed, complements=True)
+        tuned = polish(layers, rows, codes, weights, config=CONFIG, seed=seed, labelling=PAIRS)
         return np.concatenate([side.hyperplanes.ravel() for layer in tuned for side in layer.sides])
 
     assert np.array_equal(run(3), run(3))
@@ -138,7 +137,7 @@ def test_weight_zero_rows_do_not_set_the_noise(case, monkeypatch):
     seen = []
     monkeypatch.setattr("pbdn.sgd.polish.neighbour_noise", lambda rows, rng: seen.append(rows) or np.zeros(N_FEATURES))
     weights[5] = 0.0
-    polish(layers, X, codes, weights, config=CONFIG, seed=0, complements=True)
+    polish(layers, X, codes, weights, config=CONFIG, seed=0, labelling=PAIRS)
     assert np.array_equal(seen[0], np.delete(X, 5, axis=0))
 
 
@@ -150,7 +149,7 @@ def test_stopped_or_overflowing_is_none(case):
         calls.append(1)
         return len(calls) > 1
 
-    assert polish(layers, X, codes, weights, config=CONFIG, seed=0, complements=True, should_stop=stop) is None
+    assert polish(layers, X, codes, weights, config=CONFIG, seed=0, labelling=PAIRS, should_stop=stop) is None
     assert len(calls) == 2
     steep = [Layer(tuple(Side(1e200 * side.hyperplanes, side.expert_weights) for side in one.sides)) for one in layers]
-    assert polish(steep, X, codes, weights, config=CONFIG, seed=0, complements=True) is None
+    assert polish(steep, X, codes, weights, config=CONFIG, seed=0, labelling=PAIRS) is None

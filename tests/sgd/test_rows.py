@@ -8,9 +8,9 @@ from pbdn.data.moments import column_moments
 from pbdn.data.source import ArraySource, join
 from pbdn.data.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
+from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.sgd.activity import log_inactivity, log_likelihoods
-from pbdn.sgd.config import MapConfig
-from pbdn.sgd.objective import positive_codes
+from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.train import fit_map
 
 pa = pytest.importorskip("pyarrow", reason="Arrow sources need pyarrow")
@@ -77,9 +77,7 @@ def test_every_source_gives_the_same_objective(source, table, problem):
     p = problem(n_inputs=D, widths=(2, 3, 4))
     reference = ArraySource(inputs, target, weights=weights)
     for passes in (log_likelihoods, log_inactivity):
-        np.testing.assert_allclose(
-            passes(source, p.parameters, p.starts), passes(reference, p.parameters, p.starts), rtol=1e-11
-        )
+        np.testing.assert_allclose(passes(source, *p.sides), passes(reference, *p.sides), rtol=1e-11)
     mean, deviation = column_moments(source)
     expected = np.average(inputs, axis=0, weights=weights)
     np.testing.assert_allclose(mean, expected, rtol=1e-9, atol=1e-12)
@@ -97,9 +95,9 @@ def test_sums_over_a_standardised_and_weighted_stream_are_those_of_its_rows(sour
     whole = join(list(stream.blocks()))
     rows = ArraySource(whole.inputs, LABELS[whole.codes], weights=whole.weights)
     for floor in (-np.inf, -50.0):
-        streamed, held = (log_inactivity(s, p.parameters, p.starts, floor=floor) for s in (stream, rows))
+        streamed, held = (log_inactivity(s, *p.sides, floor=floor) for s in (stream, rows))
         np.testing.assert_allclose(np.maximum(streamed, floor), np.maximum(held, floor), rtol=1e-11)
-    against = positive_codes(6, complements=True)
+    against = for_and_against_each_class(3).positive
     parameters, starts = np.tile(p.parameters, 2), np.concatenate([p.starts, p.starts[1:] + p.starts[-1]])
     for passes in (log_likelihoods, log_inactivity):
         streamed, held = (passes(s, parameters, starts, against) for s in (stream, rows))
@@ -145,8 +143,8 @@ def test_mapped_rows_are_transformed_on_the_way(source, table):
 
 
 def test_fits_from_a_stream(source, seed):
-    config = MapConfig(n_minibatches=60, prune_every=30, max_experts=3)
-    results = [fit_map(source, 3, depth=1, config=config, seed=seed) for _ in range(2)]
+    config = MapSettings(n_minibatches=60, prune_every=30, max_experts=3)
+    results = [fit_map(source, for_each_class(3), depth=1, config=config, seed=seed) for _ in range(2)]
     assert results[0].log_likelihood.shape == (3,)
     for first, second in zip(results[0].sides, results[1].sides, strict=True):
         np.testing.assert_array_equal(first.hyperplanes, second.hyperplanes)
@@ -185,8 +183,8 @@ def test_no_pass_over_a_file_takes_values_that_are_not_finite(tmp_path, table, p
     source = ArrowSource(tmp_path / "f.parquet", "label")
     for passes in (
         lambda: column_moments(source),
-        lambda: log_likelihoods(source, p.parameters, p.starts),
-        lambda: log_inactivity(source, p.parameters, p.starts),
+        lambda: log_likelihoods(source, *p.sides),
+        lambda: log_inactivity(source, *p.sides),
         lambda: list(source.blocks()),
     ):
         with pytest.raises(InvalidInputError, match="NaN or infinity"):
@@ -198,7 +196,7 @@ def test_finite_values_with_an_infinite_sum_are_taken(tmp_path, problem):
     x = np.tile([1e308, -1e308], 50)
     pq.write_table(pa.table({"x": np.sort(x), "y": np.arange(100) % 2}), tmp_path / "f.parquet")
     source = ArrowSource(tmp_path / "f.parquet", "y").standardised(np.zeros(1), np.full(1, 1e308))
-    assert np.isfinite(log_likelihoods(source, p.parameters, p.starts)).all()
+    assert np.isfinite(log_likelihoods(source, *p.sides)).all()
     assert np.isfinite(next(iter(source.blocks())).inputs).all()
 
 
@@ -279,6 +277,6 @@ def test_mostly_zero_dense_rows_are_held_as_csr_but_mapped_as_dense(rng, seed):
     seen = []
     held.mapped(lambda rows: seen.append(type(rows)) or rows + 1.0)
     assert seen == [np.ndarray]
-    config = MapConfig(n_minibatches=30, max_experts=4, coef_rate=1.0)
-    losses = [fit_map(s, 2, depth=1, config=config, seed=seed).trace["loss"] for s in (held, plain)]
+    config = MapSettings(n_minibatches=30, max_experts=4, coef_rate=1.0)
+    losses = [fit_map(s, for_each_class(2), depth=1, config=config, seed=seed).trace["loss"] for s in (held, plain)]
     np.testing.assert_allclose(*losses, rtol=1e-9)

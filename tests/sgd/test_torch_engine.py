@@ -1,25 +1,34 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from map_problems import labelling_of
 
 from pbdn.data.source import ArraySource
 from pbdn.errors import InvalidInputError
-from pbdn.sgd.config import MapConfig
+from pbdn.model.labelling import for_and_against_each_class, for_each_class
+from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.train import fit_map
 
 torch = pytest.importorskip("torch", reason="the torch engine needs the optional extra pbdn[torch]")
 
+TWO = for_each_class(2)
 
-def rows(rng, n_sides, n_rows=300):
+
+def rows(rng, n_classes=2, n_rows=300):
     inputs = rng.normal(size=(n_rows, 5)) * (rng.random((n_rows, 5)) < 0.8)
-    return inputs, rng.integers(0, max(n_sides, 2), n_rows)
+    return inputs, rng.integers(0, n_classes, n_rows)
 
 
-@pytest.mark.parametrize("n_sides", [1, 2, 70])
+@pytest.mark.parametrize(
+    "labelling",
+    [labelling_of(1), labelling_of(2), labelling_of(70), for_and_against_each_class(3), for_and_against_each_class(40)],
+    ids=["one side", "two sides", "70 sides", "for and against 3", "for and against 40"],
+)
 @pytest.mark.parametrize("prior_on", ["log_weight", "weight"])
-def test_steps_equal_the_compiled_kernel(rng, seed, n_sides, prior_on):
-    inputs, codes = rows(rng, n_sides)
-    source = ArraySource(inputs, codes, classes=np.arange(max(n_sides, 2)), weights=rng.gamma(2.0, size=300))
+def test_steps_equal_the_compiled_kernel(rng, seed, labelling, prior_on):
+    n_classes = max(max(labelling.sides) + 1, 2)
+    inputs, codes = rows(rng, n_classes)
+    source = ArraySource(inputs, codes, classes=np.arange(n_classes), weights=rng.gamma(2.0, size=300))
     settings = {
         "n_minibatches": 30,
         "max_experts": 4,
@@ -28,7 +37,7 @@ def test_steps_equal_the_compiled_kernel(rng, seed, n_sides, prior_on):
         "pruning": "none",
     }
     cpu, device = (
-        fit_map(source, n_sides, depth=1, config=MapConfig(device=device, **settings), seed=seed)
+        fit_map(source, labelling, depth=1, config=MapSettings(device=device, **settings), seed=seed)
         for device in (None, "cpu")
     )
     np.testing.assert_allclose(device.trace["loss"], cpu.trace["loss"], rtol=1e-10)
@@ -38,8 +47,8 @@ def test_steps_equal_the_compiled_kernel(rng, seed, n_sides, prior_on):
 
 
 def test_pruning_averaging_and_csr_rows_work_on_a_device(rng, seed):
-    inputs, codes = rows(rng, 2)
-    config = MapConfig(
+    inputs, codes = rows(rng)
+    config = MapSettings(
         n_minibatches=120,
         prune_every=40,
         max_experts=6,
@@ -47,23 +56,23 @@ def test_pruning_averaging_and_csr_rows_work_on_a_device(rng, seed):
         shrinkage="student_t",
         average_last=0.3,
     )
-    cpu = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
-    on_torch = MapConfig(**{**config.__dict__, "device": "cpu"})
+    cpu = fit_map(ArraySource(inputs, codes), TWO, depth=1, config=config, seed=seed)
+    on_torch = MapSettings(**{**config.__dict__, "device": "cpu"})
     for x in (inputs, sp.csr_array(inputs)):
-        device = fit_map(ArraySource(x, codes), 2, depth=1, config=on_torch, seed=seed)
+        device = fit_map(ArraySource(x, codes), TWO, depth=1, config=on_torch, seed=seed)
         np.testing.assert_array_equal(device.trace["n_experts"], cpu.trace["n_experts"])
         np.testing.assert_allclose(device.log_likelihood, cpu.log_likelihood, rtol=1e-6)
 
 
 def test_divergence_is_undone_on_a_device_too(rng, seed):
-    inputs, codes = rows(rng, 2)
-    config = MapConfig(n_minibatches=200, prune_every=100, max_experts=4, learning_rate=2000.0, device="cpu")
-    result = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
+    inputs, codes = rows(rng)
+    config = MapSettings(n_minibatches=200, prune_every=100, max_experts=4, learning_rate=2000.0, device="cpu")
+    result = fit_map(ArraySource(inputs, codes), TWO, depth=1, config=config, seed=seed)
     assert result.trace["step_halvings"][0] >= 1
     assert all(np.isfinite(side.hyperplanes).all() for side in result.sides)
 
 
 def test_an_unknown_device_is_named(rng, seed):
-    inputs, codes = rows(rng, 2)
+    inputs, codes = rows(rng)
     with pytest.raises(InvalidInputError, match="device='abacus'"):
-        fit_map(ArraySource(inputs, codes), 2, depth=1, config=MapConfig(device="abacus"), seed=seed)
+        fit_map(ArraySource(inputs, codes), TWO, depth=1, config=MapSettings(device="abacus"), seed=seed)

@@ -1,16 +1,34 @@
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from map_problems import labelling_of
 
 from pbdn.data.source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
+from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
-from pbdn.sgd.config import PAPER, PUBLISHED, MapConfig
+from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.train import fit_map
 
+TWO = for_each_class(2)
+PAPER = MapSettings(prior_on="log_weight", shrinkage="student_t")  # the objective as the paper prints it
 QUICK = replace(PAPER, n_minibatches=400, prune_every=100, max_experts=6, coef_rate=1.0)
+
+
+def published(n_rows):
+    """The choices of the published script."""
+    return MapSettings(
+        max_experts=round(10 * math.log10(n_rows)),
+        initial="published",
+        pruning="published_draw",
+        keep_moments=False,
+        prior_on="weight",
+        shrinkage="published",
+        replacement=True,
+    )
 
 
 def moons(rng, n_rows=400):
@@ -31,7 +49,7 @@ def same(first, second):
 def test_learns_what_a_hyperplane_cannot(rng, seed):
     inputs, codes = moons(rng)
     config = replace(QUICK, n_minibatches=3000, prune_every=500, max_experts=10)
-    result = fit_map(ArraySource(inputs, codes, classes=[0, 1]), 2, depth=1, config=config, seed=seed)
+    result = fit_map(ArraySource(inputs, codes, classes=[0, 1]), TWO, depth=1, config=config, seed=seed)
     rates = np.column_stack([side.rate(inputs) for side in result.sides])
     base = len(codes) * np.log(0.5)
     assert result.log_likelihood.max() > 0.5 * base
@@ -43,11 +61,11 @@ def test_learns_what_a_hyperplane_cannot(rng, seed):
 def test_same_seed_same_bits_and_another_seed_another_fit(rng, seed):
     inputs, codes = moons(rng)
     source = ArraySource(inputs, codes, classes=[0, 1])
-    first, second = (fit_map(source, 2, depth=2, config=QUICK, seed=seed) for _ in range(2))
+    first, second = (fit_map(source, TWO, depth=2, config=QUICK, seed=seed) for _ in range(2))
     assert same(first, second)
     np.testing.assert_array_equal(first.trace["loss"], second.trace["loss"])
-    assert not same(first, fit_map(source, 2, depth=2, config=QUICK, seed=seed + 1))
-    assert not same(first, fit_map(source, 2, depth=1, config=QUICK, seed=seed))
+    assert not same(first, fit_map(source, TWO, depth=2, config=QUICK, seed=seed + 1))
+    assert not same(first, fit_map(source, TWO, depth=1, config=QUICK, seed=seed))
 
 
 def test_result_does_not_depend_on_thread_limits(rng, seed):
@@ -56,7 +74,7 @@ def test_result_does_not_depend_on_thread_limits(rng, seed):
     results = []
     for limit in (1, 2):
         with threadpoolctl.threadpool_limits(limit):
-            results.append(fit_map(ArraySource(inputs, codes), 2, depth=1, config=QUICK, seed=seed))
+            results.append(fit_map(ArraySource(inputs, codes), TWO, depth=1, config=QUICK, seed=seed))
     assert same(*results)
 
 
@@ -65,7 +83,7 @@ def test_csr_training_is_dense_training(rng, seed):
     inputs = inputs * (rng.random(inputs.shape) < 0.7)
     config = replace(QUICK, n_minibatches=50, prune_every=50)
     dense, sparse = (
-        fit_map(ArraySource(x, codes), 2, depth=1, config=config, seed=seed) for x in (inputs, sp.csr_array(inputs))
+        fit_map(ArraySource(x, codes), TWO, depth=1, config=config, seed=seed) for x in (inputs, sp.csr_array(inputs))
     )
     np.testing.assert_allclose(sparse.trace["loss"], dense.trace["loss"], rtol=1e-9)
 
@@ -76,7 +94,7 @@ def test_copies_and_weights_have_the_same_optimum(rng, seed):
     config = replace(QUICK, n_minibatches=80, prune_every=80, batch_size=10**6)
     weighted = ArraySource(inputs, codes, weights=np.full(60, 2.0))
     doubled = ArraySource(np.repeat(inputs, 2, axis=0), np.repeat(codes, 2))
-    first, second = (fit_map(s, 2, depth=1, config=config, seed=seed) for s in (weighted, doubled))
+    first, second = (fit_map(s, TWO, depth=1, config=config, seed=seed) for s in (weighted, doubled))
     np.testing.assert_allclose(first.trace["loss"], second.trace["loss"], rtol=1e-7)
     np.testing.assert_allclose(first.log_likelihood, second.log_likelihood, rtol=1e-6)
 
@@ -98,8 +116,8 @@ def test_copies_and_weights_have_the_same_optimum(rng, seed):
 def test_options_run_and_change_the_fit(rng, seed, change):
     inputs, codes = moons(rng)
     source = ArraySource(inputs, codes)
-    plain = fit_map(source, 2, depth=1, config=QUICK, seed=seed)
-    other = fit_map(source, 2, depth=1, config=replace(QUICK, **change), seed=seed)
+    plain = fit_map(source, TWO, depth=1, config=QUICK, seed=seed)
+    other = fit_map(source, TWO, depth=1, config=replace(QUICK, **change), seed=seed)
     assert np.isfinite(other.log_likelihood).all()
     widths = other.trace["n_experts"]
     assert (widths >= 1).all()
@@ -109,19 +127,34 @@ def test_options_run_and_change_the_fit(rng, seed, change):
         assert not same(plain, other)
 
 
-def test_published_width_grows_with_the_logarithm_of_the_rows():
-    assert [PUBLISHED.width(n) for n in (400, 200, 150, 1300, 14169)] == [26, 23, 22, 31, 42]
-    assert MapConfig().rate_at(1) == pytest.approx(0.01)
-    assert MapConfig().rate_at(3) == pytest.approx(0.05 / 7)
+def test_the_learning_rate_falls_with_the_layer_unless_it_is_set():
+    assert MapSettings().rate_at(1) == pytest.approx(0.01)
+    assert MapSettings().rate_at(3) == pytest.approx(0.05 / 7)
+    assert [MapSettings(learning_rate=0.3).rate_at(depth) for depth in (1, 3)] == [0.3, 0.3]
+
+
+def test_every_side_starts_with_max_experts(rng, seed):
+    """And with the published start, for as many as the published script takes."""
+    inputs, codes = moons(rng)
+    config = replace(published(400), n_minibatches=5, pruning="none")
+    result = fit_map(ArraySource(inputs, codes), TWO, depth=1, config=config, seed=seed)
+    assert [side.n_experts for side in result.sides] == [26, 26]
 
 
 @pytest.mark.parametrize("code", [0, 1])
-@pytest.mark.parametrize("n_sides", [1, 2, 3])
-@pytest.mark.parametrize("config", [QUICK, replace(PUBLISHED, n_minibatches=300, prune_every=100)], ids=["new", "old"])
-def test_one_class_only_is_still_valid(rng, seed, n_sides, code, config):
+@pytest.mark.parametrize(
+    "labelling",
+    [labelling_of(1), labelling_of(2), labelling_of(3), for_and_against_each_class(3)],
+    ids=["one side", "two sides", "three sides", "for and against three"],
+)
+@pytest.mark.parametrize(
+    "config", [QUICK, replace(published(40), n_minibatches=300, prune_every=100)], ids=["new", "old"]
+)
+def test_one_class_only_is_still_valid(rng, seed, labelling, code, config):
     inputs = rng.normal(size=(40, 2))
-    source = ArraySource(inputs, np.full(40, code), classes=np.arange(max(n_sides, 2)))
-    result = fit_map(source, n_sides, depth=1, config=config, seed=seed)
+    source = ArraySource(inputs, np.full(40, code), classes=np.arange(max(max(labelling.sides) + 1, 2)))
+    result = fit_map(source, labelling, depth=1, config=config, seed=seed)
+    assert len(result.sides) == labelling.n_sides
     for side in result.sides:
         assert side.n_experts >= 1
         assert np.isfinite(side.hyperplanes).all()
@@ -134,13 +167,13 @@ def test_a_rare_class_keeps_an_expert(rng, seed):
     inputs = rng.normal(size=(300, 3))
     codes = np.zeros(300, int)
     codes[:3] = 1
-    config = MapConfig(n_minibatches=40, prune_every=20, learning_rate=1e-4)
-    result = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
+    config = MapSettings(n_minibatches=40, prune_every=20, learning_rate=1e-4)
+    result = fit_map(ArraySource(inputs, codes), TWO, depth=1, config=config, seed=seed)
     assert result.sides[1].n_experts >= 1
     assert result.trace["kept_strongest"][1] >= 1
     with pytest.raises(NumericalError, match="Side 1 of layer 1 lost all its experts twice"):
         fit_map(
-            ArraySource(inputs, codes), 2, depth=1,
+            ArraySource(inputs, codes), TWO, depth=1,
             config=replace(config, when_empty="reinitialise", n_minibatches=80), seed=seed,
         )  # fmt: skip
 
@@ -149,7 +182,7 @@ def test_a_diverging_step_is_undone_and_counted(rng, seed):
     """Steps of size 2000 in ln r lead to e^2000: overflow, which halving the step must cure."""
     inputs, codes = moons(rng)
     config = replace(QUICK, learning_rate=2000.0)
-    result = fit_map(ArraySource(inputs, codes), 2, depth=1, config=config, seed=seed)
+    result = fit_map(ArraySource(inputs, codes), TWO, depth=1, config=config, seed=seed)
     assert result.trace["step_halvings"][0] >= 1
     assert np.isnan(result.trace["loss"]).sum() == result.trace["step_halvings"][0]
     for side in result.sides:
@@ -159,26 +192,26 @@ def test_a_diverging_step_is_undone_and_counted(rng, seed):
 def test_inputs_beyond_double_precision_are_a_clear_error(rng, seed):
     inputs, codes = moons(rng)
     with pytest.raises(NumericalError, match="Standardise them"):
-        fit_map(ArraySource(inputs * 1e200, codes), 2, depth=1, config=QUICK, seed=seed)
+        fit_map(ArraySource(inputs * 1e200, codes), TWO, depth=1, config=QUICK, seed=seed)
 
 
 def test_warm_start_continues_from_the_given_sides(rng, seed):
     inputs, codes = moons(rng)
     source = ArraySource(inputs, codes)
-    first = fit_map(source, 2, depth=1, config=replace(QUICK, n_minibatches=2000), seed=seed)
+    first = fit_map(source, TWO, depth=1, config=replace(QUICK, n_minibatches=2000), seed=seed)
     short = replace(QUICK, n_minibatches=20)
-    warm = fit_map(source, 2, depth=1, config=short, seed=seed, initial=first.sides)
-    cold = fit_map(source, 2, depth=1, config=short, seed=seed)
+    warm = fit_map(source, TWO, depth=1, config=short, seed=seed, initial=first.sides)
+    cold = fit_map(source, TWO, depth=1, config=short, seed=seed)
     assert warm.log_likelihood.sum() > cold.log_likelihood.sum()
     with pytest.raises(InvalidInputError, match="initial does not fit"):
-        fit_map(source, 2, depth=1, config=short, seed=seed, initial=(Side(np.ones((1, 3)), np.ones(1)),))
+        fit_map(source, TWO, depth=1, config=short, seed=seed, initial=(Side(np.ones((1, 3)), np.ones(1)),))
 
 
 def test_progress_and_stopping(rng, seed):
     inputs, codes = moons(rng)
     seen = []
     result = fit_map(
-        ArraySource(inputs, codes), 2, depth=1, config=QUICK, seed=seed, on_progress=seen.append,
+        ArraySource(inputs, codes), TWO, depth=1, config=QUICK, seed=seed, on_progress=seen.append,
         should_stop=lambda: len(seen) == 2,
     )  # fmt: skip
     assert [report["step"] for report in seen] == [100, 200]
@@ -197,8 +230,10 @@ def test_progress_and_stopping(rng, seed):
         ({"max_experts": 0}, "max_experts"),
         ({"learning_rate": 0.0}, "learning_rate"),
         ({"prune_above": 1.0}, "prune_above"),
+        ({"when_empty": "never"}, "when_empty='never'"),
+        ({"precision": "half"}, "precision='half'"),
     ],
 )
 def test_bad_options_are_named(change, message):
     with pytest.raises(InvalidInputError, match=message):
-        MapConfig(**change)
+        MapSettings(**change)

@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from checks import Z_MAX
-from pbdn.gibbs import local, updates
+from pbdn.gibbs.event_times import draw_events
+from pbdn.gibbs.gaussian import draw_gaussian
+from pbdn.gibbs.polya_gamma_weights import sum_statistics
 from pbdn.gibbs.rows import make_rows
-from pbdn.variates.stream import HYPERPLANES, open_stream, stream_buffer, stream_key
+from pbdn.gibbs.structs import Blocks, BlockSums, Experts, Statistics
+from pbdn.variates.stream import HYPERPLANES, SweepStreams, open_stream, stream_buffer, stream_key
 
 PRECISION = np.array([0.5, 1.0])
 
@@ -30,20 +33,18 @@ def sampled(rows, first_only, seed, n_sweeps):
     log_weights, weights, active = np.zeros(1), np.ones(1), np.ones(1, bool)
     key, planes = stream_key(seed), np.zeros((1, 2))
     watched = np.empty(rows.n_rows)
-    tables, exposure, log_lik = np.empty((1, 1)), np.empty((1, 1)), np.empty(1)
+    sums = BlockSums(np.empty((1, 1)), np.empty((1, 1)), np.empty(1))
     out = np.empty((n_sweeps, 2))
     buffer = stream_buffer()
     for index in range(n_sweeps):
-        events = local.draw_events(
-            first_only, rows.arrays, planes, log_weights, active, key, index, 0, 1, buffer, watched, tables,
-            exposure, log_lik,
-        )  # fmt: skip
+        streams, blocks = SweepStreams(buffer, key, index), Blocks(0, 1)
+        experts = Experts(planes, log_weights, active)
+        events = draw_events(first_only, rows.arrays, experts, streams, blocks, watched, sums)
         gram, moment = np.zeros((1, 3, 1)), np.zeros((1, 2, 1))
-        local.sum_statistics(
-            rows.arrays, watched, planes, weights, None, events, key, index, 0, 1, 1, buffer, gram, moment
-        )
+        statistics = Statistics(gram, moment, 1)
+        sum_statistics(rows.arrays, watched, planes, weights, None, events, streams, blocks, statistics)
         stream = open_stream(buffer, key, index, 0, HYPERPLANES)
-        planes, rescues = updates.draw_gaussian(stream, gram[0, :, 0].copy(), moment[0, :, 0].copy(), PRECISION)
+        planes, rescues = draw_gaussian(stream, gram[0, :, 0].copy(), moment[0, :, 0].copy(), PRECISION)
         planes = planes[None]
         assert rescues == 0
         out[index] = planes[0]

@@ -3,10 +3,13 @@
 import click
 
 from pbdn._version import __version__
-from pbdn.cli.explain import explain_command, inspect_command, report_command
+from pbdn.cli.demo import demo_command
+from pbdn.cli.explain import explain_command
 from pbdn.cli.export import export_command
-from pbdn.cli.fit import demo_command, fit_command
+from pbdn.cli.fit import fit_command
+from pbdn.cli.inspect import inspect_command
 from pbdn.cli.predict import predict_command
+from pbdn.cli.report import report_command
 
 EPILOG = """Shell completion: eval "$(_PBDN_COMPLETE=bash_source pbdn)", likewise zsh_source and fish_source."""
 

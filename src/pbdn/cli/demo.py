@@ -1,4 +1,4 @@
-"""Two interleaved spirals, fitted with the default settings beside two rivals; run by ``make demo``."""
+"""``pbdn demo``: two interleaved spirals, fitted with the default settings beside two rivals."""
 
 import os
 import sys
@@ -7,10 +7,23 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import click
+
+from pbdn.cli.command import command
+from pbdn.cli.output import Output, text_table
 
 ROWS = 1600  # half of them train
 HEADER = ("model", "error", "depth", "units per layer", "complexity", "seconds")
+
+
+@click.command("demo")
+@click.option("--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write.")
+@click.option("--rows", default=ROWS, show_default=True, help="Points of the two spirals, half of them to test.")
+@click.option("--seed", default=0, show_default=True)
+@command
+def demo_command(output: Output, path: str, rows: int, seed: int) -> None:
+    """Fit two interleaved spirals beside two rivals, and write a report."""
+    output.result(run_demo(path, rows, seed, say=output.say, verbose=output.progress))
 
 
 def run_demo(
@@ -24,9 +37,11 @@ def run_demo(
 ) -> dict[str, Any]:
     """Fit, compare, print a table, write the report.
 
-    A progress bar is shown on a terminal (``verbose=None``). Complexity counts inner products per predicted row: hyperplanes of the network (as the paper counts), one for
-    logistic regression, support vectors of the machine. ``parameters`` override those of `PBDNClassifier`.
+    A progress bar is shown on a terminal (``verbose=None``). Complexity counts inner products per predicted row: hyperplanes
+    of the network (as the paper counts), one for logistic regression, support vectors of the machine. ``parameters``
+    override those of `PBDNClassifier`.
     """
+    import numpy as np
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -34,8 +49,8 @@ def run_demo(
     from sklearn.svm import SVC
 
     from pbdn import PBDNClassifier
+    from pbdn.data.frames import NamedArray
     from pbdn.datasets import make_two_spirals
-    from pbdn.validation import NamedArray
 
     if verbose is None:
         verbose = int(sys.stderr.isatty())
@@ -65,7 +80,7 @@ def run_demo(
         cost = 1 if rival is logistic else len(machine.best_estimator_[-1].support_)
         lines.append((name, wrong, "", "", cost, seconds))
     shown = [[n, f"{100 * e:.1f} %", str(d), u, str(c), f"{s:.2f}"] for n, e, d, u, c, s in lines]
-    say(_aligned([list(HEADER), *shown]))
+    say(text_table(list(HEADER), shown))
     os.makedirs(os.path.dirname(os.path.abspath(report)), exist_ok=True)
     model.report(X_test, y_test, report, source="two spirals, test rows", target="the spiral", notes=notes)
     say(f"Report: {os.path.abspath(report)}")
@@ -74,9 +89,9 @@ def run_demo(
 
 def _compile(X: Any, y: Any, settings: dict[str, Any], say: Callable[[str], None]) -> None:
     """Fit a few rows, so that the time measured afterwards is that of fitting; compiled code is kept on the disk."""
-    from pbdn import PBDNClassifier
+    from pbdn import GibbsConfig, PBDNClassifier
 
-    few = {"n_sweeps": 10, "n_burn_in": 5, "max_depth": 2, "verbose": 0}
+    few = {"gibbs_config": GibbsConfig(n_sweeps=10), "max_depth": 2, "verbose": 0}
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -84,12 +99,3 @@ def _compile(X: Any, y: Any, settings: dict[str, Any], say: Callable[[str], None
     seconds = time.perf_counter() - began
     if seconds > 2.0:
         say(f"Kernels compiled in {seconds:.0f} s, once on this machine.")
-
-
-def _aligned(cells: list[list[str]]) -> str:
-    widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells)
-
-
-if __name__ == "__main__":
-    run_demo()

@@ -1,85 +1,28 @@
-"""``pbdn inspect``, ``pbdn explain`` and ``pbdn report``."""
+"""``pbdn explain``."""
 
-import os
 from typing import Any
 
 import click
 
-from pbdn.cli.common import Output, command, text_table
-
-
-@click.command("inspect")
-@click.argument("model")
-@command
-def inspect_command(output: Output, model: str) -> None:
-    """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
-    from pbdn.cli.model import load_model, quality_words
-
-    loaded = load_model(model)
-    estimator = loaded.estimator
-    size = os.path.getsize(model)
-    output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
-    output.say(f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}.")
-    output.say(
-        f"{estimator.n_features_in_} features, {estimator.depth_} layer(s), {estimator.n_weights_} weights, "
-        f"complexity {estimator.complexity_:.1f} inner products a row."
-    )
-    path = [
-        [
-            str(step["depth"]),
-            " + ".join(map(str, step["n_experts"])),
-            f"{step['log_likelihood']:.1f}",
-            str(step["n_parameters"]),
-            f"{step['criterion']:.1f}",
-            "kept" if step["kept"] else "dropped",
-        ]
-        for step in estimator.criterion_path_
-    ]
-    output.say()
-    output.say(text_table(["layer", "experts", "log-likelihood", "parameters", "criterion", ""], path))
-    output.say()
-    output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
-    if loaded.validation:
-        output.say()
-        output.say(f"On {loaded.validation['n_rows']} held-out rows:")
-        for line in quality_words(loaded.validation):
-            output.say("  " + line)
-    for note in loaded.notes:
-        output.note(note)
-    output.result(
-        {
-            "estimator": type(estimator).__name__,
-            "bytes": size,
-            "inference": estimator.inference_,
-            "target": loaded.target,
-            "classes": estimator.classes_,
-            "features": estimator._names(),
-            "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns],
-            "depth": estimator.depth_,
-            "experts": estimator.n_experts_,
-            "weights": estimator.n_weights_,
-            "complexity": estimator.complexity_,
-            "criterion_path": estimator.criterion_path_,
-            "convergence": estimator.convergence_,
-            "validation": loaded.validation,
-            "notes": loaded.notes,
-        }
-    )
+from pbdn.cli.command import command, separator_option
+from pbdn.cli.output import Output, text_table
 
 
 @click.command("explain")
 @click.argument("model")
 @click.argument("table")
 @click.option("--row", "rows", multiple=True, type=int, help="Explain this row (from 1); may be repeated.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @command
 def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...], separator: str | None) -> None:
     """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""
     import numpy as np
 
-    from pbdn.cli.model import load_model
+    from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
-    from pbdn.report.insight import explain_row, feature_effects, subtype_rules
+    from pbdn.inspection.effects import feature_effects
+    from pbdn.inspection.one_row import explain_row
+    from pbdn.inspection.rules import subtype_rules
     from pbdn.tables import read_table
 
     loaded = load_model(model)
@@ -129,72 +72,3 @@ def _say_row(output: Output, found: dict[str, Any]) -> None:
     ]
     table = text_table(["feature", "value", "median", "probability against the median"], lines)
     output.say("  " + table.replace("\n", "\n  "))
-
-
-@click.command("report")
-@click.argument("model")
-@click.argument("table")
-@click.option(
-    "--output",
-    "-o",
-    "path",
-    default="report.html",
-    show_default=True,
-    help="HTML file; - is standard output.",
-)
-@click.option("--card", help="Also write a model card in Markdown here.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
-@command
-def report_command(output: Output, model: str, table: str, path: str, card: str | None, separator: str | None) -> None:
-    """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
-    from pbdn.cli.model import load_model
-    from pbdn.tables import read_table
-
-    output.data_on_stdout = path == "-"
-    loaded = load_model(model)
-    data = read_table(table, separator)
-    page = report_bytes(loaded, data, os.path.basename(table))
-    for note in data.notes:
-        output.note(note)
-    files = {path: page}
-    if card is not None:
-        files[card] = card_bytes(loaded, data, os.path.basename(table))
-    output.write_all(files)
-    if path != "-":
-        output.say(f"Report: {path} ({len(page) / 1000:.0f} kB)")
-    if card is not None:
-        output.say(f"Model card: {card}")
-    output.result({"report": path, "bytes": len(page), "card": card})
-
-
-def report_bytes(model: Any, data: Any, source: str) -> bytes:
-    """The HTML report of a table model."""
-    from pbdn.report.html import render_html
-
-    return render_html(_collected(model, data, source)).encode()
-
-
-def card_bytes(model: Any, data: Any, source: str) -> bytes:
-    """The Markdown card of a table model."""
-    from pbdn.report.card import render_card
-
-    return render_card(_collected(model, data, source)).encode()
-
-
-def _collected(model: Any, data: Any, source: str) -> Any:
-    import numpy as np
-
-    from pbdn.report.data import collect
-
-    features, _ = model.features(data)
-    columns = [(plan.name, plan.words) for plan in model.preparation.columns]
-    return collect(
-        model.estimator,
-        np.asarray(features),
-        model.labels(data),
-        source=source,
-        target=model.target,
-        columns=columns,
-        validation=model.validation,
-        notes=model.notes,
-    )

@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from pbdn.cli.common import Output, command
+from pbdn.cli.command import command
+from pbdn.cli.output import Output
 
 ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 
@@ -35,7 +36,7 @@ def export_command(
     The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. SQL and Python
     take the raw columns of a table; the inputs of C and ONNX are prepared features, and the file says how each is made.
     """
-    from pbdn.cli.model import load_model
+    from pbdn.cli.table_model import load_model
 
     loaded = load_model(model)
     estimator = loaded.estimator
@@ -67,10 +68,11 @@ def _sql(loaded: Any, dialect: Any, table: str | None, keep: tuple[str, ...]) ->
     estimator = loaded.estimator
     if not loaded.target:  # saved from Python: its features are the columns
         return bytes(estimator.to_sql(dialect, table=table, keep=keep).encode())
-    from pbdn.tables.sql import to_sql_with_preparation
+    from pbdn.inspection.fitted import network_of
+    from pbdn.tables.preparation_in_sql import to_sql_with_preparation
 
     classes = estimator.classes_.tolist()
-    text = to_sql_with_preparation(loaded.preparation, estimator._network(), classes, dialect, table, keep)
+    text = to_sql_with_preparation(loaded.preparation, network_of(estimator), classes, dialect, table, keep)
     return text.encode()
 
 
@@ -78,6 +80,7 @@ def _python(loaded: Any) -> str:
     estimator = loaded.estimator
     if loaded.preparation.is_plain:
         return str(estimator.to_python())
-    from pbdn.tables.python import to_python_with_preparation
+    from pbdn.inspection.fitted import network_of
+    from pbdn.tables.preparation_in_python import to_python_with_preparation
 
-    return to_python_with_preparation(loaded.preparation, estimator._network(), estimator.classes_.tolist())
+    return to_python_with_preparation(loaded.preparation, network_of(estimator), estimator.classes_.tolist())

@@ -1,4 +1,4 @@
-"""``pbdn fit`` and ``pbdn demo``."""
+"""``pbdn fit``."""
 
 import os
 import time
@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from pbdn.cli.common import Output, command, text_table
+from pbdn.cli.command import command, separator_option
+from pbdn.cli.output import Output, text_table
 
 
 @click.command("fit")
@@ -34,7 +35,7 @@ from pbdn.cli.common import Output, command, text_table
 @click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
 @click.option("--seed", default=0, show_default=True, help="Same seed, same model.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @click.option("--report", "report_path", help="Also write an HTML report here.")
 @command
 def fit_command(
@@ -54,7 +55,8 @@ def fit_command(
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.model import fit_table, quality_words
+    from pbdn.cli.table_model import fit_table, quality_words
+    from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
 
     path = path or _model_path(table)
@@ -64,13 +66,13 @@ def fit_command(
     began = time.perf_counter()
     model = fit_table(
         data, target, holdout=holdout, seed=seed, refit=refit, drop=drop,
-        n_sweeps=sweeps, n_burn_in=sweeps // 2, n_chains=chains, n_jobs=jobs,
+        gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs,
         verbose=output.progress, **options,
     )  # fmt: skip
     seconds = time.perf_counter() - began
     page = None
     if report_path is not None:
-        from pbdn.cli.explain import report_bytes
+        from pbdn.cli.report import report_bytes
 
         rows = model.held_out or data.rows(_labelled(data, target))
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
@@ -126,16 +128,3 @@ def _labelled(data: Any, target: str) -> Any:
     from pbdn.tables import labels_of
 
     return labels_of(data.columns[target], target)[1]
-
-
-@click.command("demo")
-@click.option("--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write.")
-@click.option("--rows", default=1600, show_default=True, help="Points of the two spirals, half of them to test.")
-@click.option("--seed", default=0, show_default=True)
-@command
-def demo_command(output: Output, path: str, rows: int, seed: int) -> None:
-    """Fit two interleaved spirals beside two rivals, and write a report."""
-    from pbdn.cli.demo import run_demo
-
-    result = run_demo(path, rows, seed, say=output.say, verbose=output.progress)
-    output.result(result)

@@ -4,23 +4,19 @@ from typing import Any
 
 import click
 
-from pbdn.cli.common import Output, command, table_bytes
+from pbdn.cli.command import command, separator_option
+from pbdn.cli.output import Output
 
 
 @click.command("predict")
 @click.argument("model")
 @click.argument("table")
 @click.option(
-    "--output",
-    "-o",
-    "path",
-    default="-",
-    show_default=True,
-    help="CSV, .parquet or .arrow file; - is standard output.",
+    "--output", "-o", "path", default="-", show_default=True, help="CSV, .parquet or .arrow file; - is standard output."
 )
 @click.option("--level", default=0.95, show_default=True, help="Of the intervals of probabilities.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Copy a column of TABLE; may be repeated.")
-@click.option("--separator", help="Of a CSV file; found out if not given.")
+@separator_option
 @command
 def predict_command(
     output: Output,
@@ -34,9 +30,10 @@ def predict_command(
     """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
     import numpy as np
 
-    from pbdn.cli.model import load_model
-    from pbdn.report.quality import measure
+    from pbdn.cli.table_model import load_model
+    from pbdn.inspection.quality import measure
     from pbdn.tables import column, read_table
+    from pbdn.tables.write_file import table_bytes
 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)

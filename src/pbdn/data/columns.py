@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from pbdn.data.source import NOT_FINITE, contiguous
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
-from pbdn.numerics.products import kernel, number_at
+from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.products import number_at
 
 _TURN = 256  # rows turned together: they stay in cache
 
@@ -42,7 +43,7 @@ class Columns:
         return len(self.columns[0]), len(self.columns)
 
 
-@kernel
+@summing_kernel
 def column_sum(addresses: Any, first: int, last: int) -> float:
     """Sum of the rows ``first`` to ``last`` of all columns: not finite if a value is not."""
     total, n_columns = 0.0, addresses.shape[0]
@@ -56,7 +57,7 @@ def column_sum(addresses: Any, first: int, last: int) -> float:
     return total
 
 
-@kernel
+@summing_kernel
 def _turn(addresses: Any, center: Any, factor: Any, rows: Any) -> float:
     """rows[i, d] = (column d [i] - center) factor; returns their sum, which is not finite if a value is not."""
     total, n_columns = 0.0, rows.shape[1]
@@ -79,7 +80,7 @@ def _turn(addresses: Any, center: Any, factor: Any, rows: Any) -> float:
     return total
 
 
-@kernel
+@summing_kernel
 def _standardise(table: Any, center: Any, factor: Any, rows: Any) -> float:
     """The same for a table that has rows already."""
     total = 0.0

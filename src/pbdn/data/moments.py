@@ -7,11 +7,12 @@ import scipy.sparse as sp
 
 from pbdn.data.columns import Columns
 from pbdn.data.source import RowSource
-from pbdn.model.likelihood import FloatArray
-from pbdn.numerics.products import kernel, number_at
+from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.products import number_at
 
 
-@kernel
+@summing_kernel
 def add_moments(table: Any, weights: Any, pivot: Any, sums: Any, squares: Any) -> float:
     """Add Σ w (x - p) and Σ w (x - p)² per column; returns Σ w."""
     total = 0.0
@@ -25,7 +26,7 @@ def add_moments(table: Any, weights: Any, pivot: Any, sums: Any, squares: Any) -
     return total
 
 
-@kernel
+@summing_kernel
 def add_column_moments(addresses: Any, affine: Any, weights: Any, pivot: Any, sums: Any, squares: Any) -> float:
     """The same for columns."""
     total = 0.0

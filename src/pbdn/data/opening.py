@@ -20,8 +20,8 @@ from pbdn.data.labelled import LabelledRows
 from pbdn.data.moments import column_moments
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
+from pbdn.numerics.arrays import FloatArray
 
 LOAD_BELOW = 1 << 26  # bytes of a memory map that is simply loaded
 PREDICT_ROWS = 16_384  # rows of a memory map predicted at a time

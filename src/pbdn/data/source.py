@@ -15,7 +15,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 
 Result = TypeVar("Result")
 Transform = Callable[[Any], Any]

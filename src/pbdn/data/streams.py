@@ -21,7 +21,7 @@ from pbdn.data.ahead import read_ahead
 from pbdn.data.columns import to_rows
 from pbdn.data.source import BLOCK_ROWS, Block, Minibatches, Result, Transform, contiguous, encode, join, row_weights
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 
 Item = TypeVar("Item")
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from pbdn.errors import InvalidInputError
+from pbdn.numerics.arrays import FloatArray, IntArray
 
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 Table: TypeAlias = FloatArray | csr_array
 Splits = tuple[tuple[IntArray, ...], tuple[IntArray, ...]]
 

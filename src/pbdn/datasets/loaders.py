@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from pbdn.datasets._fetch import Opener, fetch, open_url, unavailable
-from pbdn.datasets._locate import EXTRA_FILES, IDA_MORE_NAMES, IDA_NAMES, cache_folder, file_of, find_local
-from pbdn.datasets._sources import SOURCES
 from pbdn.datasets.dataset import Dataset, Splits, every_tenth_row
+from pbdn.datasets.fetch import Arrays, Downloader, fetch, unavailable
+from pbdn.datasets.locate import EXTRA_FILES, IDA_MORE_NAMES, IDA_NAMES, cache_folder, file_of, find_local
+from pbdn.datasets.sources import SOURCES
 from pbdn.errors import FileFormatError, InvalidInputError
 
 Protocol = Literal["paper", "original"]
-Arrays = dict[str, NDArray[Any]]
 
 
 def load_ida(name: str) -> Dataset:
@@ -120,14 +119,14 @@ def load_extra(name: str) -> Dataset:
     )
 
 
-def read_arrays(name: str, required: tuple[str, ...], opener: Opener = open_url) -> Arrays:
+def read_arrays(name: str, required: tuple[str, ...], downloader: Downloader | None = None) -> Arrays:
     """Arrays of a dataset's file: from ``PBDN_DATA``, else the cache, else fetched into the cache."""
     path = find_local(name)
     if path is None:
         target = cache_folder() / file_of(name)
         if name not in SOURCES:
             raise unavailable(name, target, "no public home with verified contents is known for it")
-        path = fetch(name, SOURCES[name], target, opener)
+        path = fetch(name, SOURCES[name], target, downloader)
     try:
         with path.open("rb") as handle, np.load(handle, allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}

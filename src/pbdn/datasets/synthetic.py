@@ -1,13 +1,10 @@
 """Synthetic two-class problems, each a pure function of its size, its noise and an explicit seed."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pbdn.datasets.dataset import Dataset, alternate_rows
 from pbdn.errors import InvalidInputError
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
+from pbdn.numerics.arrays import FloatArray, IntArray
 
 WAVES = np.stack([np.clip(6.0 - np.abs(np.arange(1, 22) - centre), 0.0, None) for centre in (11, 7, 15)])
 """Breiman's three triangular waves on 21 points, peaks at points 11, 7 and 15."""

@@ -16,8 +16,8 @@ from pbdn.data import opening
 from pbdn.errors import InvalidInputError
 from pbdn.inspection import subtypes
 from pbdn.inspection.fitted import checked_rows, feature_names, network_of
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Layer, Network
+from pbdn.numerics.arrays import FloatArray
 
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -20,7 +20,7 @@ from pbdn.data.source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.fitted import FittedNetwork
-from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, with_callbacks
+from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit import FitResult, assemble, fit_network
@@ -44,6 +44,11 @@ def _learns_in_steps(model: Any) -> bool:
             f"partial_fit and grow need inference='map'; this estimator has inference={model.inference!r}."
         )
     return True
+
+
+def _in_steps(method: Method) -> Method:
+    """Offer the method only where the estimator learns in steps; it keeps its type."""
+    return cast(Method, available_if(_learns_in_steps)(method))
 
 
 class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[misc]
@@ -79,7 +84,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """What trains the layers."""
         return make_engine(rows, response, config, run)
 
-    @with_callbacks  # type: ignore[untyped-decorator]
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
         """Grow a network on labelled rows.
 
@@ -164,7 +169,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         tasks.attributes = attributes
         self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine))
 
-    @available_if(_learns_in_steps)  # type: ignore[untyped-decorator]
+    @_in_steps
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one batch of rows, which need not be kept.
 
@@ -212,7 +217,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self._adopt(FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []))
         return self
 
-    @available_if(_learns_in_steps)  # type: ignore[untyped-decorator]
+    @_in_steps
     def grow(self) -> Self:
         """Let the next `partial_fit` freeze the present layers and start a new one on top.
 

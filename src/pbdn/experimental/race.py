@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from pbdn.model.labelling import Labelling, for_each_class
-from pbdn.model.likelihood import FloatArray, signed_distances
+from pbdn.model.likelihood import signed_distances
 from pbdn.model.network import Layer
 from pbdn.model.response import RESPONSES, Classes
 from pbdn.model.wiring import Inputs
+from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.compiled import kernel
+from pbdn.numerics.softplus import logistic, softplus
 
 N_QUANTILES = 32  # Gauss-Legendre nodes; the test compares with a fine grid in u
 POWER = 4  # nodes lie in (1 - q)^{1/4}: late shares move like (1 - q)^{1/Σr}, which is not smooth in q itself
@@ -25,19 +26,18 @@ MOST_STEPS = 200
 LARGEST_LOG_TIME = 1e6  # where weights are so small that nothing ever happens
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _rate_and_hazard(distance: Any, weights: Any, u: float) -> tuple[float, float]:
     """H(u) and h(u) of all experts together."""
     rate, hazard = 0.0, 0.0
     for k in range(weights.shape[0]):
         psi = distance[k] + u
-        tail = np.exp(-abs(psi))
-        rate += weights[k] * (max(psi, 0.0) + np.log1p(tail))
-        hazard += weights[k] * (1.0 / (1.0 + tail) if psi >= 0.0 else tail / (1.0 + tail))
+        rate += weights[k] * softplus(psi)
+        hazard += weights[k] * logistic(psi)
     return rate, hazard
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _log_time(distance: Any, weights: Any, target: float, low: float) -> float:
     """u with H(u) = target, by Newton steps on ln H inside a bracket that starts at ``low``."""
     step = 1.0
@@ -61,7 +61,7 @@ def _log_time(distance: Any, weights: Any, target: float, low: float) -> float:
     return u
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def _win_chances(distance: Any, weights: Any, starts: Any, nodes: Any, node_weights: Any, out: Any) -> None:
     """P(s wins) of every row; experts of class s are starts[s] ≤ k < starts[s + 1]."""
     n_sides = starts.shape[0] - 1
@@ -123,7 +123,7 @@ class Race:
         weights = np.concatenate([side.expert_weights for side in layer.sides])
         return race_probability(distance, weights, layer.n_experts)
 
-    def deviance(self, prediction: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
+    def deviance(self, prediction: FloatArray, codes: IntArray) -> FloatArray:
         """-2 ln P(the row's own class)."""
         return Classes(self.n_outputs).deviance(prediction, codes)
 

@@ -16,9 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.gibbs.rows import BLOCK_ROWS, EXACT, NOTHING, Rows, make_rows
-from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
+from pbdn.gibbs.state import GlobalState
+from pbdn.gibbs.structs import PriorValues
 from pbdn.gibbs.sweep import Workers, sweep
+from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import kernel
+from pbdn.numerics.softplus import softplus
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import choose
 from pbdn.variates.stream import TABLES, exponential, open_stream, stream_buffer, stream_key
@@ -50,8 +53,8 @@ def draw_log_times(
             stream = open_stream(buffer, key, index, i // BLOCK_ROWS, TABLES)
         first, last, top = starts[codes[i]], starts[codes[i] + 1], -np.inf
         for k in range(n_experts):
-            psi = distance[i, k] + log_time[i]  # the softplus of ψ + u, as ln(1 + e^ψ)
-            level[k] = max(psi, 0.0) + np.log1p(np.exp(-abs(psi)))
+            psi = distance[i, k] + log_time[i]
+            level[k] = softplus(psi)
             if first <= k < last:
                 top = max(top, log_weights[k] + psi - level[k])
         hazard, whole = np.empty(last - first), 0.0

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 from pbdn.model.wiring import sources_of
+from pbdn.numerics.arrays import FloatArray
 
 Label = str | int | float | bool
 
@@ -57,7 +57,7 @@ class Plan:
     n_features: int
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
-    response: str = TwoClasses.kind
+    response: str
 
     @property
     def n_sides(self) -> int:

@@ -9,14 +9,22 @@ from pbdn.files.container import (
     write_container,
 )
 from pbdn.files.encoding import from_json, pack_strings, to_json, unpack_strings
-from pbdn.files.network import SCHEMA_VERSION, network_from_arrays, network_to_arrays
+from pbdn.files.network import (
+    OLDEST_SCHEMA,
+    SCHEMA_VERSION,
+    check_schema,
+    network_from_arrays,
+    network_to_arrays,
+)
 
 __all__ = [
     "FORMAT_VERSION",
     "MAX_HEADER",
+    "OLDEST_SCHEMA",
     "SCHEMA_VERSION",
     "atomic_write",
     "atomic_write_all",
+    "check_schema",
     "container_bytes",
     "from_json",
     "network_from_arrays",

@@ -68,7 +68,7 @@ def read_container(path: str | os.PathLike[str], kind: str | None = None) -> tup
     Raises
     ------
     FileFormatError
-        The file is damaged, not ours, of another kind, or written by a newer version.
+        The file is damaged, not one of pbdn, of another kind, or written by a newer version.
     FileNotFoundError, IsADirectoryError, PermissionError, OSError
         The file cannot be read.
     """

@@ -1,16 +1,17 @@
 """Estimators to and from ``.pbdn`` files: parameters and arrays, never code."""
 
 import os
-from dataclasses import asdict, is_dataclass
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pbdn.config import GibbsConfig, MapConfig, resolve
+from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import (
     SCHEMA_VERSION,
     atomic_write,
+    check_schema,
     container_bytes,
     network_from_arrays,
     network_to_arrays,
@@ -18,8 +19,9 @@ from pbdn.files import (
     read_container,
     unpack_strings,
 )
+from pbdn.gibbs.chain import ChainSettings
 from pbdn.model.priors import Hyperpriors
-from pbdn.model.response import TwoClasses
+from pbdn.sgd.settings import MapSettings
 
 _TRANSIENT = ("n_jobs", "verbose", "checkpoint", "time_limit")
 CONFIGURATIONS: dict[str, Any] = {"priors": Hyperpriors, "gibbs_config": GibbsConfig, "map_config": MapConfig}
@@ -51,6 +53,8 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
     }
     if not isinstance(parameters.get("random_state"), int | np.integer | None):
         parameters["random_state"] = None
+    if "criterion" in parameters:
+        parameters["criterion"] = _name(parameters["criterion"])
     if isinstance(parameters.get("class_weight"), dict):  # labels need not be strings
         parameters["class_weight"] = [list(pair) for pair in parameters["class_weight"].items()]
     arrays: dict[str, Any] = {}
@@ -61,16 +65,12 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "schema": SCHEMA_VERSION,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
-        "inference": estimator.config_.inference,
-        "criterion": estimator.config_.criterion,
+        "config": asdict(replace(estimator.config_, criterion=_name(estimator.config_.criterion))),
         "classes": estimator.classes_,
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
         "convergence": estimator.convergence_,
     }
-    for part in (header, parameters):
-        if callable(part.get("criterion")):
-            part["criterion"] = getattr(part["criterion"], "__name__", "custom")
     if estimator.network_ is None:
         header["only_class"] = int(estimator.only_class_)
     else:
@@ -85,6 +85,11 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
     return container_bytes(header, arrays)
 
 
+def _name(criterion: Any) -> str:
+    """A criterion as a file holds it: code is not stored."""
+    return criterion if isinstance(criterion, str) else str(getattr(criterion, "__name__", "custom"))
+
+
 def load_estimator(cls: Any, path: str | os.PathLike[str]) -> Any:
     """Read an estimator of class ``cls``."""
     header, arrays = read_container(path, kind="model")
@@ -95,11 +100,7 @@ def load_estimator(cls: Any, path: str | os.PathLike[str]) -> Any:
 
 
 def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str | os.PathLike[str]) -> Any:
-    if header["schema"] > SCHEMA_VERSION:
-        raise FileFormatError(
-            f"{os.fspath(path)!r} has schema {header['schema']}, newer than this version reads "
-            f"({SCHEMA_VERSION}); upgrade pbdn."
-        )
+    check_schema(header["schema"])
     if header["estimator"] != cls.__name__:
         raise InvalidInputError(
             f"{os.fspath(path)!r} holds a {header['estimator']}; load it with {header['estimator']}.load."
@@ -122,15 +123,17 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
         estimator.paths_ = tuple(network_from_arrays(part, _with_prefix(f"path{j}.", arrays)) for j, part in parts)
     else:
         estimator.only_class_ = int(header["only_class"])
-    estimator.config_ = resolve(
-        TwoClasses() if estimator.network_ is None else estimator.network_.response,
-        inference=str(header["inference"]),
-        criterion=str(header["criterion"]),
-        **{name: getattr(estimator, name) for name in ("max_depth", "max_experts", *CONFIGURATIONS)},
-    )
+    estimator.config_ = _fit_config(header["config"])
     estimator.criterion_path_, estimator.convergence_ = header["criterion_path"], header["convergence"]
     estimator.trace_ = []
     return estimator
+
+
+def _fit_config(stored: dict[str, Any]) -> FitConfig:
+    """What the fit ran with, as it was when the file was written."""
+    chain = ChainSettings(**stored["chain"] | {"priors": Hyperpriors(**stored["chain"]["priors"])})
+    parts = {"gibbs": GibbsConfig(**stored["gibbs"]), "chain": chain, "map": MapSettings(**stored["map"])}
+    return FitConfig(**stored | parts)
 
 
 def _with_prefix(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

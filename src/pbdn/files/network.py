@@ -8,13 +8,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import FileFormatError, InvalidInputError
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import response_of_kind
 from pbdn.model.wiring import width_of_inputs
+from pbdn.numerics.arrays import FloatArray
 
 SCHEMA_VERSION = 3
 OLDEST_SCHEMA = 3  # files of versions before the first release are not read
+
+
+def check_schema(schema: Any) -> None:
+    """Refuse what this version does not read.
+
+    Raises
+    ------
+    FileFormatError
+        The schema is no number, newer than `SCHEMA_VERSION` or older than `OLDEST_SCHEMA`.
+    """
+    _require(_is_count(schema, 1), "its schema version is missing")
+    if schema > SCHEMA_VERSION:
+        raise FileFormatError(
+            f"The file was written by a newer version of pbdn (schema {schema}; this one reads up to "
+            f"{SCHEMA_VERSION}): upgrade pbdn."
+        )
+    if schema < OLDEST_SCHEMA:
+        raise FileFormatError(
+            f"The file was written by a version of pbdn before its first release (schema {schema}; this one reads "
+            f"{OLDEST_SCHEMA} and later): fit the model again and save it."
+        )
 
 
 def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -48,18 +69,11 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     Raises
     ------
     FileFormatError
-        The parts do not describe a network, or come from a newer version of pbdn.
+        The parts do not describe a network, or come from a version of pbdn that this one cannot read.
     """
     if not isinstance(header, Mapping):
         raise FileFormatError("The file does not describe a network. Write it again.")
-    schema: Any = header.get("schema")
-    _require(_is_count(schema, 1), "its schema version is missing")
-    if schema > SCHEMA_VERSION:
-        raise FileFormatError(
-            f"The network was written by a newer version of pbdn (schema {schema}; this one reads up to "
-            f"{SCHEMA_VERSION}): upgrade pbdn."
-        )
-    _require(schema >= OLDEST_SCHEMA, f"it has schema {schema}, of a version before the first release")
+    check_schema(header.get("schema"))
     n_features: Any = header.get("n_features")
     n_outputs: Any = header.get("n_outputs")
     specs: Any = header.get("layers")
@@ -67,6 +81,7 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     _require(_is_count(n_outputs, 1), "n_outputs is not a count")
     _require(isinstance(specs, list) and len(specs) > 0, "it has no layers")
     layers = tuple(_layer(spec, arrays, t) for t, spec in enumerate(specs))
+    _require(n_outputs <= len(layers[0].sides) + 1, "it has more outputs than its sides can tell apart")
     try:
         response = response_of_kind(header.get("response"), n_outputs)
     except InvalidInputError as error:

@@ -7,19 +7,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.gibbs.log_likelihood import log_likelihood
 from pbdn.gibbs.rows import Rows
-from pbdn.gibbs.state import FloatArray, GlobalState, initial_state, prior_values
-from pbdn.gibbs.sweep import (
-    Latent,
-    SamplerName,
-    Workers,
-    initial_latent,
-    log_likelihood,
-    single_blas_thread,
-    sweep,
-)
+from pbdn.gibbs.state import GlobalState, initial_state, prior_values
+from pbdn.gibbs.sweep import Latent, SamplerName, Workers, initial_latent, single_blas_thread, sweep
 from pbdn.model.network import Side
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
+from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
 from pbdn.variates.stream import stream_key
 
 Pruning = Literal["window", "paper", "none"]
@@ -39,7 +33,7 @@ class ChainSettings:
     Attributes
     ----------
     sampler : "first_events", "event_times" or "counts"
-        Three samplers of the same posterior (see `pbdn.gibbs.local`, `pbdn.gibbs.local_counts`).
+        Three samplers of the same posterior (see `pbdn.gibbs.sweep`).
     max_experts : int
         K, the truncation of the gamma process.
     n_sweeps, n_burn_in : int
@@ -66,7 +60,7 @@ class ChainSettings:
     record: Record = "collection"
     priors: Hyperpriors = GIBBS_PRIORS
 
-    def kept_sweeps(self) -> NDArray[np.int64]:
+    def kept_sweeps(self) -> IntArray:
         """Numbers of the sweeps whose draw is kept."""
         n = min(self.n_draws, self.n_sweeps - self.n_burn_in)
         if n <= 0:
@@ -81,7 +75,7 @@ class ChainState:
     done: int
     state: GlobalState
     latent: Latent
-    active: NDArray[np.bool_]
+    active: BoolArray
     activity: FloatArray
     trace: FloatArray
     draws: list[Side]
@@ -222,7 +216,8 @@ def run_chain(
                 if on_sweep is not None:
                     on_sweep(chain)
                 stopped = should_stop is not None and should_stop()
-            final_score = log_likelihood(rows, chain.state, chain.active)
+            weights = np.exp(chain.state.log_weights) * chain.active
+            final_score = log_likelihood(rows, chain.state.hyperplanes, weights)
     finally:
         workers.close()
     return _result(chain, settings, kept, final_score)
@@ -233,7 +228,7 @@ def _score(
     settings: ChainSettings,
     kept: set[int],
     state: GlobalState,
-    active: NDArray[np.bool_],
+    active: BoolArray,
     score: float,
 ) -> None:
     """Enter the draw that the last sweep started from: its log-likelihood is known only now."""

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm, rankdata
 
 from pbdn.model.wiring import Inputs
-
-FloatArray = NDArray[np.float64]
+from pbdn.numerics.arrays import FloatArray
 
 MAX_R_HAT = 1.01
 MIN_ESS_PER_CHAIN = 100.0

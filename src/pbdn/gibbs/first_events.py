@@ -1,28 +1,54 @@
 """Phase A of `first_events` where every row is binary and alone: the usual case, done a block at a time in vector loops.
 
-The law is that of `pbdn.gibbs.local.first_event`: expert j's first point lies where s(η_j) = E_j / (e r_j), E_j ~ Exp(1), and before
-the offset if E_j < e r_j s(ψ_j). With the experts' masses laid end to end, the first E below its mass is an exponential
-truncated to the whole length, later ones follow without memory; the earliest log-time δ_j = η_j - ψ_j wins.
+The law is that of `pbdn.gibbs.event_times.first_event`: expert j's first point lies where s(η_j) = E_j / (e r_j), E_j ~ Exp(1),
+and before the offset if E_j < e r_j s(ψ_j). With the experts' masses laid end to end, the first E below its mass is an
+exponential truncated to the whole length, later ones follow without memory; the earliest log-time δ_j = η_j - ψ_j wins.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from pbdn.gibbs.gram import as_matrix, multiply, transposed
-from pbdn.gibbs.local import block_distances, choose_in_logs
-from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING
-from pbdn.numerics.compiled import kernel, vectorised
-from pbdn.numerics.elementary import (
-    log_exp_minus_one,
-    log_positive,
-    minus_log_one_minus,
-    one_minus_exp,
-    unit_interval,
-)
-from pbdn.numerics.softplus import softplus_block
-from pbdn.variates.stream import TABLES, exponential, fill_bits, open_stream
+from pbdn.gibbs.distances import block_distances
+from pbdn.gibbs.event_times import FAINT, choose_in_logs
+from pbdn.gibbs.matrices import as_matrix, multiply, transposed
+from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING, RowArrays
+from pbdn.gibbs.structs import Blocks, BlockSums, Experts
+from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.bernoulli_poisson import log_event_probability_in_loops
+from pbdn.numerics.compiled import inlined, internal, kernel, vectorised
+from pbdn.numerics.elementary import log_positive, minus_log_one_minus, one_minus_exp, unit_interval
+from pbdn.numerics.softplus import inverse_softplus_in_loops, softplus_block
+from pbdn.variates.stream import TABLES, SweepStreams, exponential, fill_bits, stream_at
 
-_TINY = np.finfo(float).tiny
-_FAINT = 1e-290  # rates under which experts are chosen by logarithms
+
+class EventRows(NamedTuple):
+    """The rows of a block that had an event, in order."""
+
+    place: IntArray  # in the block
+    reach: FloatArray  # e λ, the length of all experts' masses laid end to end
+    active_reach: FloatArray  # the same of the active experts
+    position: FloatArray  # where on that length the first point lies
+    spare: FloatArray  # an Exp(1) for the second
+    expert: IntArray  # of the earliest point, -1 until one is found
+    eta: FloatArray  # its signed distance
+
+
+class Hits(NamedTuple):
+    """First points of experts that lie before the offset of their row."""
+
+    event: IntArray  # which of the `EventRows`
+    expert: IntArray
+    soft: FloatArray  # s(η), then η
+
+
+@internal
+def event_rows(size):
+    """Memory for the rows of a block."""
+    numbers = np.empty((5, size))
+    return EventRows(
+        np.empty(size, np.int64), numbers[0], numbers[1], numbers[2], numbers[3], np.empty(size, np.int64), numbers[4]
+    )
 
 
 @vectorised
@@ -34,11 +60,11 @@ def truncated_exponentials(words, reach, n, position, spare):
 
 
 @vectorised
-def log_event_probability(reach, n):
-    """Σ_j ln(1 - e^{-reach_j}), each term LOG_TINY at least."""
+def sum_of_log_probabilities(reach, n):
+    """Σ_j ln(1 - e^{-reach_j}), each term LOG_TINY at least; takes the memory of ``reach``."""
     total = 0.0
     for j in range(n):
-        reach[j] = log_positive(max(one_minus_exp(reach[j]), _TINY))
+        reach[j] = log_event_probability_in_loops(reach[j])
     for j in range(n):
         total += reach[j]
     return total
@@ -48,102 +74,112 @@ def log_event_probability(reach, n):
 def event_distances(soft, n):
     """soft_j ← η_j with s(η_j) = soft_j."""
     for j in range(n):
-        soft[j] = log_exp_minus_one(max(soft[j], 1e-300))
+        soft[j] = inverse_softplus_in_loops(max(soft[j], 1e-300))
+
+
+@inlined
+def find_hits(stream, exposure, weights, log_weights, distance, soft, events: EventRows, n_events, hits: Hits):
+    """First points of the experts before the offset, as ``hits``; returns their number.
+
+    An event without a hit has its expert and η at once: where rates underflow, or where rounding put the position at the end.
+    """
+    n_hits = np.int64(0)
+    for at in range(n_events):
+        j = events.place[at]
+        events.expert[at], events.eta[at] = -1, np.inf
+        if events.reach[at] < FAINT:
+            events.expert[at] = choose_in_logs(stream, log_weights, distance[j])
+            events.eta[at] = distance[j, events.expert[at]] - exponential(stream)  # s(η) = e^η there
+            continue
+        begin, here, used = 0.0, events.position[at], False
+        for k in range(weights.shape[0]):
+            rate = exposure[j] * weights[k, 0]
+            end = begin + rate * soft[j, k]
+            if here < end:
+                hits.event[n_hits], hits.expert[n_hits] = at, k
+                hits.soft[n_hits] = (here - begin) / rate
+                n_hits += 1
+                here = end + (exponential(stream) if used else events.spare[at])
+                used = True
+            begin = end
+        if not used:  # the position was rounded up to the whole length: the event is at the offset itself
+            most = -1.0
+            for k in range(weights.shape[0]):
+                if weights[k, 0] * soft[j, k] > most:
+                    most, events.expert[at] = weights[k, 0] * soft[j, k], k
+            events.eta[at] = distance[j, events.expert[at]]
+    return n_hits
+
+
+@inlined
+def keep_earliest(distance, hits: Hits, n_hits, events: EventRows):
+    """Give every event the hit of earliest log-time η - ψ."""
+    for hit in range(n_hits):
+        at, k = hits.event[hit], hits.expert[hit]
+        psi = distance[events.place[at]]
+        found = min(hits.soft[hit], psi[k])
+        if events.expert[at] < 0 or found - psi[k] < events.eta[at] - psi[events.expert[at]]:
+            events.expert[at], events.eta[at] = k, found
 
 
 @kernel
 def draw_first_events(
-    rows, planes, log_weights, active, key, sweep, first, last, buffer, watched, winner, n_tables, exposure_sum, log_lik
+    rows: RowArrays, experts: Experts, streams: SweepStreams, blocks: Blocks, watched, winner, sums: BlockSums
 ):
-    """Phase A of `first_events` on blocks first ≤ b < last; arguments as `pbdn.gibbs.local.draw_events`.
+    """Phase A of `first_events` on some blocks; arguments as `pbdn.gibbs.event_times.draw_events`.
 
     Writes per row also the expert of its event, ``winner``, -1 if it has none; its log-time is ``watched``.
     """
-    exposure, offset, kind = rows.exposure, rows.offset, rows.kind
-    n_experts = planes.shape[0]
-    planes_t = transposed(planes)
+    offset, kind, log_weights = rows.offset, rows.kind, experts.log_weights
+    n_experts = experts.planes.shape[0]
+    planes_t = transposed(experts.planes)
     weights = np.empty((n_experts, 2))  # all experts, and the active ones alone
     for k in range(n_experts):
         weights[k, 0] = np.exp(log_weights[k])
-        weights[k, 1] = weights[k, 0] * active[k]
+        weights[k, 1] = weights[k, 0] * experts.active[k]
     distance, soft = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
-    rates, sums = np.empty((BLOCK_ROWS, 2)), np.empty((2, n_experts))
-    numbers = np.empty((6, BLOCK_ROWS))
-    reach, active_reach, position, spare, eta = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-    silent = numbers[5]
-    words = np.empty(2 * BLOCK_ROWS + 2, np.uint64)
-    place, expert = np.empty(BLOCK_ROWS, np.int64), np.empty(BLOCK_ROWS, np.int64)
-    hit_event, hit_expert = np.empty(BLOCK_ROWS * n_experts, np.int64), np.empty(BLOCK_ROWS * n_experts, np.int64)
-    hit_soft = np.empty(BLOCK_ROWS * n_experts)
-    for block in range(first, last):
+    rates, exposed = np.empty((BLOCK_ROWS, 2)), np.empty((2, n_experts))
+    silent, words = np.empty(BLOCK_ROWS), np.empty(2 * BLOCK_ROWS + 2, np.uint64)
+    events, size = event_rows(BLOCK_ROWS), BLOCK_ROWS * n_experts
+    hits = Hits(np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size))
+    for block in range(blocks.first, blocks.last):
         low = block * BLOCK_ROWS
-        n = min(BLOCK_ROWS, exposure.shape[0] - low)
-        stream = open_stream(buffer, key, sweep, block, TABLES)
+        n = min(BLOCK_ROWS, rows.exposure.shape[0] - low)
+        exposure = rows.exposure[low : low + n]
+        stream = stream_at(streams, block, TABLES)
         block_distances(rows.dense, rows.sparse, offset, planes_t, low, low + n, distance)
         softplus_block(distance, n, soft)
         multiply(soft[:n], weights, rates[:n])
-        block_log_lik = 0.0
-        n_events = np.int64(0)
+        block_log_lik, n_events = 0.0, np.int64(0)
         for j in range(n):
-            i = low + j
-            watched[i], winner[i] = offset[i], -1
-            if kind[i] == NOTHING:
-                silent[j] = exposure[i]
-                block_log_lik -= exposure[i] * rates[j, 1]
+            watched[low + j], winner[low + j] = offset[low + j], -1
+            if kind[low + j] == NOTHING:
+                silent[j] = exposure[j]
+                block_log_lik -= exposure[j] * rates[j, 1]
             else:
                 silent[j] = 0.0
-                place[n_events], reach[n_events] = j, exposure[i] * rates[j, 0]
-                active_reach[n_events] = exposure[i] * rates[j, 1]
+                events.place[n_events], events.reach[n_events] = j, exposure[j] * rates[j, 0]
+                events.active_reach[n_events] = exposure[j] * rates[j, 1]
                 n_events += 1
-        multiply(as_matrix(silent, 1, n), soft[:n], sums[:1])
-        block_log_lik += log_event_probability(active_reach, n_events)
+        multiply(as_matrix(silent, 1, n), soft[:n], exposed[:1])
+        sums.log_lik[block] = block_log_lik + sum_of_log_probabilities(events.active_reach, n_events)
         fill_bits(stream, words, 2 * n_events)
-        truncated_exponentials(words, reach, n_events, position, spare)
-        n_hits = np.int64(0)
+        truncated_exponentials(words, events.reach, n_events, events.position, events.spare)
+        n_hits = find_hits(stream, exposure, weights, log_weights, distance, soft, events, n_events, hits)
+        event_distances(hits.soft, n_hits)
+        keep_earliest(distance, hits, n_hits, events)
+        n_tables = sums.n_tables[block]
+        n_tables[:] = 0.0
         for at in range(n_events):
-            j = place[at]
-            expert[at], eta[at] = -1, np.inf
-            if reach[at] < _FAINT:
-                expert[at] = choose_in_logs(stream, log_weights, distance[j])
-                eta[at] = distance[j, expert[at]] - exponential(stream)  # s(η) = e^η there
-                continue
-            begin, here, used = 0.0, position[at], False
-            for k in range(n_experts):
-                rate = exposure[low + j] * weights[k, 0]
-                end = begin + rate * soft[j, k]
-                if here < end:
-                    hit_event[n_hits], hit_expert[n_hits] = at, k
-                    hit_soft[n_hits] = (here - begin) / rate
-                    n_hits += 1
-                    here = end + (exponential(stream) if used else spare[at])
-                    used = True
-                begin = end
-            if not used:  # the position was rounded up to the whole length: the event is at the offset itself
-                most = -1.0
-                for k in range(n_experts):
-                    if weights[k, 0] * soft[j, k] > most:
-                        most, expert[at] = weights[k, 0] * soft[j, k], k
-                eta[at] = distance[j, expert[at]]
-        event_distances(hit_soft, n_hits)
-        for hit in range(n_hits):
-            at, k = hit_event[hit], hit_expert[hit]
-            psi = distance[place[at]]
-            found = min(hit_soft[hit], psi[k])
-            if expert[at] < 0 or found - psi[k] < eta[at] - psi[expert[at]]:
-                expert[at], eta[at] = k, found
-        for k in range(n_experts):
-            n_tables[block, k] = 0.0
-        for at in range(n_events):
-            j, k = place[at], expert[at]
-            earlier = eta[at] - distance[j, k]  # δ - o
-            n_tables[block, k] += 1.0
+            j, k = events.place[at], events.expert[at]
+            earlier = events.eta[at] - distance[j, k]  # δ - o
+            n_tables[k] += 1.0
             watched[low + j] = earlier + offset[low + j]
             winner[low + j] = k
-            silent[at] = exposure[low + j]
+            silent[at] = exposure[j]
             for i in range(n_experts):  # rows before j are done with: their place takes the rows cut short
                 distance[at, i] = distance[j, i] + earlier
         softplus_block(distance, n_events, soft)
-        multiply(as_matrix(silent, 1, n_events), soft[:n_events], sums[1:])
+        multiply(as_matrix(silent, 1, n_events), soft[:n_events], exposed[1:])
         for k in range(n_experts):
-            exposure_sum[block, k] = sums[0, k] + sums[1, k]
-        log_lik[block] = block_log_lik
+            sums.exposure[block, k] = exposed[0, k] + exposed[1, k]

@@ -1,44 +1,27 @@
 """Sums over rows: A_k = Σ_i ω_ik x_i x_i' and h_k = Σ_i linear_ik x_i, for all experts at once.
 
-Experts lie together: A is kept as (pairs v ≤ w) × K, h as D × K. All matrix products are of contiguous matrices into a third,
-so that the compiler meets one kind of them.
+Experts lie together: A is kept as (pairs v ≤ w) × K, h as D × K.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
+from pbdn.gibbs.matrices import as_matrix, multiply
 from pbdn.gibbs.rows import BLOCK_ROWS
+from pbdn.gibbs.structs import RowTerms
+from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import internal
 
 MOST_PAIRS = 2500  # (70 inputs) up to which products of inputs are made a few rows at a time
 SCRATCH_NUMBERS = 50_000  # of doubles (400 kB) that those may take
 
 
-@internal
-def as_matrix(numbers, n_rows, n_columns):
-    """The beginning of a vector as a matrix."""
-    return numbers[: n_rows * n_columns].reshape(n_rows, n_columns)
+class GramScratch(NamedTuple):
+    """Memory of `add_block`: what is made of a few rows, and the result of one matrix product."""
 
-
-@internal
-def as_vector(matrix):
-    """A contiguous matrix as a vector."""
-    return matrix.reshape(matrix.size)
-
-
-@internal
-def multiply(left, right, out):
-    """out = left @ right."""
-    np.dot(left, right, out)
-
-
-@internal
-def transposed(matrix):
-    """A contiguous transpose."""
-    out = np.empty((matrix.shape[1], matrix.shape[0]))
-    for i in range(matrix.shape[0]):
-        for j in range(matrix.shape[1]):
-            out[j, i] = matrix[i, j]
-    return out
+    made: FloatArray
+    result: FloatArray
 
 
 @internal
@@ -49,11 +32,11 @@ def chunk_rows(n_pairs):
 
 @internal
 def gram_scratch(n_inputs, n_experts):
-    """Scratch of `add_block`: what is made of a few rows, and the result of one matrix product."""
+    """Scratch for rows of ``n_inputs`` inputs."""
     n_pairs = n_inputs * (n_inputs + 1) // 2
     if n_pairs <= MOST_PAIRS:
-        return np.empty((n_pairs + n_inputs) * chunk_rows(n_pairs)), np.empty(n_pairs * n_experts)
-    return np.empty(2 * BLOCK_ROWS * n_inputs), np.empty(n_inputs * max(n_inputs, n_experts))
+        return GramScratch(np.empty((n_pairs + n_inputs) * chunk_rows(n_pairs)), np.empty(n_pairs * n_experts))
+    return GramScratch(np.empty(2 * BLOCK_ROWS * n_inputs), np.empty(n_inputs * max(n_inputs, n_experts)))
 
 
 @internal
@@ -87,8 +70,9 @@ def add_product(left, right, scratch, total):
 
 
 @internal
-def add_sparse(sparse, low, n, pg_weights, linear, gram, moment):
+def add_sparse(sparse, low, n, terms: RowTerms, gram, moment):
     """`add_block` of sparse rows: only the non-zeros count."""
+    pg_weights, linear = terms
     n_inputs, n_experts = moment.shape
     pointers, columns, values = sparse
     for i in range(low, low + n):
@@ -107,22 +91,24 @@ def add_sparse(sparse, low, n, pg_weights, linear, gram, moment):
 
 
 @internal
-def add_block(dense, sparse, low, n, pg_weights, linear, scratch, result, gram, moment):
-    """Add rows low ≤ i < low + n to gram and moment; ``sparse`` is None where the inputs are dense.
+def add_block(dense, sparse, low, n, terms: RowTerms, scratch: GramScratch, gram, moment):
+    """Add rows low ≤ i < low + n, whose terms begin at 0, to gram and moment; ``sparse`` is None where the inputs are dense.
 
     With products x_v x_w, made for a few rows at a time, this is one matrix product for all experts; with many inputs, where
     those products would not fit a cache, one per expert, X'(ω_k X).
     """
     if sparse is not None:
-        add_sparse(sparse, low, n, pg_weights, linear, gram, moment)
+        add_sparse(sparse, low, n, terms, gram, moment)
         return
+    pg_weights, linear = terms
+    made, result = scratch
     n_inputs, n_experts = moment.shape
     n_pairs = gram.shape[0]
     step = chunk_rows(n_pairs) if n_pairs <= MOST_PAIRS else BLOCK_ROWS
     for start in range(0, n, step):
         size = min(step, n - start)
-        inputs = as_matrix(scratch, n_inputs, size)
-        rest = scratch[n_inputs * size :]
+        inputs = as_matrix(made, n_inputs, size)
+        rest = made[n_inputs * size :]
         turn_rows(dense, low + start, size, inputs)
         add_product(inputs, linear[start : start + size], result, moment)
         if n_pairs <= MOST_PAIRS:

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
+from pbdn.numerics.arrays import FloatArray, IntArray
 
 # what a row says about its process
 NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
@@ -21,14 +22,12 @@ NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
 MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
 
-FloatArray = NDArray[np.float64]
-
 
 class SparseInputs(NamedTuple):
     """Inputs as CSR arrays."""
 
-    pointers: NDArray[np.int64]
-    columns: NDArray[np.int64]
+    pointers: IntArray
+    columns: IntArray
     values: FloatArray
 
 
@@ -42,7 +41,7 @@ class RowArrays(NamedTuple):
     sparse: SparseInputs | None
     exposure: FloatArray
     offset: FloatArray
-    kind: NDArray[np.int64]
+    kind: IntArray
     copies: FloatArray
     unit: FloatArray
     start: FloatArray

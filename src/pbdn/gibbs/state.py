@@ -3,12 +3,11 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from pbdn.gibbs.structs import PriorValues
 from pbdn.model.network import Side
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
-
-FloatArray = NDArray[np.float64]
+from pbdn.numerics.arrays import BoolArray, FloatArray
 
 
 class GlobalState(NamedTuple):
@@ -40,7 +39,7 @@ class GlobalState(NamedTuple):
         """K, the experts still in the sampler."""
         return int(self.log_weights.shape[0])
 
-    def select(self, keep: NDArray[np.bool_]) -> "GlobalState":
+    def select(self, keep: BoolArray) -> "GlobalState":
         """The state of the experts marked by ``keep``."""
         return self._replace(
             hyperplanes=np.ascontiguousarray(self.hyperplanes[keep]),
@@ -49,24 +48,11 @@ class GlobalState(NamedTuple):
             coef_rate=self.coef_rate[keep],
         )
 
-    def to_side(self, active: NDArray[np.bool_]) -> Side:
+    def to_side(self, active: BoolArray) -> Side:
         """The experts marked by ``active`` as a side; if none is, the one with the largest weight."""
         if not active.any():
             active = np.arange(self.n_experts) == int(np.argmax(self.log_weights))
         return Side(self.hyperplanes[active].copy(), np.exp(self.log_weights[active]))
-
-
-class PriorValues(NamedTuple):
-    """`Hyperpriors` as plain numbers for compiled code."""
-
-    mass_shape: float
-    mass_rate: float
-    inv_scale_shape: float
-    inv_scale_rate: float
-    coef_shape: float
-    coef_rate_shape: float
-    coef_rate_rate: float
-    precision_floor: float
 
 
 def prior_values(priors: Hyperpriors) -> PriorValues:

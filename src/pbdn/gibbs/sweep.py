@@ -1,4 +1,16 @@
-"""One Gibbs sweep: local step over row blocks, ordered sums, global step. Three samplers of one posterior."""
+"""One Gibbs sweep: local step over row blocks, ordered sums, global step. Three samplers of one posterior.
+
+Given the globals, all row variables are independent across rows, and every global conditional depends on the rows
+only through sums; so a sweep may be split over blocks, threads or machines without changing its law. Two phases:
+
+A. Events of the rows that had some, hence per expert their number l_k and the exposure S_k = Σ_i e_i s(ψ_ik)
+   (`pbdn.gibbs.first_events`, `pbdn.gibbs.event_times`, `pbdn.gibbs.counts`); then γ₀, r and c₀ (`pbdn.gibbs.expert_weights`).
+B. Polya-Gamma weights given the new expert weights (`pbdn.gibbs.polya_gamma_weights`), hence A_k = Σ ω x x' and h_k; then
+   β, α and b (`pbdn.gibbs.hyperplanes`).
+
+Between the phases only the events are kept and the log-time o_i up to which a row was watched. Kernels take a range of blocks
+and write into per-block or per-group slots, so results do not depend on how it was cut.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,19 +19,17 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from pbdn.errors import InvalidInputError, NumericalError
-from pbdn.gibbs import first_events, local, local_counts, updates
-from pbdn.gibbs.rows import BEFORE, RowArrays, Rows
-from pbdn.gibbs.state import FloatArray, GlobalState, PriorValues
-from pbdn.model.likelihood import log_probability, softplus
-from pbdn.variates.stream import WEIGHTS, open_stream, stream_buffer
+from pbdn.gibbs import counts, event_times, expert_weights, first_events, hyperplanes, polya_gamma_weights
+from pbdn.gibbs.rows import BEFORE, Rows
+from pbdn.gibbs.state import GlobalState
+from pbdn.gibbs.structs import Blocks, BlockSums, Experts, PriorValues, RowTerms, Statistics, Tables
+from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
+from pbdn.variates.stream import WEIGHTS, SweepStreams, open_stream, stream_buffer
 
 SamplerName = Literal["first_events", "event_times", "counts"]
-ROWS_AT_ONCE = 8192  # of the plain log-likelihood
 Latent = FloatArray | None  # counts m (n, K) of the `counts` sampler; the others keep nothing per row
 
 
@@ -92,12 +102,20 @@ def initial_latent(sampler: SamplerName, rows: Rows, n_experts: int) -> Latent:
     return np.zeros((rows.n_rows, n_experts))
 
 
+class Events(NamedTuple):
+    """What phase A leaves to phase B, besides the counts of the `counts` sampler."""
+
+    watched: FloatArray  # log-time up to which each row's base process counts
+    winner: IntArray | None  # expert of each row's only event, -1 if it has none; or
+    tables: dict[tuple[int, int], Tables | None]  # events, for each range of blocks
+
+
 def sweep(
     sampler: SamplerName,
     rows: Rows,
     state: GlobalState,
     latent: Latent,
-    active: NDArray[np.bool_],
+    active: BoolArray,
     priors: PriorValues,
     key: np.uint64,
     index: int,
@@ -107,127 +125,112 @@ def sweep(
 
     ``key`` and ``index`` name the random streams, ``active`` the experts that count in the reported log-likelihood.
     """
-    events, latent, log_likelihood, n_tables, exposure = _phase_a(
-        sampler, rows, state, latent, active, key, index, workers
-    )
+
+    def streams() -> SweepStreams:
+        return SweepStreams(stream_buffer(), key, index)
+
+    latent = None if latent is None else latent.copy()
+    experts = Experts(state.hyperplanes, state.log_weights, active)
+    events, sums = _draw_events(sampler, rows, experts, latent, streams, workers)
+    n_tables = sums.n_tables.sum(axis=0)
     buffer = stream_buffer()
     stream = np.uint64(open_stream(buffer, key, index, 0, WEIGHTS))  # the type it has inside kernels
-    mass, log_weights, inv_scale = updates.draw_expert_weights(
-        stream, n_tables, exposure, state.mass, state.inv_scale, priors
+    mass, log_weights, inv_scale = expert_weights.draw_expert_weights(
+        stream, n_tables, sums.exposure.sum(axis=0), state.mass, state.inv_scale, priors
     )
-    weights = np.exp(log_weights)
-    planes, precision, coef_rate, rescues = _phase_b(
-        sampler, rows, state, events, latent, weights, priors, key, index, workers
+    planes, precision, coef_rate, rescues = _draw_hyperplanes(
+        rows, state, events, latent, np.exp(log_weights), priors, streams, workers
     )
     _check_finite(planes, index, rows)
     new = GlobalState(planes, log_weights, mass, inv_scale, precision, coef_rate)
-    return new, latent, SweepInfo(log_likelihood, n_tables, rescues)
+    return new, latent, SweepInfo(float(sums.log_lik.sum()), n_tables, rescues)
 
 
-def _phase_a(
+def _draw_events(
     sampler: SamplerName,
     rows: Rows,
-    state: GlobalState,
+    experts: Experts,
     latent: Latent,
-    active: NDArray[np.bool_],
-    key: np.uint64,
-    index: int,
+    streams: Callable[[], SweepStreams],
     workers: Workers,
-) -> tuple[Any, Latent, float, FloatArray, FloatArray]:
-    """Tables (or counts) of all rows, and the sums l_k, S_k."""
-    n_tables = np.empty((rows.n_blocks, state.n_experts))
-    exposure = np.empty((rows.n_blocks, state.n_experts))
-    log_lik = np.empty(rows.n_blocks)
-    watched, winner = np.empty(rows.n_rows), np.empty(rows.n_rows, np.int64)
+) -> tuple[Events, BlockSums]:
+    """Phase A: events of all rows (or their counts, in ``latent``), and sums per block."""
+    shape = rows.n_blocks, len(experts.log_weights)
+    sums = BlockSums(np.empty(shape), np.empty(shape), np.empty(rows.n_blocks))
+    watched = np.empty(rows.n_rows)
     one_event = sampler == "first_events" and rows.single_events
-    if latent is not None:
-        latent = latent.copy()
+    winner = np.empty(rows.n_rows, np.int64) if one_event else None
+    tables: dict[tuple[int, int], Tables | None] = {}
 
-    def task(first: int, last: int) -> Any:
-        common = (rows.arrays, state.hyperplanes, state.log_weights, active, key, index, first, last, stream_buffer())
+    def task(first: int, last: int) -> None:
+        common = (rows.arrays, experts, streams(), Blocks(first, last))
         if sampler == "counts":
-            return first, last, local_counts.draw_counts(*common, latent, n_tables, exposure, log_lik)
-        out = (n_tables, exposure, log_lik)
-        if one_event:
-            return first, last, first_events.draw_first_events(*common, watched, winner, *out)
-        return first, last, local.draw_events(sampler == "first_events", *common, watched, *out)
+            counts.draw_counts(*common, latent, sums)
+        elif one_event:
+            first_events.draw_first_events(*common, watched, winner, sums)
+        else:
+            tables[first, last] = event_times.draw_events(sampler == "first_events", *common, watched, sums)
 
-    events = (watched, winner if one_event else None, workers.map(task, rows))
-    return events, latent, float(log_lik.sum()), n_tables.sum(axis=0), exposure.sum(axis=0)
+    workers.map(task, rows)
+    return Events(watched, winner, tables), sums
 
 
-def _phase_b(
-    sampler: SamplerName,
+def _draw_hyperplanes(
     rows: Rows,
     state: GlobalState,
-    events: Any,
+    events: Events,
     latent: Latent,
     weights: FloatArray,
     priors: PriorValues,
-    key: np.uint64,
-    index: int,
+    streams: Callable[[], SweepStreams],
     workers: Workers,
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Polya-Gamma weights of all rows, their sums, and the draw of the hyperplanes."""
+    """Phase B: Polya-Gamma weights of all rows, their sums, and the draw of the hyperplanes with their priors."""
     n_experts, n_inputs = state.hyperplanes.shape
     watched, winner, tables = events
     drawn: tuple[FloatArray, FloatArray, FloatArray, int]
     if rows.n_rows < n_inputs and rows.arrays.sparse is None:  # few rows: never form a D × D matrix
-        pg_weights, linear = np.empty((rows.n_rows, n_experts)), np.empty((rows.n_rows, n_experts))
-        where = (key, index, stream_buffer(), pg_weights, linear)
-        if sampler == "counts":
-            local_counts.row_count_statistics(rows.arrays, state.hyperplanes, weights, latent, *where)
+        terms = RowTerms(np.empty((rows.n_rows, n_experts)), np.empty((rows.n_rows, n_experts)))
+        base = (state.hyperplanes, weights)
+        if latent is not None:
+            polya_gamma_weights.row_count_statistics(rows.arrays, *base, latent, streams(), terms)
         else:
-            local.row_statistics(rows.arrays, watched, state.hyperplanes, weights, winner, _join(tables), *where)
-        drawn = updates.draw_experts_dual(
-            rows.arrays.dense,
-            pg_weights,
-            linear,
-            state.coef_precision,
-            state.coef_rate,
-            priors,
-            key,
-            index,
-            stream_buffer(),
+            polya_gamma_weights.row_statistics(rows.arrays, watched, *base, winner, _join(tables), streams(), terms)
+        drawn = hyperplanes.draw_experts_dual(
+            rows.arrays.dense, terms, state.coef_precision, state.coef_rate, priors, streams()
         )
         return drawn
     n_groups = -(-rows.n_blocks // rows.group_blocks)
     gram = np.zeros((n_groups, n_inputs * (n_inputs + 1) // 2, n_experts))
-    moment = np.zeros((n_groups, n_inputs, n_experts))
-    of_range = {(first, last): part for first, last, part in tables}
+    statistics = Statistics(gram, np.zeros((n_groups, n_inputs, n_experts)), rows.group_blocks)
 
     def task(first: int, last: int) -> None:
-        where = (key, index, first, last, rows.group_blocks, stream_buffer(), gram, moment)
-        if sampler == "counts":
-            local_counts.sum_count_statistics(rows.arrays, state.hyperplanes, weights, latent, *where)
+        where = (streams(), Blocks(first, last), statistics)
+        if latent is not None:
+            polya_gamma_weights.sum_count_statistics(rows.arrays, state.hyperplanes, weights, latent, *where)
         else:
-            part = of_range[first, last]
-            local.sum_statistics(rows.arrays, watched, state.hyperplanes, weights, winner, part, *where)
+            part = tables.get((first, last))
+            polya_gamma_weights.sum_statistics(rows.arrays, watched, state.hyperplanes, weights, winner, part, *where)
 
     workers.map(task, rows)
-    drawn = updates.draw_experts(
-        gram,
-        moment,
-        state.coef_precision,
-        state.coef_rate,
-        priors,
-        key,
-        index,
-        stream_buffer(),
-    )
+    drawn = hyperplanes.draw_experts(statistics, state.coef_precision, state.coef_rate, priors, streams())
     return drawn
 
 
-def _join(tables: Any) -> Any:
-    """Tables of all cuts as one."""
-    if len(tables) == 1:
-        return tables[0][2]
-    parts = [part for _, _, part in tables]
-    ends, shift = [], 0
-    for part in parts:
-        ends.append(part[4] + shift)
-        shift += part[0].shape[0]
-    return (*(np.concatenate([part[j] for part in parts]) for j in range(4)), np.concatenate(ends))
+def _join(tables: dict[tuple[int, int], Tables | None]) -> Tables | None:
+    """Tables of all ranges of blocks as one; None where there are none."""
+    parts = [part for _, part in sorted(tables.items()) if part is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    shifts = np.cumsum([0, *(len(part.row) for part in parts)])
+    return Tables(
+        np.concatenate([part.row for part in parts]),
+        np.concatenate([part.expert for part in parts]),
+        np.concatenate([part.pg_weight for part in parts]),
+        np.concatenate([part.linear for part in parts]),
+        np.concatenate([part.ends + shift for part, shift in zip(parts, shifts[:-1], strict=True)]),
+        parts[0].first,
+    )
 
 
 def _check_finite(planes: FloatArray, index: int, rows: Rows) -> None:
@@ -239,27 +242,3 @@ def _check_finite(planes: FloatArray, index: int, rows: Rows) -> None:
         f"The hyperplanes of sweep {index + 1} are not finite (largest |input| "
         f"{np.abs(values).max(initial=0.0):.3g}); standardise the features."
     )
-
-
-def log_likelihood(rows: Rows, state: GlobalState, active: NDArray[np.bool_]) -> float:
-    """Log-likelihood of the rows under the active experts of ``state``."""
-    weights = np.exp(state.log_weights) * active
-    if np.all(rows.arrays.kind <= BEFORE):  # asked for once in a chain, so that compiling for it would not pay
-        return sum(binary_log_likelihood(rows.arrays, state.hyperplanes, weights))
-    out = np.empty(rows.n_blocks)
-    local.total_log_likelihood(rows.arrays, state.hyperplanes, weights, out)
-    return float(out.sum())
-
-
-def binary_log_likelihood(arrays: RowArrays, planes: FloatArray, weights: FloatArray) -> Iterator[float]:
-    """Log-likelihood of rows that say NOTHING or BEFORE, in parts of many rows."""
-    inputs: Any = arrays.dense
-    if arrays.sparse is not None:
-        pointers, columns, values = arrays.sparse
-        inputs = sp.csr_array((values, columns, pointers), shape=(pointers.size - 1, planes.shape[1]))
-    for low in range(0, arrays.exposure.shape[0], ROWS_AT_ONCE):
-        part = slice(low, low + ROWS_AT_ONCE)
-        copies, unit = arrays.copies[part], arrays.unit[part]
-        rate = softplus(inputs[part] @ planes.T + arrays.offset[part, None]) @ weights
-        event = np.maximum(log_probability(unit * rate), local.LOG_TINY)
-        yield float(np.sum(copies * event - (arrays.exposure[part] - copies * unit) * rate))

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.inspection.fitted import checked_rows, network_of, side_names
-from pbdn.model.likelihood import FloatArray, log_likelihood
+from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
+from pbdn.numerics.arrays import FloatArray
 
 N_SORTED = 5  # largest expert weights kept in the posterior group
 

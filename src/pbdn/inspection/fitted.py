@@ -10,6 +10,7 @@ from pbdn.data.frames import NamedArray, as_table
 from pbdn.errors import InvalidInputError
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
+from pbdn.numerics.arrays import FloatArray
 
 
 def network_of(estimator: Any) -> Network:
@@ -49,3 +50,16 @@ def checked_rows(estimator: Any, X: Any) -> Any:
             X = np.asarray(X)
         X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C")
     return X if estimator.network_ is None else clip_features(X, estimator.network_.feature_limits)
+
+
+def dense_rows(estimator: Any, X: Any) -> FloatArray:
+    """`checked_rows`, dense."""
+    rows = checked_rows(estimator, X)
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+
+
+def with_names(estimator: Any, rows: FloatArray) -> FloatArray:
+    """Rows under the names that the estimator was fitted with, so that its checks are silent."""
+    if not hasattr(estimator, "feature_names_in_"):
+        return rows
+    return NamedArray(rows, feature_names(estimator))

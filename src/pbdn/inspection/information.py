@@ -5,9 +5,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.model.likelihood import FloatArray, log_likelihood
+from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Side
 from pbdn.model.wiring import Inputs
+from pbdn.numerics.arrays import FloatArray
 
 
 def pointwise_log_likelihood(draws: Sequence[Side], inputs: Inputs, target: NDArray[np.bool_]) -> FloatArray:

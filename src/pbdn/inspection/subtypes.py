@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.model.likelihood import FloatArray, expert_rates, probability, signed_distances
+from pbdn.model.likelihood import expert_rates, probability, signed_distances
 from pbdn.model.network import Network, Side
 from pbdn.model.wiring import Inputs
+from pbdn.numerics.arrays import FloatArray
 
 
 def votes(side: Side, inputs: Inputs) -> FloatArray:

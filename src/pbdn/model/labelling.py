@@ -1,7 +1,7 @@
 """What the sides of a layer stand for.
 
-A side says "yes" to the rows of one class, or to the rows of every class but one. That is the only place where a class
-becomes a yes or a no; compiled code takes the same facts as `Labelling.positive`.
+A side says "yes" to the rows of one class, or to the rows of every class but one. This is the only place where a class
+becomes a yes or a no; compiled code takes `Labelling.positive`.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-IntArray = NDArray[np.int64]
+from pbdn.numerics.arrays import IntArray
 
 
 @dataclass(frozen=True)

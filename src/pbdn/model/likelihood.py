@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from pbdn.numerics.arrays import FloatArray
 
 
 def softplus(distance: FloatArray) -> FloatArray:

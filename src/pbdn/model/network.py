@@ -6,9 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from pbdn.model.likelihood import FloatArray, probability, signed_distances, softplus
+from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of, sees_features
+from pbdn.numerics.arrays import FloatArray
 
 LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
@@ -57,7 +58,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Layer:
-    """The sides trained on the same inputs (what they stand for: `pbdn.model.response`).
+    """The sides trained on the same inputs (what they stand for: `pbdn.model.labelling`).
 
     ``sides`` hold the recorded draw (Gibbs) or the optimum (MAP), active experts only. ``draws`` are the kept
     posterior draws of each side, ``draws[g][s]``; empty where only the point is kept.
@@ -96,7 +97,9 @@ def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
 
 def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
     """Inputs of a layer on top of these."""
-    *_, inputs = climb(layers, features)
+    inputs = features
+    for inputs in climb(layers, features):  # noqa: B007  the last one counts, the others are let go
+        pass
     return inputs
 
 

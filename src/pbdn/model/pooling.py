@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from pbdn.model.likelihood import FloatArray, probability
+from pbdn.model.likelihood import probability
+from pbdn.numerics.arrays import FloatArray
 
 NEWTON_STEPS = 4  # bring `common_factor` to double precision (the test has the worst case)
 SMALLEST_CHANCE = 1e-80  # of a yes or a no to "is it class s?": odds stay finite, and exports may round e^-200 to 0

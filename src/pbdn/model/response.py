@@ -1,8 +1,8 @@
 """The seam between what is predicted and everything else.
 
 A response says which labelled rows each side of a layer sees, how the sides' answers become a prediction, and how unlikely
-a row is under it. No other module asks what kind of labels there are. Classes are the responses of today: one side
-(`OneSide`), the paper's pair (`TwoClasses`), and a pair of sides for each of several classes (`SeveralClasses`).
+a row is under it. No other module asks what kind of labels there are. There are three responses, all of them classes: one
+side (`OneSide`), the paper's pair (`TwoClasses`), and a pair of sides for each of several classes (`SeveralClasses`).
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import SECOND_CLASS, Labelling, for_and_against_each_class, for_each_class
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.pooling import pool_one, pool_pairs, pool_two
 from pbdn.model.wiring import Inputs
+from pbdn.numerics.arrays import FloatArray
 
 SMALLEST_PROBABILITY = 1e-12  # of a row's own class, so that one row cannot decide everything
 
@@ -65,7 +65,13 @@ class Classes:
     """Class probabilities from the rates of the sides."""
 
     kind: ClassVar[str]
+    most_outputs: ClassVar[int | None] = None
     n_outputs: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse a number of classes that the response cannot have."""
+        if self.n_outputs < 2 or (self.most_outputs is not None and self.n_outputs > self.most_outputs):
+            raise InvalidInputError(f"{type(self).__name__} cannot tell {self.n_outputs} classes apart.")
 
     @property
     def labelling(self) -> Labelling:
@@ -91,12 +97,14 @@ class TwoClasses(Classes):
     """The paper's pair: a side for each of two classes; P(second class) = (p_2 + 1 - p_1)/2."""
 
     kind = "two_classes"
+    most_outputs = 2
 
 
 class OneSide(Classes):
     """A lone side: P(second class) = 1 - e^{-λ}."""
 
     kind = "one_side"
+    most_outputs = 2
 
     @property
     def labelling(self) -> Labelling:
@@ -110,7 +118,7 @@ class OneSide(Classes):
 
 
 class SeveralClasses(Classes):
-    """Three or more classes: a side for and a side against each, as each of two classes has in the other."""
+    """Three or more classes: a side for and a side against each. With two, the side for one is that against the other."""
 
     kind = "several_classes"
 

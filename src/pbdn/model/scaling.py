@@ -5,12 +5,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import sees_features
-
-FloatArray = NDArray[np.float64]
+from pbdn.numerics.arrays import FloatArray
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
 SMALLEST_SCALE = 1e-302  # under it a column is constant too: coefficients divided by it would overflow

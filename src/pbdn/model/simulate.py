@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.model.priors import Hyperpriors
-
-FloatArray = NDArray[np.float64]
+from pbdn.numerics.arrays import FloatArray
 
 
 def simulate_parameters(

@@ -1,27 +1,87 @@
-"""How the Gibbs core compiles its functions: cached on disk, without the interpreter's lock, division by zero as in NumPy."""
+"""How functions are compiled: one decorator for each use, all cached on disk, without the interpreter's lock.
+
+Division by zero is as in NumPy. Numba's own cache looks at a function's file only; here a function is compiled again when
+anything changed that its file imports from this package (`pbdn.numerics.sources`). So a kernel's file must import what the
+kernel is made of: the functions it calls, its constants, and the classes of the tuples it is given.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
 
 from numba import njit
+from numba.core.ccallback import CFunc
+from numba.extending import overload
 
-_COMMON = {"cache": True, "nogil": True, "error_model": "numpy"}
-_NO_ENTRANCE = {**_COMMON, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+from pbdn.numerics.sources import digest
 
-kernel = njit(**_COMMON, no_cfunc_wrapper=True)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+_FROM_PYTHON: dict[str, Any] = {"no_cfunc_wrapper": True}
+_FROM_KERNELS: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+_FUSED = {"contract"}
+_ANY_ORDER = {"contract", "reassoc"}
+
+
+def _note_sources(compiled: Any, function: Any) -> None:
+    """Let the cache entry of a function stand for all sources that it is made of.
+
+    Numba has no public way to say so. Without JIT, or should it rename these fields, its own rule holds: the function's file.
+    """
+    entry: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
+    if hasattr(entry, "_source_stamp"):
+        entry._source_stamp = (entry._source_stamp, digest(Path(function.__code__.co_filename)))
+
+
+class Compiler:
+    """A decorator that compiles functions at their first call, with these options of numba."""
+
+    def __init__(self, **options: Any) -> None:
+        self._compile = njit(cache=True, **_COMMON, **options)
+
+    def __call__(self, function: Function) -> Function:
+        """The function, to be compiled for every combination of types that it is called with."""
+        compiled: Function = self._compile(function)
+        _note_sources(compiled, function)
+        return compiled
+
+
+kernel = Compiler(**_FROM_PYTHON)
 """A function that Python calls."""
 
-internal = njit(**_NO_ENTRANCE)
+summing_kernel = Compiler(**_FROM_PYTHON, fastmath=_ANY_ORDER)
+"""A function that Python calls, whose sums may be taken in any order, which lets them be vectorised."""
+
+internal = Compiler(**_FROM_KERNELS)
 """A function that only kernels call: compiled without an entrance for Python, which takes as long to compile as the function.
 Calling one from Python ends the process; tests call them through a kernel of their own."""
 
-vectorised = njit(**_NO_ENTRANCE, fastmath={"contract"})
+vectorised = Compiler(**_FROM_KERNELS, fastmath=_FUSED)
 """An internal function of straight-line loops, with multiplications and additions fused."""
 
-summing = njit(**_NO_ENTRANCE, fastmath={"contract", "reassoc"})
+summing = Compiler(**_FROM_KERNELS, fastmath=_ANY_ORDER)
 """An internal function whose sums may be taken in any order, which lets them be vectorised."""
 
-elementary = njit(**_NO_ENTRANCE, fastmath={"contract"}, forceinline=True)
+elementary = Compiler(**_FROM_KERNELS, fastmath=_FUSED, forceinline=True)
 """An internal function of one number that becomes part of the loops calling it, so that they are vectorised. It is so at the
 level of machine code: put in as Python statements (``inline="always"``) its types would be inferred again in every caller."""
 
-inlined = njit(**_COMMON, inline="always")
+inlined = Compiler(inline="always")
 """A part of one or two kernels that stands alone for reading and testing. Compiled by itself, it would be optimised with all
 that it calls, and then again in the kernel."""
+
+
+def chosen_by_type(function: Callable[..., Any]) -> Callable[[Function], Function]:
+    """Decorator for a function that sees the types of the arguments of ``function`` and returns its body for them."""
+    register: Callable[[Function], Function] = overload(function, jit_options={**_COMMON, "fastmath": _ANY_ORDER})
+    return register
+
+
+def address_of(function: Callable[..., None], signature: Any) -> int:
+    """Where the machine code of a function lies in this process, for callers that know its types."""
+    compiled: Any = CFunc(function, (signature.args, signature.return_type), {}, {"error_model": "numpy"})
+    compiled.enable_caching()
+    _note_sources(compiled, function)
+    compiled.compile()
+    return int(compiled.address)

@@ -20,13 +20,17 @@ _MAGIC = 6755399441055744.0  # 1.5 · 2^52: adding it rounds to a whole number, 
 _MAGIC_BITS = np.int64(np.float64(_MAGIC).view(np.int64))
 ONE_BITS = np.int64(0x3FF0000000000000)
 _ROOT_HALF_BITS = np.int64(np.float64(np.sqrt(0.5)).view(np.int64))
-_SMALLEST = -700.0  # e^x is not taken below this
+LEAST_EXPONENT = -700.0  # e^x is not taken below this
 
 # coefficients from the constant on
 _EXP = tuple(1.0 / factorial(j) for j in range(14))  # e^r on |r| ≤ ½ ln 2: error 2e-17
 _EXP_RATIO = tuple((-1.0) ** j / factorial(j + 1) for j in range(12))  # (1 - e^-t) / t on t ≤ 0.35
 _ATANH = tuple(1.0 / (2 * j + 1) for j in range(17))  # atanh(z) / z in z², on z ≤ ⅓: error 2e-17
 _ATANH_SHORT = _ATANH[:11]  # on z ≤ 0.172
+_ATANH_FITTED = (  # on z ≤ ⅓, by interpolation at ten Chebyshev nodes: error 1e-16
+    *(1.0, 0.33333333333341286, 0.19999999997643111, 0.14285714555926696, 0.1111109542517742),
+    *(0.09091430061792541, 0.07681835414020503, 0.06795678830141709, 0.049402605192742394, 0.08890666523141126),
+)
 _SINE = tuple((-1.0) ** j * (np.pi / 2) ** (2 * j + 1) / factorial(2 * j + 1) for j in range(12))  # sin(πv/2) / v in v²
 
 
@@ -69,8 +73,8 @@ def polynomial(typing_context: Any, x: Any, coefficients: Any) -> Any:
 
 @elementary
 def exp_negative(x):
-    """e^x for x ≤ 0 (e^-700 at least)."""
-    t = x if x > _SMALLEST else _SMALLEST
+    """e^x for x ≤ 0 (e^-700 at least); NaN stays NaN."""
+    t = LEAST_EXPONENT if x < LEAST_EXPONENT else x
     shifted = t * _LOG2E + _MAGIC
     k = shifted - _MAGIC
     r = (t - k * _LN2_HIGH) - k * _LN2_LOW
@@ -79,8 +83,18 @@ def exp_negative(x):
 
 @elementary
 def atanh_ratio(q):
-    """atanh(z) / z with q = z² ≤ 1/9."""
+    """atanh(z) / z with q = z² ≤ 1/9, by its series."""
     return polynomial(q, _ATANH)
+
+
+@elementary
+def atanh_ratio_fitted(q):
+    """The same by a fitted polynomial of ten terms instead of seventeen, for the MAP engine.
+
+    A softplus and logistic take 13.5 ns with it and 17.6 ns with the series (one core of a Neoverse N1). The Gibbs sampler
+    keeps the series: its chains are reproducible to the last bit.
+    """
+    return polynomial(q, _ATANH_FITTED)
 
 
 @elementary
@@ -107,12 +121,6 @@ def minus_log_one_minus(w):
     t = w if w < 0.5 else 0.5
     z = t / (2.0 - t)
     return 2.0 * z * atanh_ratio(z * z) if w < 0.5 else -log_positive(1.0 - w)
-
-
-@elementary
-def log_exp_minus_one(a):
-    """ln(e^a - 1) for a ≥ 1e-300."""
-    return a + log_positive(one_minus_exp(a))
 
 
 @elementary

@@ -6,20 +6,17 @@ nor on a BLAS. Arrays are padded to multiples of eight; what is in the padding n
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from pbdn.numerics.compiled import inlined, summing_kernel
 
 LANES = 8  # doubles of a block's rows and columns
 
-kernel: Callable[[Function], Function] = njit(
-    cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"}
-)
 _intrinsic: Callable[[Any], Any] = intrinsic
 
 
@@ -28,7 +25,7 @@ def padded(size: int) -> int:
     return (size + LANES - 1) // LANES * LANES
 
 
-padded_size: Callable[[Any], Any] = njit(cache=True, nogil=True, inline="always")(padded)
+padded_size = inlined(padded)
 
 
 @_intrinsic
@@ -76,7 +73,7 @@ def _block_product(
     return types.void(types.uintp, size, types.uintp, size, size, types.uintp, size, size), generate
 
 
-@kernel
+@summing_kernel
 def product(
     n_rows: int, n_columns: int, depth: int, a: Any, a_row: int, a_depth: int, b: Any, b_depth: int, c: Any, c_row: int
 ) -> None:

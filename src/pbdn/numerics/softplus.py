@@ -1,16 +1,57 @@
-"""s(x) = ln(1 + e^x), of one number and of whole blocks."""
+"""The softplus s(x) = ln(1 + e^x), its logarithm, its inverse ln(e^a - 1) and its slope, the logistic function σ(x).
+
+Functions of one number use the C library and stand in branches. Those of whole arrays, and those called ``…_in_loops``, are
+straight-line arithmetic of `pbdn.numerics.elementary`, for loops that are vectorised.
+"""
 
 import numpy as np
 
-from pbdn.numerics.compiled import internal, vectorised
-from pbdn.numerics.elementary import atanh_ratio, exp_negative
+from pbdn.numerics.compiled import elementary, internal, vectorised
+from pbdn.numerics.elementary import atanh_ratio, atanh_ratio_fitted, exp_negative, log_positive, one_minus_exp
+
+LOG_LINEAR = -37.0  # ln s(x) = ln σ(x) = x to double precision below this
 
 
 @internal
 def softplus(x):
-    """s(x) = ln(1 + e^x) of one number."""
+    """s(x) of one number."""
     small = np.log1p(np.exp(-abs(x)))
     return x + small if x > 0.0 else small
+
+
+@internal
+def logistic(x):
+    """σ(x) = 1 / (1 + e^{-x}) of one number."""
+    tail = np.exp(-abs(x))
+    return 1.0 / (1.0 + tail) if x >= 0.0 else tail / (1.0 + tail)
+
+
+@internal
+def log_softplus(x, soft):
+    """ln s(x), also where ``soft`` = s(x) underflows."""
+    return x if x < LOG_LINEAR else np.log(soft)
+
+
+@internal
+def log_logistic(x, value):
+    """ln σ(x), also where ``value`` = σ(x) underflows."""
+    return x if x < LOG_LINEAR else np.log(value)
+
+
+@internal
+def inverse_softplus(a):
+    """ln(e^a - 1) for a > 0, without overflow or loss for small a."""
+    if a > 30.0:
+        return a + np.log1p(-np.exp(-a))
+    if a > 0.1:
+        return np.log(np.exp(a) - 1.0)
+    return np.log(np.expm1(max(a, 1e-300)))
+
+
+@elementary
+def inverse_softplus_in_loops(a):
+    """ln(e^a - 1) for a ≥ 1e-300."""
+    return a + log_positive(one_minus_exp(a))
 
 
 @vectorised
@@ -20,5 +61,30 @@ def softplus_block(distance, n, out):
     x, y = distance.reshape(-1)[:size], out.reshape(-1)[:size]
     for j in range(size):
         e = exp_negative(-abs(x[j]))
-        z = e / (2.0 + e)
+        z = e / (2.0 + e)  # ln(1 + e) = 2 atanh(e / (2 + e))
         y[j] = max(x[j], 0.0) + 2.0 * z * atanh_ratio(z * z)
+
+
+@elementary
+def _softplus_fitted(x, e):
+    """s(x) given e = e^{-|x|}, for the MAP engine (see `atanh_ratio_fitted`)."""
+    z = e / (2.0 + e)
+    return (x if x > 0.0 else 0.0) + 2.0 * z * atanh_ratio_fitted(z * z)
+
+
+@vectorised
+def softplus_logistic(n, distance, soft, slope):
+    """Fill s(x) and σ(x) of the first n numbers, for the MAP engine (1e-304 at least); NaN stays NaN."""
+    for i in range(n):
+        x = distance[i]
+        e = exp_negative(-abs(x))
+        soft[i] = _softplus_fitted(x, e)
+        q = 1.0 / (1.0 + e)
+        slope[i] = q if x >= 0.0 else e * q
+
+
+@vectorised
+def softplus_only(n, distance, soft):
+    """Fill s(x) of the first n numbers, to the same bits as `softplus_logistic`."""
+    for i in range(n):
+        soft[i] = _softplus_fitted(distance[i], exp_negative(-abs(distance[i])))

@@ -1,10 +1,13 @@
 """Pictures in scikit-learn's Display convention: data first, drawing on demand, a table under each."""
 
 from pbdn.plots.calibration import CalibrationDisplay
+from pbdn.plots.criterion_path import CriterionPathDisplay
+from pbdn.plots.decision_map import DecisionMapDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.experts import ExpertWeightsDisplay, SubtypesDisplay
-from pbdn.plots.maps import DecisionMapDisplay, PolytopeViolationDisplay
-from pbdn.plots.traces import CriterionPathDisplay, TraceDisplay
+from pbdn.plots.expert_weights import ExpertWeightsDisplay
+from pbdn.plots.polytope_map import PolytopeViolationDisplay
+from pbdn.plots.subtypes import SubtypesDisplay
+from pbdn.plots.trace import TraceDisplay
 
 __all__ = [
     "CalibrationDisplay",

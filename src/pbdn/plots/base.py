@@ -1,31 +1,54 @@
-"""What every display shares: axes, a table as a frame, names and labels of an estimator."""
+"""What every display shares: axes, texts, legends, a table as a frame, and marks for a page."""
 
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from pbdn.errors import MissingExtraError
 
-from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection import subtypes as interpret
+RAISES, LOWERS = "#b2182b", "#2166ac"  # what raises or lowers a unit
 
-FloatArray = NDArray[np.float64]
+
+@dataclass(frozen=True)
+class Mark:
+    """What a page knows of a drawn part: a text to hover, a CSS class, and data for its script."""
+
+    title: str = ""
+    css: str = ""
+    data: tuple[tuple[str, str], ...] = ()
+
+
+class Marks(dict[str, Mark]):
+    """The marks of one drawing, by the identifier that the part has in the SVG file."""
+
+    def put(self, part: Any, title: str = "", css: str = "", **data: str) -> None:
+        """Mark a part (a matplotlib artist)."""
+        key = f"mark{len(self)}"
+        part.set_gid(key)
+        self[key] = Mark(title, css, tuple(data.items()))
 
 
 def axes(ax: Any = None, **options: Any) -> tuple[Any, Any]:
     """Figure and axes to draw on: those given, or new ones."""
+    if ax is not None:
+        return ax.figure, ax
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise MissingExtraError("Drawing needs matplotlib: pip install 'pbdn[plot]'.") from None
-    if ax is not None:
-        return ax.figure, ax
     figure, new = plt.subplots(layout="constrained", **options)
     return figure, new
 
 
+def ink_and_paper() -> tuple[Any, Any]:
+    """Colours of text and of the background in the current style."""
+    from matplotlib import rcParams
+
+    return rcParams["text.color"], rcParams["axes.facecolor"]
+
+
 def shown(text: Any, length: int = 40) -> str:
-    """Text on one line, cut where it is long, that matplotlib does not take for a formula."""
-    line = " ".join(str(text).split())
+    """Text on one line, printable, cut where it is long, that matplotlib does not take for a formula."""
+    line = "".join(one for one in " ".join(str(text).split()) if one.isprintable())
     line = line if len(line) <= length else line[: length - 1] + "…"
     return line.replace("$", r"\$")
 
@@ -38,35 +61,3 @@ def beside(ax: Any, size: str = "medium") -> None:
     else:
         columns = -(-len(labels) // 20)
         ax.legend(handles, labels, fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1.0), ncols=columns)
-
-
-def frame(columns: dict[str, Any]) -> Any:
-    """A pandas frame where pandas is installed, else the columns."""
-    try:
-        import pandas as pd
-    except ImportError:
-        return columns
-    return pd.DataFrame(columns)
-
-
-def side_labels(estimator: Any) -> list[Any]:
-    """What each side stands for."""
-    return interpret.side_labels(estimator._network(), estimator.classes_.tolist())
-
-
-def dense_rows(estimator: Any, X: Any) -> FloatArray:
-    """Validated rows, dense."""
-    rows = estimator._validate(X)
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
-
-
-def feature_number(estimator: Any, feature: Any) -> int:
-    """The column of a feature given by name or number."""
-    names = estimator._names()
-    if isinstance(feature, str):
-        if feature not in names:
-            raise InvalidInputError(f"There is no feature {feature!r}; the model has {', '.join(names[:10])}.")
-        return int(names.index(feature))
-    if not 0 <= int(feature) < len(names):
-        raise InvalidInputError(f"feature {feature!r} must lie between 0 and {len(names) - 1}.")
-    return int(feature)

@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.plots.base import FloatArray, axes, frame, shown
-from pbdn.report.quality import wilson
+from pbdn.inspection.quality import wilson
+from pbdn.inspection.subtypes import as_frame
+from pbdn.numerics.arrays import FloatArray
+from pbdn.plots.base import Marks, axes, shown
 
 
 @dataclass
@@ -34,6 +36,7 @@ class CalibrationDisplay:
             score, hit, of = probability[:, 1], np.asarray(y) == classes[1], f"class {classes[1]}"
         else:
             score, hit, of = probability.max(axis=1), np.asarray(y) == classes[best], "the predicted class"
+        # scikit-learn's calibration_curve does not count the rows of a bin, which the intervals need
         order = np.argsort(score, kind="stable")
         bins = [part for part in np.array_split(order, min(n_bins, order.size)) if part.size]
         ends = [wilson(int(hit[part].sum()), part.size) for part in bins]
@@ -58,10 +61,17 @@ class CalibrationDisplay:
     def plot(self, ax: Any = None) -> "CalibrationDisplay":
         """Points with intervals beside the diagonal."""
         self.figure_, self.ax_ = axes(ax)
-        self.ax_.plot([0, 1], [0, 1], color="gray", linewidth=0.8, label="perfect calibration")
-        error = np.maximum(np.stack([self.observed - self.low, self.high - self.observed]), 0.0)
-        label = f"bins of about {np.mean(self.count):.0f} rows, 95 % intervals"
-        self.ax_.errorbar(self.predicted, self.observed, error, fmt="o", markersize=4, capsize=2, label=label)
+        self.marks_ = Marks()
+        (diagonal,) = self.ax_.plot([0, 1], [0, 1], color="gray", linewidth=0.8, label="perfect calibration")
+        self.marks_.put(diagonal, "perfect calibration")
+        bins = zip(self.predicted, self.observed, self.low, self.high, self.count, strict=True)
+        for j, (p, o, low, high, n) in enumerate(bins):
+            error = [[max(o - low, 0.0)], [max(high - o, 0.0)]]
+            label = None if j else f"bins of about {np.mean(self.count):.0f} rows, 95 % intervals"
+            drawn = self.ax_.errorbar([p], [o], error, fmt="o", color="C0", markersize=4, capsize=2, label=label)
+            for part in (drawn.lines[0], *drawn.lines[2]):
+                title = f"predicted {p:.3f}, observed {o:.3f} ({low:.3f} to {high:.3f}), {n:.0f} rows"
+                self.marks_.put(part, title)
         self.ax_.set(xlabel=shown(f"predicted probability of {self.of}", 60), ylabel="observed frequency")
         self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
         self.ax_.legend(loc="upper left")
@@ -69,7 +79,7 @@ class CalibrationDisplay:
 
     def table(self) -> Any:
         """One line per bin."""
-        return frame(
+        return as_frame(
             {
                 "predicted": self.predicted,
                 "observed": self.observed,

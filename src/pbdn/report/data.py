@@ -5,21 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.convergence import Convergence
-from pbdn.plots.base import side_labels
+from pbdn.gibbs.convergence import Convergence
+from pbdn.inspection.effects import feature_effects, some_rows
+from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names, with_names
+from pbdn.inspection.quality import Quality, measure
+from pbdn.inspection.rules import subtype_rules
+from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.calibration import CalibrationDisplay
+from pbdn.plots.decision_map import DecisionMapDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.experts import SubtypesDisplay
-from pbdn.plots.maps import DecisionMapDisplay
-from pbdn.plots.traces import TraceDisplay
-from pbdn.report.insight import feature_effects, some_rows, subtype_rules, with_names
-from pbdn.report.quality import Quality, measure
-
-FloatArray = NDArray[np.float64]
+from pbdn.plots.subtypes import SubtypesDisplay
+from pbdn.plots.trace import TraceDisplay
 
 MAP_GRID = 60
 MAP_POINTS = 400
@@ -40,7 +39,7 @@ class ReportData:
     convergence: list[dict[str, Any]]
     diagram: NetworkDiagramDisplay
     maps: list[DecisionMapDisplay]
-    traces: list[tuple[str, FloatArray, FloatArray]]
+    traces: TraceDisplay | None
     quality: Quality | None = None
     validation: dict[str, Any] | None = None
     calibration: CalibrationDisplay | None = None
@@ -102,14 +101,14 @@ def collect(
         "source": source,
         "target": target,
         "rows": int(rows.shape[0]),
-        "features": estimator._names(),
+        "features": feature_names(estimator),
         "classes": estimator.classes_.tolist(),
         "inference": estimator.inference_,
         "depth": int(estimator.depth_),
         "experts": [list(layer) for layer in estimator.n_experts_],
         "weights": int(estimator.n_weights_),
         "complexity": float(estimator.complexity_),
-        "draws": len(estimator._network().top.draws),
+        "draws": len(network_of(estimator).top.draws),
     }
     return ReportData(
         facts=facts,
@@ -133,8 +132,7 @@ def collect(
 def _dense(estimator: Any, X: Any) -> FloatArray:
     if isinstance(X, np.ndarray) and X.ndim == 2:
         X = with_names(estimator, np.asarray(X))
-    rows = estimator._validate(X)
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    return dense_rows(estimator, X)
 
 
 def _sentences(
@@ -156,7 +154,7 @@ def _sentences(
     tried = estimator.criterion_path_
     if len(tried) > depth:
         out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
-    elif tried and depth >= int(estimator.max_depth) > 1:
+    elif tried and depth >= estimator.config_.max_depth > 1:
         out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
     if any(step.get("polished") for step in tried):
         out.append("Its layers were then tuned together, which made rows kept back likelier.")
@@ -181,7 +179,7 @@ def _sentences(
 
 def _judged(estimator: Any) -> list[dict[str, Any]]:
     """Convergence per quantity, with a verdict and the names of classes instead of their numbers."""
-    sides = side_labels(estimator) if estimator.convergence_ else []
+    sides = side_names(estimator) if estimator.convergence_ else []
 
     def named(quantity: str) -> str:
         return re.sub(r"side (\d+)", lambda found: f"side {sides[int(found[1])]}", quantity).replace("_", " ")
@@ -199,38 +197,28 @@ def _maps(
     if rows.shape[1] < 2:
         return []
     if features is None:
-        names = estimator._names()
+        names = feature_names(estimator)
         first, second = sorted(names.index(one["feature"]) for one in effects[:2])
         features = (first, second)
     chosen = some_rows(rows, MAP_POINTS)
     classes = estimator.classes_.tolist()
-    labels = classes[1:] if len(classes) == 2 else classes[:MAX_MAPS]
-    return [
-        DecisionMapDisplay.from_estimator(
-            estimator,
-            with_names(estimator, rows[chosen]),
-            None if y is None else y[chosen],
-            features=features,
-            label=label,
-            grid=MAP_GRID,
-            draw=False,
-        )
-        for label in labels
-    ]
+    return DecisionMapDisplay.per_class(
+        estimator,
+        with_names(estimator, rows[chosen]),
+        None if y is None else y[chosen],
+        features=features,
+        labels=classes[1:] if len(classes) == 2 else classes[:MAX_MAPS],
+        grid=MAP_GRID,
+    )
 
 
-def _traces(estimator: Any) -> list[tuple[str, FloatArray, FloatArray]]:
+def _traces(estimator: Any) -> TraceDisplay | None:
     """Thinned traces of the top layer; none for a loaded model."""
     if not estimator.trace_:
-        return []
+        return None
     try:
         display = TraceDisplay.from_estimator(estimator, layer=min(estimator.depth_, len(estimator.trace_)), draw=False)
     except InvalidInputError:
-        return []
-    out = []
-    for label, steps, values in display.lines:
-        seen = np.isfinite(values)
-        steps, values = steps[seen], values[seen]
-        keep = np.unique(np.linspace(0, max(steps.size - 1, 0), TRACE_POINTS).astype(int))[: steps.size]
-        out.append((f"{display.quantity.replace('_', ' ')}, {label}", steps[keep], values[keep]))
-    return out
+        return None
+    display = display.thinned(TRACE_POINTS)
+    return display if any(values.size for _, _, values in display.lines) else None

@@ -27,20 +27,13 @@ def render_html(data: ReportData) -> str:
     )
     environment.filters["percent"] = lambda value: f"{100 * value:.1f} %"
     environment.filters["number"] = lambda value: f"{value:.4g}" if np.isfinite(value) else "–"
-    markup = {
-        "criterion": pictures.criterion_picture(data.path),
-        "calibration": pictures.calibration_picture(data.calibration) if data.calibration else "",
-        "traces": pictures.trace_picture(data.traces),
-        "diagram": pictures.diagram_picture(data.diagram),
-    }
-    maps = [(display.label, Markup(pictures.map_picture(display, j))) for j, display in enumerate(data.maps)]
     return environment.get_template("report.html").render(
         data=data,
         facts=data.facts,
         rules=data.rules[:MAX_RULES],
         measures=measures(data),
-        pictures={name: Markup(text) for name, text in markup.items()},
-        maps=maps,
+        pictures={name: Markup(text) for name, text in pictures.page_pictures(data).items()},
+        maps=[(label, Markup(text)) for label, text in pictures.map_pictures(data)],
         images=pictures.subtype_pictures(data.images) if data.images else [],
         map_values=[_map_values(display) for display in data.maps],
         largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,

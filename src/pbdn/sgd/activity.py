@@ -1,9 +1,4 @@
-"""Which experts the data need: exact inactivity probabilities, activity draws, and likelihoods over all rows.
-
-Given the parameters, expert k is inactive on a positive row with probability (e^{-a} - e^{-λ})/(1 -
-e^{-λ}), where a = r_k s(ψ_ik) and λ is the rate of its side; rows are independent and negative rows say
-nothing.
-"""
+"""Passes over all rows: which experts the data need, by exact probabilities or by a draw, and the sides' likelihoods."""
 
 import math
 from typing import Any
@@ -15,164 +10,23 @@ from numpy.random import Generator
 from pbdn.data.columns import Columns
 from pbdn.data.source import Block, RowSource
 from pbdn.model.labelling import says_yes
-from pbdn.model.likelihood import FloatArray
-from pbdn.numerics.bernoulli_poisson import TINY_RATE, bernoulli_poisson, softplus_only
-from pbdn.numerics.products import kernel, padded_size
-from pbdn.sgd.kernels import (
-    TILE,
-    checksum,
-    gather,
-    log_rate,
-    log_softplus,
-    project,
-    row_rate,
-    side_log_likelihood,
-    workspace,
-)
-from pbdn.sgd.objective import IntArray, as_rows, unpack
+from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.sgd.constants import TINY_RATE
+from pbdn.sgd.inactivity import add_log_inactivity
+from pbdn.sgd.objective import as_rows, unpack
 from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.side_likelihood import side_log_likelihood
+from pbdn.sgd.structs import LabelledRows, SideColumns
+from pbdn.sgd.workspace import Work, workspace
 
 COLUMN_WINDOW = 4096  # rows of columns sorted by class at a time: they stay in cache
 _DRAW_ROWS = 4096
 
 
-@kernel
-def _undecided(log_inactive: Any, first: int, last: int, floor: float, found: Any) -> int:
-    """How many experts of a side could still turn out to be inactive, and which (counted from ``first``)."""
-    n = 0
-    for k in range(first, last):
-        if log_inactive[k] > floor:
-            found[n] = k - first
-            n += 1
-    return n
-
-
-@kernel
-def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any) -> None:
-    """Rows ``first`` to ``last`` in order of their codes; those of code c are order[run_starts[c] : run_starts[c + 1]]."""
-    run_starts[:] = 0
-    for i in range(first, last):
-        run_starts[codes[i] + 1] += 1
-    for c in range(1, run_starts.shape[0]):
-        run_starts[c] += run_starts[c - 1]
-    place = run_starts.copy()
-    for i in range(first, last):
-        order[place[codes[i]]] = i
-        place[codes[i]] += 1
-
-
-@kernel
-def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) -> int:
-    """Rows ``first`` to ``last`` whose code is another, in ``order``; returns their number."""
-    n = 0
-    for i in range(first, last):
-        if codes[i] != code:
-            order[n] = i
-            n += 1
-    return n
-
-
-@kernel
-def add_log_inactivity(
-    rows: Any,
-    codes: Any,
-    weights: Any,
-    parameters: Any,
-    starts: Any,
-    positive: Any,
-    floor: float,
-    window: int,
-    work: Any,
-    log_inactive: Any,
-) -> float:
-    """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block, ``window`` rows at a time.
-
-    Experts that have fallen below ``floor`` are left where they are: every term is negative. Returns the rows'
-    `checksum`.
-    """
-    total, n_rows = 0.0, codes.shape[0]
-    by_code, others = np.empty(min(window, n_rows), np.int64), np.empty(min(window, n_rows), np.int64)
-    run_starts = np.empty(starts.shape[0] + 2, np.int64)  # a single side has two codes
-    found = np.empty(parameters.shape[1], np.int64)
-    for first in range(0, n_rows, window):
-        last = min(first + window, n_rows)
-        total += checksum(rows, first, last)
-        _sort_by_code(codes, first, last, by_code, run_starts)
-        for side in range(starts.shape[0] - 1):
-            code = positive[side]
-            if code >= 0:
-                index = by_code[run_starts[code] : run_starts[code + 1]]
-            elif _undecided(log_inactive, starts[side], starts[side + 1], floor, found) == 0:
-                continue
-            else:
-                index = others[: _rows_of_others(codes, -1 - code, first, last, others)]
-            _add_side(
-                rows, index, weights, parameters, starts[side], starts[side + 1], floor, work, found, log_inactive
-            )
-    return total
-
-
-@kernel
-def _add_side(
-    rows: Any,
-    order: Any,
-    weights: Any,
-    parameters: Any,
-    first: int,
-    last: int,
-    floor: float,
-    work: Any,
-    found: Any,
-    log_inactive: Any,
-) -> None:
-    """The same for the positive rows ``order`` of the side with experts ``first`` to ``last``."""
-    row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
-    k0, k1 = np.uint64(first), np.uint64(last)
-    width = padded_size(last - first)
-    log_weight = parameters[0, first:last].copy()
-    weight = np.exp(log_weight)
-    for begin in range(0, order.shape[0], TILE):
-        n_open = _undecided(log_inactive, first, last, floor, found)
-        if n_open == 0:
-            return
-        index = order[begin : min(begin + TILE, order.shape[0])]
-        n = index.shape[0]
-        psi = work.psi[: padded_size(n) * width].reshape((-1, width))
-        softplus = work.softplus[: padded_size(n) * width].reshape((-1, width))
-        gather(rows, index, work)
-        project(rows, index, parameters, k0, k1, work, psi)
-        softplus_only(n * width, work.psi, work.softplus)
-        for i in range(n):
-            rate[i] = row_rate(weight, softplus, i, np.uint64(0), k1 - k0)
-            row_weight[i] = weights[index[i]]
-            if rate[i] < TINY_RATE:
-                _add_in_log_space(row_weight[i], log_weight, psi[i], softplus[i], found[:n_open], k0, log_inactive)
-                row_weight[i] = 0.0
-        for i in range(n):
-            rate[i] = rate[i] if rate[i] > TINY_RATE else TINY_RATE
-            log_any[i] = bernoulli_poisson(rate[i])[0]
-        for j in range(n_open):
-            k = found[j]
-            total = 0.0
-            for i in range(n):
-                own[i] = weight[k] * softplus[i, k]
-            for i in range(n):
-                others = rate[i] - own[i] if rate[i] - own[i] > TINY_RATE else TINY_RATE
-                total += row_weight[i] * (bernoulli_poisson(others)[0] - own[i] - log_any[i])
-            log_inactive[first + k] += total
-
-
-@kernel
-def _add_in_log_space(
-    row_weight: float, log_weight: Any, psi: Any, softplus: Any, experts: Any, k0: Any, log_inactive: Any
-) -> None:
-    """The same for a row whose rate underflows: ln(1 - a/λ)."""
-    if row_weight == 0.0:
-        return
-    log_total = log_rate(log_weight, psi, softplus)
-    for k in experts:
-        share = min(math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total), 1.0)
-        log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)
+def _prepared(block: Block, parameters: FloatArray, starts: IntArray) -> tuple[LabelledRows, Work]:
+    """A block of data as the kernels take it, and the memory that they need for it."""
+    data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+    return data, workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
 
 
 def log_inactivity(
@@ -189,15 +43,14 @@ def log_inactivity(
     bounds, which is all that a pruning rule with that threshold needs.
     """
     result = np.zeros(parameters.shape[1])
+    sides = SideColumns(starts, positive)
 
     def of_block(block: Block) -> FloatArray:
         sums = np.where(result > floor, 0.0, result)  # who is decided stays out, whatever the others' sums
         is_columns = isinstance(block.inputs, Columns)
-        work = workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
-        check = add_log_inactivity(
-            as_rows(block.inputs), block.codes, block.weights, parameters, starts, positive, floor,
-            COLUMN_WINDOW if is_columns else max(len(block), 1), work, sums,
-        )  # fmt: skip
+        data, work = _prepared(block, parameters, starts)
+        window = COLUMN_WINDOW if is_columns else max(len(block), 1)
+        check = add_log_inactivity(data, parameters, sides, floor, window, work, sums)
         if is_columns:
             block.inputs.refuse_not_finite(check)
         return sums
@@ -212,12 +65,12 @@ def log_inactivity(
 def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray, positive: IntArray) -> FloatArray:
     """Log-likelihood of every side over all rows."""
     total = np.zeros(len(starts) - 1)
+    sides = SideColumns(starts, positive)
 
     def of_block(block: Block) -> FloatArray:
         sums = np.zeros_like(total)
-        work = workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
-        rows = as_rows(block.inputs)
-        check = side_log_likelihood(rows, block.codes, block.weights, parameters, starts, positive, work, sums)
+        data, work = _prepared(block, parameters, starts)
+        check = side_log_likelihood(data, parameters, sides, work, sums)
         if isinstance(block.inputs, Columns):
             block.inputs.refuse_not_finite(check)
         return sums

@@ -5,10 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbdn.model.likelihood import FloatArray
-from pbdn.numerics.products import kernel
+from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.compiled import summing_kernel
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
-from pbdn.sgd.kernels import batch_gradient, workspace
+from pbdn.sgd.gradient import batch_gradient
+from pbdn.sgd.structs import LabelledRows, SideColumns, Steps
+from pbdn.sgd.workspace import workspace
 
 
 class Prior(NamedTuple):
@@ -46,11 +48,10 @@ class AdamState(NamedTuple):
         return AdamState(p, m, v, mean, self.counters, self.step_factor)
 
 
-@kernel
-def add_penalty_gradient(
-    parameters: Any, slope: Any, inv_scale: float, power: float, coef_rate: float, gradient: Any
-) -> None:
+@summing_kernel
+def add_penalty_gradient(parameters: Any, prior: Prior, gradient: Any) -> None:
     """Add ∂/∂ρ(-slope·ρ + c₀ e^ρ) and ∂/∂β(power · ln(1 + β²/2b)) = power · 2β/(2b + β²)."""
+    slope, inv_scale, power, coef_rate = prior
     for k in range(parameters.shape[1]):
         gradient[0, k] += inv_scale * math.exp(parameters[0, k]) - slope[k]
     coefs, by_coef = parameters[1:].reshape(-1), gradient[1:].reshape(-1)
@@ -58,7 +59,7 @@ def add_penalty_gradient(
         by_coef[j] += power * 2.0 * coefs[j] / (2.0 * coef_rate + coefs[j] * coefs[j])
 
 
-@kernel
+@summing_kernel
 def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, factor: float, rate: float, step: int) -> None:
     """One Adam step (Kingma & Ba 2015) on the gradient times ``factor``; ``step`` counts from 1."""
     correction = math.sqrt(1.0 - BETA2**step)
@@ -72,7 +73,7 @@ def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, factor: f
         p[j] -= size * m[j] / (math.sqrt(q[j]) + epsilon)
 
 
-@kernel
+@summing_kernel
 def _sum_of_squares(values: Any) -> float:
     total = 0.0
     flat = values.reshape(-1)
@@ -81,24 +82,11 @@ def _sum_of_squares(values: Any) -> float:
     return total
 
 
-@kernel
+@summing_kernel
 def run_minibatches(
-    rows: Any,
-    codes: Any,
-    weights: Any,
-    order: Any,
-    batch_size: int,
-    n_rows: float,
-    total_weight: float,
-    starts: Any,
-    positive: Any,
-    state: Any,
-    prior: Any,
-    rates: Any,
-    averaging: bool,
-    losses: Any,
+    data: LabelledRows, steps: Steps, sides: SideColumns, state: AdamState, prior: Prior, losses: Any
 ) -> Any:
-    """Take one Adam step per minibatch ``order[b * batch_size : (b + 1) * batch_size]``.
+    """Take one Adam step per minibatch.
 
     The objective is divided by ``total_weight``, which Adam ignores up to its ε. A step that leads to a
     loss or gradient that is not finite is undone (back to the last snapshot), the step size halved and the
@@ -106,18 +94,16 @@ def run_minibatches(
     steps taken, smaller than asked only if MAX_HALVINGS was reached.
     """
     parameters, first, second, average, counters, step_factor = state
-    slope, inv_scale, power, coef_rate = prior
-    work = workspace(len(rows) == 1, parameters.shape[0] - 2, starts)
+    order, batch_size, total_weight = steps.order, steps.batch_size, steps.total_weight
+    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, sides.starts)
     gradient = np.empty_like(parameters)
     snapshot = parameters.copy()
     since_snapshot = 0
-    n_batches = rates.shape[0]
+    n_batches = steps.rates.shape[0]
     for b in range(n_batches):
         index = order[b * batch_size : min((b + 1) * batch_size, order.shape[0])]
-        loss = batch_gradient(
-            rows, index, codes, weights, n_rows / index.shape[0], parameters, starts, positive, work, gradient,
-        )  # fmt: skip
-        add_penalty_gradient(parameters, slope, inv_scale, power, coef_rate, gradient)
+        loss = batch_gradient(data, index, steps.n_rows / index.shape[0], parameters, sides, work, gradient)
+        add_penalty_gradient(parameters, prior, gradient)
         if not (math.isfinite(loss) and math.isfinite(_sum_of_squares(gradient))):
             losses[b] = math.nan
             counters[0] = 0
@@ -134,8 +120,9 @@ def run_minibatches(
             snapshot[:] = parameters
         since_snapshot += 1
         counters[0] += 1
-        adam_step(parameters, first, second, gradient, 1.0 / total_weight, rates[b] * step_factor[0], counters[0])
-        if averaging:
+        rate = steps.rates[b] * step_factor[0]
+        adam_step(parameters, first, second, gradient, 1.0 / total_weight, rate, counters[0])
+        if steps.averaging:
             counters[2] += 1
             for v in range(parameters.shape[0]):
                 for k in range(parameters.shape[1]):

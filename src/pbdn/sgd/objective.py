@@ -15,17 +15,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from pbdn.data.columns import Columns
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, add_penalty_gradient
-from pbdn.sgd.kernels import batch_gradient, workspace
+from pbdn.sgd.gradient import batch_gradient
 from pbdn.sgd.settings import MapSettings
-
-IntArray = NDArray[np.int64]
+from pbdn.sgd.structs import LabelledRows, SideColumns
+from pbdn.sgd.workspace import workspace
 
 
 def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
@@ -81,13 +80,11 @@ def loss_and_gradient(
     scale: float = 1.0,
 ) -> tuple[float, FloatArray]:
     """f of all sides on these rows and its gradient; ``scale`` is N/M for a minibatch of M rows out of N."""
-    n_rows = len(codes)
     gradient = np.empty_like(parameters)
-    rows = as_rows(inputs)
-    loss = batch_gradient(
-        rows, np.arange(n_rows), codes, weights, float(scale), parameters, starts,
-        labelling.positive, workspace(len(rows) == 1, parameters.shape[0] - 2, starts), gradient,
-    )  # fmt: skip
+    data = LabelledRows(as_rows(inputs), codes, weights)
+    sides = SideColumns(starts, labelling.positive)
+    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, starts)
+    loss = batch_gradient(data, np.arange(len(codes)), float(scale), parameters, sides, work, gradient)
     prior = prior_constants(config, starts)
-    add_penalty_gradient(parameters, *prior, gradient)
+    add_penalty_gradient(parameters, prior, gradient)
     return float(loss) + penalty(parameters, prior), gradient

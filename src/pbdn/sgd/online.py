@@ -10,8 +10,8 @@ import numpy as np
 
 from pbdn.data.source import ArraySource, Minibatches
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
+from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.activity import log_inactivity
 from pbdn.sgd.objective import unpack
 from pbdn.sgd.settings import MapSettings

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray, log_likelihood, softplus
+from pbdn.model.likelihood import log_likelihood, softplus
 from pbdn.model.network import Layer
 from pbdn.model.wiring import FEATURES, inputs_of, sources_of
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
-from pbdn.sgd.objective import IntArray, coef_penalty, pack, penalty, prior_constants, unpack
+from pbdn.sgd.objective import coef_penalty, pack, penalty, prior_constants, unpack
 from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.train import falling_rates
 from pbdn.sgd.trainer import POLISH
@@ -94,7 +95,7 @@ def network_loss_and_gradient(
         by_distance = by_units[t + 1] * slopes[t]
         gradient[1] = by_distance.sum(axis=0)
         gradient[2:] = seen[t].T @ by_distance
-        add_penalty_gradient(packed, *prior, gradient)
+        add_penalty_gradient(packed, prior, gradient)
         if t > 0:
             _pass_down(by_distance @ packed[2:].T, t + 1, by_units)
     return loss, gradients

@@ -33,60 +33,33 @@ CHOICES = {
 class MapSettings:
     """How one layer is fitted by stochastic gradient descent.
 
+    `pbdn.config.MapConfig` explains the fields that a user sets. Here is what stands behind some of them, and the others.
+
     Attributes
     ----------
-    n_minibatches, batch_size : int
-        Adam steps and rows per step (paper: 4000 of 100). Batches are never larger than the data.
     learning_rate : float or None
-        Adam's step; None is the paper's 0.05 / (4 + T) for the T-th layer.
-    schedule : {"constant", "cosine"}
-        "cosine" lets the step fall to zero along half a cosine.
-    average_last : float
-        Fraction of the steps, at the end, whose iterates are averaged (0: the last iterate). Averaging starts
-        after the last pruning before that point, so it never mixes different widths.
+        None is the paper's 0.05 / (4 + T) for the T-th layer.
     max_experts : int
         Experts per side at the start (paper: 20).
-    initial : {"balanced", "published"}
-        Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first
-        probabilities are near 1/2 whatever K; "published" at ln r ~ N(0, 0.1²), r about 1.
-    prune_every : int
-        Steps between prunings (paper: 500); experts are also pruned at the end.
     pruning : {"exact", "draw", "published_draw", "none"}
-        "exact" drops an expert when P(it is inactive | data) > ``prune_above``, without a random number.
-        "draw" drops what one draw from the conditional law of the activities leaves inactive (positive rows
-        only). "published_draw" is the paper's draw: independent Bernoullis over all rows, one forced for a
-        positive row that drew none.
+        "exact" and "draw" look at positive rows only: negative rows say nothing about an expert.
     prune_above : float
-        Inactivity probability above which the exact rule drops an expert. A draw at each of eight prunings
-        drops an expert of inactivity probability p with probability 1 - (1-p)^8, so it prunes harder than
-        1/2 does.
-    keep_moments : bool
-        Whether Adam's moments survive a pruning (the published script restarts them).
+        A draw at each of eight prunings drops an expert of inactivity probability p with probability 1 - (1-p)^8. So a
+        draw prunes harder than the exact rule does at 1/2.
     prior_on : {"weight", "log_weight"}
-        Density that is maximised over the weights: of r (the published script: no Jacobian, unbounded below
-        as r → 0, so it kills experts that are not needed) or of ln r (the paper's objective, larger
-        networks).
-    shrinkage : {"published", "student_t"}
-        Power of the coefficient penalty: a_β alone, in effect no penalty (the published script divides
-        integers), or a_β + 1/2, the exact Student-t marginal of the paper.
+        The density of r has no Jacobian. It is unbounded as r → 0, so it kills experts that are not needed.
     mass, inv_scale : float
         γ₀ and c₀ (paper, MAP: 1 and 1).
     coef_shape, coef_rate : float
         a_β and b_β (paper, MAP: 1e-6 and 1e-6).
     replacement : bool
-        Fresh random rows for every minibatch instead of shuffled passes (within the shuffle buffer for
-        streams).
+        A stream draws its fresh rows from the shuffle buffer.
     when_empty : {"keep_strongest", "reinitialise"}
-        When pruning would drop every expert of a side: keep the one least likely to be inactive (all of
-        them being inactive has probability zero, so the rule cannot mean it), or start the side again once
-        and raise NumericalError the second time.
-    polish : bool
-        Whether the layers of a grown network are tuned together at the end (`pbdn.sgd.polish`), where rows kept back
-        become likelier by it. Needs ``criterion="holdout"`` and dense rows in memory; runs on the CPU.
+        All experts of a side with a positive row cannot be inactive, so a rule that drops them all cannot mean it.
     device : str or None
         None runs the compiled CPU kernels; anything else ("cpu", "cuda", "cuda:1", "mps") is a torch device.
     precision : {"double", "single"}
-        Floating point of a torch device ("mps" has single only); the CPU kernels are always double.
+        Of a torch device; the CPU kernels are always double.
     """
 
     n_minibatches: int = 4000

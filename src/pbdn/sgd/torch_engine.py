@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from pbdn.data.source import Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.settings import MapSettings

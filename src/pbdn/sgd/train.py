@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pbdn.data.source import Minibatches, RowSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
+from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.activity import log_likelihoods
 from pbdn.sgd.objective import penalty, prior_constants, unpack
 from pbdn.sgd.settings import MapSettings

@@ -9,12 +9,13 @@ from numpy.random import Generator
 from pbdn.data.source import Minibatches, RowSource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import FloatArray
 from pbdn.model.network import Side
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.activity import surviving
 from pbdn.sgd.adam import AdamState, run_minibatches
-from pbdn.sgd.objective import IntArray, as_rows, pack, prior_constants
+from pbdn.sgd.objective import as_rows, pack, prior_constants
 from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.structs import LabelledRows, SideColumns, Steps
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
@@ -70,11 +71,10 @@ class Trainer:
         """One compiled call; returns the minibatch losses."""
         losses = np.full(len(rates), np.nan)
         block = chunk.block
-        done = run_minibatches(
-            as_rows(block.inputs), block.codes, block.weights, chunk.order, chunk.batch_size,
-            float(self.n_rows), self.total_weight, self.starts, self.positive, self.state,
-            prior_constants(self.config, self.starts), rates, averaging, losses,
-        )  # fmt: skip
+        data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+        steps = Steps(chunk.order, chunk.batch_size, rates, averaging, float(self.n_rows), self.total_weight)
+        sides, prior = SideColumns(self.starts, self.positive), prior_constants(self.config, self.starts)
+        done = run_minibatches(data, steps, sides, self.state, prior, losses)
         if done < len(rates):
             raise NumericalError(
                 f"The MAP objective of layer {self.depth} is not finite even after "

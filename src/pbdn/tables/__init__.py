@@ -1,7 +1,9 @@
-"""Tables of any kind to numbers: reading files, preparing columns, labels."""
+"""Tables of any kind to numbers: reading files, deciding about columns, preparing them, labels."""
 
-from pbdn.tables.preparation import Preparation, fit_preparation
-from pbdn.tables.read import Table, column, parse_table, read_table
-from pbdn.tables.target import labels_of
+from pbdn.tables.decide_columns import fit_preparation
+from pbdn.tables.preparation import Preparation
+from pbdn.tables.read_file import parse_table, read_table
+from pbdn.tables.table import Table, column
+from pbdn.tables.target_to_labels import labels_of
 
 __all__ = ["Preparation", "Table", "column", "fit_preparation", "labels_of", "parse_table", "read_table"]

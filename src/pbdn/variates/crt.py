@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from pbdn.numerics.compiled import internal
+from pbdn.numerics.softplus import inverse_softplus
 from pbdn.variates.stream import uniform
 
 ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tables are drawn whole
@@ -62,20 +63,10 @@ def crt(stream, customers, concentration):
 
 
 @internal
-def log_expm1(a):
-    """ln(e^a - 1) for a > 0, without overflow or loss for small a."""
-    if a > 30.0:
-        return a + np.log1p(-np.exp(-a))
-    if a > 0.1:
-        return np.log(np.exp(a) - 1.0)
-    return np.log(np.expm1(max(a, 1e-300)))
-
-
-@internal
 def table_distance(stream, low, high):
     """η with density σ(η) / (high - low) where s(η) lies in (low, high): η = ln(e^{low + U (high - low)} - 1).
 
     The signed distance at which a table of a row opened; low = 0, high = s(ψ) for "some time before now".
     Its log-time is δ = η - x'β, held fixed while β is drawn.
     """
-    return log_expm1(low + uniform(stream) * (high - low))
+    return inverse_softplus(low + uniform(stream) * (high - low))

@@ -170,12 +170,3 @@ def polya_gamma(stream, b, c):
     if b <= 1.0 or b * np.exp(-c) <= ENVELOPE_LIMIT:
         return polya_gamma_envelope(stream, b, c)
     return polya_gamma_sum(stream, b, c)
-
-
-def polya_gamma_cumulants(b: float, c: float) -> tuple[float, float]:
-    """Mean and variance of PG(b, c), for reports and tests of other samplers."""
-    h = 0.5 * abs(c)
-    if h < 1e-2:
-        return b * (0.25 - c * c / 48.0), b * (1.0 / 24.0 - c * c / 120.0)
-    first, second, _ = unit_cumulants.py_func(c)
-    return b * float(first), b * float(second)

@@ -15,15 +15,16 @@ of the thirty functions that draw random numbers.
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from pbdn.numerics.compiled import elementary, internal, kernel
+from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.compiled import address_of, elementary, internal, kernel
 
 # purposes: one independent stream each within a sweep
 # (NumPy integers, because a literal argument makes the compiler specialise for every value)
@@ -42,6 +43,14 @@ _W0, _W1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _TO_UNIT = 2.0**-53
 
 _WORDS = types.CPointer(types.uint64)
+
+
+class SweepStreams(NamedTuple):
+    """The random streams of one sweep of one chain; `stream_at` opens them one at a time, all in the same buffer."""
+
+    buffer: NDArray[np.uint64]
+    key: np.uint64
+    sweep: int
 
 
 def stream_key(seed: int, *where: int) -> np.uint64:
@@ -81,8 +90,7 @@ def encrypt(words: Any, calls: Any, out: Any) -> None:
 @cache
 def _cipher_address() -> int:
     """Where the compiled `encrypt` lies in this process."""
-    compiled = cfunc(types.void(_WORDS, types.int64, _WORDS), cache=True, error_model="numpy")(encrypt)
-    return int(compiled.address)
+    return address_of(encrypt, types.void(_WORDS, types.int64, _WORDS))
 
 
 @intrinsic
@@ -122,6 +130,12 @@ def open_stream(buffer, key, sweep, block, purpose):
 
 
 @internal
+def stream_at(streams: SweepStreams, block, purpose):
+    """The stream of a row block (or an expert) and a purpose in this sweep."""
+    return open_stream(streams.buffer, streams.key, streams.sweep, block, purpose)
+
+
+@internal
 def bits(stream):
     """64 random bits."""
     words = _memory(stream)
@@ -153,7 +167,7 @@ def exponential(stream):
     return -np.log(uniform(stream))
 
 
-def _ziggurat() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _ziggurat() -> tuple[FloatArray, FloatArray]:
     """Layer edges x_0 > x_1 > … > x_256 = 0 of equal area under e^{-x²/2}, and the density at each edge.
 
     x_1 is the edge of the tail and x_0 the width of the base layer's rectangle (Marsaglia & Tsang 2000).

@@ -43,7 +43,8 @@
 
   // light up the expert of the selected line
   const diagram = document.getElementById("diagram");
-  const nodes = new Map(all(".node", diagram).map((node) => [node.dataset.key, node]));
+  const nodes = all(".node", diagram); // a dot and a name under each key
+  const light = (key) => nodes.filter((node) => node.dataset.key === key).forEach((node) => node.classList.add("on"));
   let selected = null;
   const select = (key) => {
     selected = key === selected ? null : key;
@@ -51,11 +52,12 @@
     for (const part of all(".on", diagram)) part.classList.remove("on");
     diagram.classList.toggle("focus", selected !== null);
     if (selected === null) return;
-    if (nodes.has(selected)) nodes.get(selected).classList.add("on");
+    light(selected);
     for (const edge of all(".edge", diagram)) {
       if (edge.dataset.from !== selected && edge.dataset.to !== selected) continue;
       edge.classList.add("on");
-      for (const end of [edge.dataset.from, edge.dataset.to]) if (nodes.has(end)) nodes.get(end).classList.add("on");
+      light(edge.dataset.from);
+      light(edge.dataset.to);
     }
   };
   for (const row of all("#rules tbody tr")) {
@@ -67,8 +69,8 @@
       }
     });
   }
-  for (const [key, node] of nodes) {
-    if (key.startsWith("u")) node.addEventListener("click", () => select(key));
+  for (const node of nodes) {
+    if (node.dataset.key.startsWith("u")) node.addEventListener("click", () => select(node.dataset.key));
   }
 
   // maps: choose a class, read the probability under the pointer
@@ -82,7 +84,7 @@
   const readout = document.getElementById("readout");
   for (const picture of all("svg.map")) {
     const map = maps[Number(picture.dataset.map)];
-    const image = picture.querySelector("image");
+    const image = picture.querySelector("image.heat");
     picture.addEventListener("mousemove", (event) => {
       const box = image.getBoundingClientRect();
       const across = (event.clientX - box.left) / box.width;

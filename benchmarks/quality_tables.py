@@ -1,0 +1,208 @@
+"""Tables of quality from the records: means over splits and seeds, with both spreads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import paper_values as paper
+from benchmarks import record
+from benchmarks.data import IDA, MULTICLASS, n_splits
+from benchmarks.methods import NAMES, RIVALS, experiment_of, is_dated
+from benchmarks.record import RESULTS, Record
+
+OF_TWO = ("default", "network", "map")
+OF_SEVERAL = ("map", "map_as_grown", "gibbs", "race", "svm", "lightgbm", "mlp_early_stopping")
+PUBLISHED = {"aic_gibbs": "*PBDN, Gibbs, as published*", "svm": "*SVM, as published*"}
+NETWORK = "network"
+"""The recorded network of the default: its scores stand in the same lines."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A figure over splits and seeds: ``values[seed, split]``."""
+
+    values: np.ndarray
+
+    @property
+    def mean(self) -> float:
+        return float(self.values.mean())
+
+    @property
+    def over_splits(self) -> float:
+        """Standard deviation over the splits of the means over seeds."""
+        return _deviation(self.values.mean(axis=0))
+
+    @property
+    def over_seeds(self) -> float | None:
+        """Standard deviation over the seeds of the means over splits; None with one seed."""
+        return _deviation(self.values.mean(axis=1)) if self.n_seeds > 1 else None
+
+    @property
+    def n_seeds(self) -> int:
+        return len(self.values)
+
+    def text(self, digits: int) -> str:
+        """Mean ± s.d. over splits ± s.d. over seeds."""
+        text = f"{self.mean:.{digits}f} ± {self.over_splits:.{digits}f}"
+        return text if self.over_seeds is None else f"{text} ± {self.over_seeds:.{digits}f}"
+
+
+def _deviation(values: np.ndarray) -> float:
+    return float(np.std(values, ddof=min(1, len(values) - 1)))
+
+
+def lines_of(method: str, names: Sequence[str], root: Path = RESULTS) -> list[Record]:
+    """The records of a method of all seeds that have every split of every data set named; none if there is no such seed.
+
+    Lines of ours without a known commit stand only while there are no others.
+    """
+    found = [line for line in record.read(experiment_of(method), root) if line["data"] in names]
+    for lines in ([line for line in found if not is_dated(line)], [line for line in found if is_dated(line)]):
+        wanted = {(name, split) for name in names for split in range(n_splits(name))}
+        seeds = [
+            seed
+            for seed in sorted({line["seed"] for line in lines})
+            if wanted <= {(line["data"], line["split"]) for line in lines if line["seed"] == seed}
+        ]
+        if seeds:
+            return [line for line in lines if line["seed"] in seeds and (line["data"], line["split"]) in wanted]
+    return []
+
+
+def spreads(
+    method: str, names: Sequence[str], what: str = "error", together: bool = True, root: Path = RESULTS
+) -> dict[str, Spread]:
+    """A figure of a method by data set, where it was measured.
+
+    ``together`` asks for seeds that have all of the data sets; else each data set has its own seeds.
+    """
+    of_network = method == NETWORK
+    found: dict[str, Spread] = {}
+    for group in [tuple(names)] if together else [(name,) for name in names]:
+        lines = lines_of("default" if of_network else method, group, root)
+        for name in group:
+            mine = sorted(
+                (line for line in lines if line["data"] == name), key=lambda line: (line["seed"], line["split"])
+            )
+            scores = ("error", "log_loss", "brier", "ece")
+            held = [line.get(NETWORK, {}) if of_network and what in scores else line for line in mine]
+            if mine and all(one.get(what) is not None for one in held):
+                values = np.array([float(one[what]) for one in held])
+                found[name] = Spread(values.reshape(-1, n_splits(name)))
+    return found
+
+
+def readme_table(root: Path = RESULTS) -> str:
+    """Test errors of ours, of rivals and of the paper: a line per method, best mean first below ours; what the cells are."""
+    svm = spreads("svm", IDA, root=root)
+    lines: list[tuple[float, str]] = []
+    for method in (*OF_TWO, *RIVALS):
+        errors = spreads(method, IDA, root=root)
+        if len(errors) < len(IDA):
+            raise ValueError(f"{method} has no seed with all splits of {', '.join(IDA)}; run benchmarks.quality.")
+        ratios = np.mean([errors[name].values.mean(axis=1) / svm[name].mean for name in IDA], axis=0)
+        shown = f"{ratios.mean():.3f}" + (f" ± {_deviation(ratios):.3f}" if len(ratios) > 1 else "")
+        costs = spreads(method, IDA, "products" if method in ("default", "map") else "complexity", root=root)
+        cost = float(np.mean([one.mean for one in costs.values()])) if costs else np.nan
+        cells = " | ".join(errors[name].text(1) for name in IDA)
+        order = -1.0 if method in OF_TWO else float(ratios.mean())
+        label = f"**{NAMES[method]}**" if method in OF_TWO else NAMES[method]
+        lines.append((order, f"| {label} | {cells} | {shown} | {_cost(cost)} | {len(ratios)} |"))
+    for method, label in PUBLISHED.items():
+        cells = " | ".join("{:.1f} ± {:.1f}".format(*paper.ERROR[name][method]) for name in IDA)
+        ratio = float(np.mean([paper.ERROR[name][method][0] / svm[name].mean for name in IDA]))
+        cost = float(np.mean([paper.COMPLEXITY[name][method][0] for name in IDA]))
+        lines.append((ratio, f"| {label} | {cells} | {ratio:.3f} | {_cost(cost)} | |"))
+    names = " | ".join(name.replace("_", " ") for name in IDA)
+    head = [
+        f"| test error, % | {names} | mean, SVM = 1 | inner products a row | seeds |",
+        "|---" * (len(IDA) + 4) + "|",
+    ]
+    note = (
+        "Cells are the mean ± s.d. over the ten splits, and ± s.d. over seeds where there are several. The means relative to the "
+        "SVM are ± s.d. over seeds."
+    )
+    if any(is_dated(line) for method in ("default", "map") for line in lines_of(method, IDA, root)):
+        note += " The lines of pbdn were measured before commits were recorded."
+    return "\n".join([*head, *(text for _, text in sorted(lines, key=lambda line: line[0])), "", note]) + "\n"
+
+
+def _cost(cost: float) -> str:
+    return "" if not np.isfinite(cost) else f"{cost:.1f}" if cost < 100 else f"{cost:.0f}"
+
+
+def calibration_table(root: Path = RESULTS) -> str:
+    """Log-loss, Brier score, calibration and size of ours on the six small sets."""
+    lines = [
+        "| data | method | seeds | log-loss | Brier | calibration error | depth | units of the layers | CPU s |",
+        "|---" * 9 + "|",
+    ]
+    for name in IDA:
+        for method in OF_TWO:
+            cells = [spreads(method, IDA, what, root=root)[name].text(3) for what in ("log_loss", "brier", "ece")]
+            mine = [
+                line for line in lines_of("map" if method == "map" else "default", IDA, root) if line["data"] == name
+            ]
+            seeds = len({line["seed"] for line in mine})
+            depth = float(np.mean([line["depth"] for line in mine]))
+            seconds = "" if "cpu_seconds" not in mine[0] else f"{np.mean([line['cpu_seconds'] for line in mine]):.1f}"
+            lines.append(
+                f"| {name.replace('_', ' ')} | {NAMES[method]} | {seeds} | {' | '.join(cells)} | {depth:.1f} | "
+                f"{_layer_means(mine)} | {seconds} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _layer_means(lines: Sequence[Record]) -> str:
+    """Mean units of layer 1, 2, … over the networks that have it."""
+    deepest = max(len(line["units"]) for line in lines)
+    return "-".join(
+        f"{np.mean([line['units'][t] for line in lines if t < len(line['units'])]):.0f}" for t in range(deepest)
+    )
+
+
+def several_classes_table(what: str, digits: int, root: Path = RESULTS) -> str:
+    """A figure of the sets of several classes, methods down."""
+    lines = [f"| | {' | '.join(MULTICLASS)} | seeds |", "|---" * (len(MULTICLASS) + 2) + "|"]
+    for method in OF_SEVERAL:
+        cells = spreads(method, MULTICLASS, what, together=False, root=root)
+        if cells:
+            texts = [cells[name].text(digits) if name in cells else "" for name in MULTICLASS]
+            seeds = ", ".join(map(str, sorted({cell.n_seeds for cell in cells.values()})))
+            lines.append(f"| {NAMES[method]} | {' | '.join(texts)} | {seeds} |")
+    return "\n".join(lines) + "\n"
+
+
+RULES = {"aic_inputs": "AIC, every coefficient (default)", "aic": "AIC", "aic_eps": "AIC-ε"}
+"""As the records of `benchmarks.paper` name them."""
+
+
+def depth_rules_table(root: Path = RESULTS) -> str:
+    """Error at the depth that each rule takes, one seed: every depth is a part of one growth."""
+    lines = [
+        f"| engine | rule | prediction | {' | '.join(name.replace('_', ' ') for name in IDA)} | mean, paper's SVM = 1 | mean log-loss |",
+        "|---" * (len(IDA) + 5) + "|",
+    ]
+    for engine, ways in (("gibbs", ("paths", "posterior", "point")), ("map", ("point",))):
+        records = [line for line in record.read(f"paper/{engine}", root) if line["data"] in IDA]
+        for rule, label in RULES.items():
+            for way in ways:
+                errors, losses = [], []
+                for name in IDA:
+                    mine = [
+                        line["depths"][line["chosen"][rule] - 1].get(way) for line in records if line["data"] == name
+                    ]
+                    scores = [one for one in mine if one is not None]
+                    if scores and len(scores) == len(mine):
+                        errors.append(float(np.mean([one["error"] for one in scores])))
+                        losses.append(float(np.mean([one["log_loss"] for one in scores])))
+                if len(errors) == len(IDA):
+                    cells = " | ".join(f"{error:.2f}" for error in errors)
+                    ratio = np.mean(
+                        [error / paper.ERROR[name]["svm"][0] for name, error in zip(IDA, errors, strict=True)]
+                    )
+                    engine_name = {"gibbs": "Gibbs", "map": "MAP"}[engine]
+                    lines.append(f"| {engine_name} | {label} | {way} | {cells} | {ratio:.3f} | {np.mean(losses):.3f} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,73 @@
+"""``pbdn report``."""
+
+import os
+from typing import Any
+
+import click
+
+from pbdn.cli.command import command, separator_option
+from pbdn.cli.output import Output
+
+
+@click.command("report")
+@click.argument("model")
+@click.argument("table")
+@click.option(
+    "--output", "-o", "path", default="report.html", show_default=True, help="HTML file; - is standard output."
+)
+@click.option("--card", help="Also write a model card in Markdown here.")
+@separator_option
+@command
+def report_command(output: Output, model: str, table: str, path: str, card: str | None, separator: str | None) -> None:
+    """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
+    from pbdn.cli.table_model import load_model
+    from pbdn.tables import read_table
+
+    output.data_on_stdout = path == "-"
+    loaded = load_model(model)
+    data = read_table(table, separator)
+    page = report_bytes(loaded, data, os.path.basename(table))
+    for note in data.notes:
+        output.note(note)
+    files = {path: page}
+    if card is not None:
+        files[card] = card_bytes(loaded, data, os.path.basename(table))
+    output.write_all(files)
+    if path != "-":
+        output.say(f"Report: {path} ({len(page) / 1000:.0f} kB)")
+    if card is not None:
+        output.say(f"Model card: {card}")
+    output.result({"report": path, "bytes": len(page), "card": card})
+
+
+def report_bytes(model: Any, data: Any, source: str) -> bytes:
+    """The HTML report of a table model."""
+    from pbdn.report.html import render_html
+
+    return render_html(_collected(model, data, source)).encode()
+
+
+def card_bytes(model: Any, data: Any, source: str) -> bytes:
+    """The Markdown card of a table model."""
+    from pbdn.report.card import render_card
+
+    return render_card(_collected(model, data, source)).encode()
+
+
+def _collected(model: Any, data: Any, source: str) -> Any:
+    import numpy as np
+
+    from pbdn.report.data import collect
+
+    features, _ = model.features(data)
+    columns = [(plan.name, plan.words) for plan in model.preparation.columns]
+    return collect(
+        model.estimator,
+        np.asarray(features),
+        model.labels(data),
+        source=source,
+        target=model.target,
+        columns=columns,
+        validation=model.validation,
+        notes=model.notes,
+    )

@@ -1,0 +1,172 @@
+"""A model for tables: an estimator, how columns become its features, and how good it was on held-out rows."""
+
+import os
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from pbdn.data.frames import NamedArray
+from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
+from pbdn.files.estimator import estimator_bytes, read_extra
+from pbdn.inspection.fitted import feature_names
+from pbdn.inspection.quality import Quality, measure
+from pbdn.tables import Preparation, Table, column, fit_preparation, labels_of
+from pbdn.tables.column_to_numbers import ColumnPlan
+
+OPTIONS = {
+    "n_sweeps": "--sweeps",
+    "n_chains": "--chains",
+    "max_depth=": "--max-depth ",
+    "max_depth": "--max-depth",
+    "time_limit=": "--time-limit ",
+    "time_limit": "--time-limit",
+}
+ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier}
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit."""
+
+    estimator: Any
+    preparation: Preparation
+    target: str
+    validation: dict[str, Any] | None = None
+    notes: list[str] = field(default_factory=list)
+    held_out: Table | None = field(default=None, repr=False)
+
+    def features(self, table: Table) -> tuple[NamedArray, list[str]]:
+        """Prepared features of a table, with their names, and notes."""
+        values, notes = self.preparation.apply(table)
+        holes = np.isnan(values).any(axis=0)
+        if holes.any():
+            name = self.preparation.feature_names[int(np.argmax(holes))]
+            raise InvalidInputError(f"Column {name!r} has missing values, which this model cannot take; fill them.")
+        return NamedArray(values, self.preparation.feature_names), notes
+
+    def labels(self, table: Table) -> NDArray[Any] | None:
+        """Labels of a table that has the target in every row; None otherwise."""
+        if self.target not in table.columns:
+            return None
+        try:
+            labels, known, _ = labels_of(table.columns[self.target], self.target)
+        except InvalidInputError:
+            return None
+        return labels if known.all() else None
+
+    def to_bytes(self) -> bytes:
+        """The contents of a ``.pbdn`` file."""
+        extra = {
+            "preparation": self.preparation.to_json(),
+            "target": self.target,
+            "validation": self.validation,
+            "notes": self.notes,
+        }
+        return estimator_bytes(self.estimator, extra)
+
+
+def fit_table(
+    table: Table,
+    target: str,
+    *,
+    holdout: float,
+    seed: int,
+    refit: bool,
+    drop: tuple[str, ...],
+    **parameters: Any,
+) -> TableModel:
+    """Prepare columns, fit on a part of the rows, measure on the rest.
+
+    Everything is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
+    """
+    values = column(table, target, "target column")
+    labels, known, notes = labels_of(values, target)
+    table = table.rows(known)
+    if not 0.0 <= holdout < 1.0:
+        raise InvalidInputError(f"holdout={holdout} must be at least 0 and below 1, e.g. 0.2.")
+    rows = np.arange(table.n_rows)
+    validation: dict[str, Any] | None = None
+    if holdout > 0.0:
+        train, test = _split(rows, labels, holdout, seed)
+        model = _fit(table.rows(train), labels[train], target, drop, seed, notes, parameters)
+        features, more = model.features(table.rows(test))
+        quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
+        validation = {**quality.to_dict(), "n_train": len(train)}
+        if not refit:
+            return TableModel(
+                model.estimator, model.preparation, target, validation, model.notes + more, table.rows(test)
+            )
+    model = _fit(table, labels, target, drop, seed, notes, parameters)
+    return TableModel(model.estimator, model.preparation, target, validation, model.notes)
+
+
+def _split(rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    try:
+        train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=labels)
+    except ValueError:
+        raise InvalidInputError(
+            f"{len(rows)} rows of {np.unique(labels).size} classes are too few to hold out {holdout:.0%}; "
+            "give more rows, or --holdout 0 to fit on all of them."
+        ) from None
+    return np.sort(train), np.sort(test)
+
+
+def _fit(
+    table: Table,
+    labels: NDArray[Any],
+    target: str,
+    drop: tuple[str, ...],
+    seed: int,
+    notes: list[str],
+    parameters: dict[str, Any],
+) -> TableModel:
+    preparation = fit_preparation(table, target, drop)
+    features, _ = preparation.apply(table)
+    estimator = PBDNClassifier(random_state=seed, **parameters)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(NamedArray(features, preparation.feature_names), labels)
+    said = [_in_options(str(one.message)) for one in caught if issubclass(one.category, UserWarning)]
+    return TableModel(estimator, preparation, target, None, [*notes, *dict.fromkeys(said)])
+
+
+def _in_options(text: str) -> str:
+    """A warning of the estimator with the names that its parameters have on the command line."""
+    for name, option in OPTIONS.items():
+        text = text.replace(name, option)
+    return text
+
+
+def load_model(path: str | os.PathLike[str]) -> TableModel:
+    """Read a model file; one saved from Python takes columns by the names of its features."""
+    kind, extra = read_extra(path)
+    if kind not in ESTIMATORS:
+        raise FileFormatError(f"{os.fspath(path)!r} holds a {kind[:40]!r}, which this version does not know.")
+    estimator = ESTIMATORS[kind].load(path)
+    if "preparation" not in extra:
+        plans = tuple(ColumnPlan(name, "number", fill=np.nan, words="number") for name in feature_names(estimator))
+        return TableModel(estimator, Preparation(plans), "")
+    preparation = Preparation.from_json(extra["preparation"])
+    if len(preparation.feature_names) != estimator.n_features_in_:
+        raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
+    notes = [str(note) for note in extra.get("notes") or []]
+    return TableModel(estimator, preparation, str(extra.get("target") or ""), extra.get("validation"), notes)
+
+
+def quality_words(quality: Quality | dict[str, Any]) -> list[str]:
+    """Lines for people."""
+    q = quality.to_dict() if isinstance(quality, Quality) else quality
+
+    def line(name: str, one: dict[str, float], percent: bool = False) -> str:
+        style = "{:.1%}" if percent else "{:.3f}"
+        value, low, high = (style.format(one[key]) for key in ("value", "low", "high"))
+        return f"{name:<10}{value:>8}  (95 % interval {low} to {high})"
+
+    lines = [line("error", q["error"], True) + f"; always the commonest class: {q['baseline_error']:.1%}"]
+    lines += [line("log loss", q["log_loss"]), line("Brier", q["brier"])]
+    return lines + ([line("ROC area", q["area"])] if q["area"] else [])

@@ -1,0 +1,69 @@
+"""Experts in words: which side each one votes for, and how the rows it votes for differ from the usual."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.inspection.fitted import feature_names, network_of, side_names
+from pbdn.inspection.subtypes import subtype_means
+from pbdn.numerics.arrays import FloatArray
+
+N_NAMED = 3  # features named in a rule
+CLEAR = 0.25  # differences below this many standard deviations are not worth a word
+
+
+@dataclass(frozen=True)
+class Background:
+    """What is usual in the rows: mean, spread, and whether a feature is a yes/no."""
+
+    names: list[str]
+    mean: FloatArray
+    spread: FloatArray
+    yes_no: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, names: list[str], rows: FloatArray) -> "Background":
+        """From rows."""
+        yes_no = np.all((rows == 0.0) | (rows == 1.0), axis=0)
+        return cls(names, rows.mean(axis=0), rows.std(axis=0), yes_no)
+
+    def phrase(self, j: int, value: float) -> str:
+        """How a group's mean of feature j differs from the usual."""
+        name, usual = self.names[j], self.mean[j]
+        if self.yes_no[j]:
+            return f"{name}: {value:.0%} (usually {usual:.0%})"
+        side = "above" if value > usual else "below"
+        step = abs(value - usual) / self.spread[j]
+        far = "far " if step >= 1.0 else "" if step >= 0.5 else "a little "
+        return f"{name} {far}{side} average ({value:.3g}, usually {usual:.3g})"
+
+
+def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
+    """Every expert as a rule: the side it votes for, how much, and which rows (eq. 2 of the paper)."""
+    network = network_of(estimator)
+    background = Background.of(feature_names(estimator), rows)
+    scale = np.where(background.spread > 0, background.spread, 1.0)
+    sides = side_names(estimator)
+    out = []
+    for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(rows), strict=True), 1):
+        for s, side in enumerate(layer.sides):
+            means, share = subtype_means(side, inputs, rows)
+            step = np.where(background.spread > 0, (means - background.mean) / scale, 0.0)
+            for k in range(side.n_experts):
+                order = [int(j) for j in np.argsort(-np.abs(step[k]))[:N_NAMED] if abs(step[k, j]) >= CLEAR]
+                phrases = [background.phrase(j, float(means[k, j])) for j in order]
+                out.append(
+                    {
+                        "layer": t,
+                        "number": s,
+                        "side": sides[s],
+                        "expert": k + 1,
+                        "weight": float(side.expert_weights[k]),
+                        "share": float(share[k]),
+                        "rule": "; ".join(phrases) or "rows much like the average",
+                        "features": [background.names[j] for j in order],
+                    }
+                )
+    return out

@@ -1,0 +1,126 @@
+"""A rectangle of two features, on which maps are computed: its cells, and the lines that hyperplanes draw on it."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.inspection.effects import feature_effects
+from pbdn.inspection.fitted import dense_rows, feature_names
+from pbdn.inspection.subtypes import as_frame
+from pbdn.numerics.arrays import FloatArray
+from pbdn.plots.base import shown
+
+MARGIN = 0.05
+
+
+def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
+    """The two features that move predictions most, in the order of the columns."""
+    names = feature_names(estimator)
+    if len(names) < 2:
+        raise InvalidInputError("A map needs two features; the model has one.")
+    first, second = sorted(names.index(one["feature"]) for one in feature_effects(estimator, rows)[:2])
+    return first, second
+
+
+def feature_number(estimator: Any, feature: Any) -> int:
+    """The column of a feature given by name or number."""
+    names = feature_names(estimator)
+    if isinstance(feature, str):
+        if feature not in names:
+            raise InvalidInputError(f"There is no feature {feature!r}; the model has {', '.join(names[:10])}.")
+        return int(names.index(feature))
+    if not 0 <= int(feature) < len(names):
+        raise InvalidInputError(f"feature {feature!r} must lie between 0 and {len(names) - 1}.")
+    return int(feature)
+
+
+@dataclass
+class Plane:
+    """A rectangle of two features, the others at their medians, and the rows that were given."""
+
+    features: tuple[int, int]
+    names: tuple[str, str]
+    x: FloatArray = field(repr=False)
+    y: FloatArray = field(repr=False)
+    base: FloatArray = field(repr=False)
+    points: FloatArray = field(repr=False)
+
+    @classmethod
+    def of(cls, estimator: Any, X: Any, features: tuple[Any, Any] | None, grid: int) -> "Plane":
+        """Around the rows X, over the features given or the two that move predictions most."""
+        rows = dense_rows(estimator, X)
+        features = leading_features(estimator, rows) if features is None else features
+        first, second = (feature_number(estimator, feature) for feature in features)
+        names = feature_names(estimator)
+        ticks = []
+        for j in (first, second):
+            low, high = float(rows[:, j].min()), float(rows[:, j].max())
+            edge = MARGIN * ((high - low) or 1.0)
+            ticks.append(np.linspace(low - edge, high + edge, grid))
+        base = np.median(rows, axis=0)
+        return cls((first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]])
+
+    @property
+    def remark(self) -> str:
+        """What became of the other features."""
+        n = self.base.size - 2
+        return ("", "the third feature at its median")[n] if n < 2 else f"the other {n} features at their medians"
+
+    @property
+    def extent(self) -> tuple[float, float, float, float]:
+        """Left, right, bottom, top."""
+        return float(self.x[0]), float(self.x[-1]), float(self.y[0]), float(self.y[-1])
+
+    def rows(self) -> FloatArray:
+        """One row per cell, the y feature slowest."""
+        out = np.repeat(self.base[None], self.x.size * self.y.size, axis=0)
+        out[:, self.features[0]] = np.tile(self.x, self.y.size)
+        out[:, self.features[1]] = np.repeat(self.y, self.x.size)
+        return out
+
+    def cells(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of `rows` as a picture (y, x)."""
+        return values.reshape(self.y.size, self.x.size)
+
+    def table(self, name: str, values: NDArray[Any]) -> Any:
+        """One line per cell."""
+        rows = self.rows()
+        names = self.names if self.names[0] != self.names[1] else (self.names[0], self.names[1] + " (2)")
+        return as_frame(
+            {names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()}
+        )
+
+    def lines(self, hyperplanes: FloatArray) -> list[tuple[float, float, float]]:
+        """(a, b, c) with a x + b y + c = 0 for every hyperplane, the other features at their medians."""
+        first, second = self.features
+        rest = np.delete(np.arange(self.base.size), list(self.features))
+        out = []
+        for plane in hyperplanes:
+            constant = plane[0] + float(plane[1:][rest] @ self.base[rest])
+            out.append((float(plane[1 + first]), float(plane[1 + second]), float(constant)))
+        return out
+
+    def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
+        """The part of a line inside the rectangle: two points, or none."""
+        a, b, c = line
+        left, right, bottom, top = self.extent
+        found = []
+        if b != 0.0:
+            found += [(x, -(a * x + c) / b) for x in (left, right)]
+        if a != 0.0:
+            found += [(-(b * y + c) / a, y) for y in (bottom, top)]
+        near_x, near_y = 1e-9 * (right - left), 1e-9 * (top - bottom)
+        inside = [
+            (x, y) for x, y in found if left - near_x <= x <= right + near_x and bottom - near_y <= y <= top + near_y
+        ]
+        return [min(inside), max(inside)] if len(inside) >= 2 and min(inside) != max(inside) else []
+
+    def label_axes(self, ax: Any) -> None:
+        """Names and limits of the two features, and what became of the others."""
+        left, right, bottom, top = self.extent
+        ax.set(xlabel=shown(self.names[0]), ylabel=shown(self.names[1]), xlim=(left, right), ylim=(bottom, top))
+        ax.set_title(self.remark, fontsize="small")
+        ax.grid(False)

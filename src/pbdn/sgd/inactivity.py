@@ -1,0 +1,143 @@
+"""Compiled sums of the log-probabilities that experts are inactive.
+
+Given the parameters, expert k is inactive on a positive row with probability (e^{-a} - e^{-λ})/(1 -
+e^{-λ}), where a = r_k s(ψ_ik) and λ is the rate of its side; rows are independent and negative rows say
+nothing.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from pbdn.numerics.bernoulli_poisson import log_event_probability_and_slope
+from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.softplus import log_softplus, softplus_only
+from pbdn.sgd.constants import TINY_RATE
+from pbdn.sgd.link import fill_log_probability, log_rate, row_rate
+from pbdn.sgd.row_kinds import checksum, gather, project
+from pbdn.sgd.structs import Group, LabelledRows, SideColumns
+from pbdn.sgd.workspace import TILE, Work, group_of, tile_of
+
+
+@summing_kernel
+def _undecided(log_inactive: Any, first: Any, last: Any, floor: float, found: Any) -> int:
+    """How many experts of a side could still turn out to be inactive, and which (counted from ``first``)."""
+    n = 0
+    for k in range(first, last):
+        if log_inactive[k] > floor:
+            found[n] = k - first
+            n += 1
+    return n
+
+
+@summing_kernel
+def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any) -> None:
+    """Rows ``first`` to ``last`` in order of their codes; those of code c are order[run_starts[c] : run_starts[c + 1]]."""
+    run_starts[:] = 0
+    for i in range(first, last):
+        run_starts[codes[i] + 1] += 1
+    for c in range(1, run_starts.shape[0]):
+        run_starts[c] += run_starts[c - 1]
+    place = run_starts.copy()
+    for i in range(first, last):
+        order[place[codes[i]]] = i
+        place[codes[i]] += 1
+
+
+@summing_kernel
+def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) -> int:
+    """Rows ``first`` to ``last`` whose code is another, in ``order``; returns their number."""
+    n = 0
+    for i in range(first, last):
+        if codes[i] != code:
+            order[n] = i
+            n += 1
+    return n
+
+
+@summing_kernel
+def add_log_inactivity(
+    data: LabelledRows, parameters: Any, sides: SideColumns, floor: float, window: int, work: Work, log_inactive: Any
+) -> float:
+    """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block, ``window`` rows at a time.
+
+    Experts that have fallen below ``floor`` are left where they are: every term is negative. Returns the rows'
+    `checksum`.
+    """
+    total, codes, starts = 0.0, data.codes, sides.starts
+    n_rows = codes.shape[0]
+    by_code, others = np.empty(min(window, n_rows), np.int64), np.empty(min(window, n_rows), np.int64)
+    run_starts = np.empty(starts.shape[0] + 2, np.int64)  # a single side has two codes
+    found = np.empty(parameters.shape[1], np.int64)
+    for first in range(0, n_rows, window):
+        last = min(first + window, n_rows)
+        total += checksum(data.rows, first, last)
+        _sort_by_code(codes, first, last, by_code, run_starts)
+        for side in range(starts.shape[0] - 1):
+            code = sides.positive[side]
+            if code >= 0:
+                index = by_code[run_starts[code] : run_starts[code + 1]]
+            elif _undecided(log_inactive, starts[side], starts[side + 1], floor, found) == 0:
+                continue
+            else:
+                index = others[: _rows_of_others(codes, -1 - code, first, last, others)]
+            _add_side(data, index, parameters, group_of(starts, side, side + 1), floor, work, found, log_inactive)
+    return total
+
+
+@summing_kernel
+def _add_side(
+    data: LabelledRows,
+    order: Any,
+    parameters: Any,
+    group: Group,
+    floor: float,
+    work: Work,
+    found: Any,
+    log_inactive: Any,
+) -> None:
+    """The same for the positive rows ``order`` of one side."""
+    row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
+    k0, first, last = group.k0, np.int64(group.k0), np.int64(group.k1)
+    log_weight = parameters[0, first:last].copy()
+    weight = np.exp(log_weight)
+    for begin in range(0, order.shape[0], TILE):
+        n_open = _undecided(log_inactive, first, last, floor, found)
+        if n_open == 0:
+            return
+        index = order[begin : min(begin + TILE, order.shape[0])]
+        n = index.shape[0]
+        psi, softplus = tile_of(work.psi, n, group), tile_of(work.softplus, n, group)
+        gather(data.rows, index, work)
+        project(data.rows, index, parameters, group, work)
+        softplus_only(n * group.width, work.psi, work.softplus)
+        for i in range(n):
+            rate[i] = row_rate(weight, softplus, i, np.uint64(0), group.k1 - k0)
+            row_weight[i] = data.weights[index[i]]
+            if rate[i] < TINY_RATE:
+                _add_in_log_space(row_weight[i], log_weight, psi[i], softplus[i], found[:n_open], k0, log_inactive)
+                row_weight[i] = 0.0
+        fill_log_probability(n, rate, log_any)
+        for j in range(n_open):
+            k = found[j]
+            total = 0.0
+            for i in range(n):
+                own[i] = weight[k] * softplus[i, k]
+            for i in range(n):
+                others = rate[i] - own[i] if rate[i] - own[i] > TINY_RATE else TINY_RATE
+                total += row_weight[i] * (log_event_probability_and_slope(others)[0] - own[i] - log_any[i])
+            log_inactive[first + k] += total
+
+
+@summing_kernel
+def _add_in_log_space(
+    row_weight: float, log_weight: Any, psi: Any, softplus: Any, experts: Any, k0: Any, log_inactive: Any
+) -> None:
+    """The same for a row whose rate underflows: ln(1 - a/λ)."""
+    if row_weight == 0.0:
+        return
+    log_total = log_rate(log_weight, psi, softplus)
+    for k in experts:
+        share = min(math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total), 1.0)
+        log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)

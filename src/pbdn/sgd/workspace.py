@@ -1,0 +1,75 @@
+"""Memory of the MAP kernels: rows are visited in tiles of ``TILE`` and sides in groups of at most ``BLOCK`` experts.
+
+So the cost is linear in both and the working set stays in cache.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.products import LANES, padded_size
+from pbdn.sgd.structs import Group
+
+BLOCK = 192  # experts of one group of sides
+TILE = 128  # rows of a minibatch that are worked on together
+COLUMN = TILE + LANES  # length of a buffered column; not a multiple of 512 bytes, which would crowd the cache
+
+
+class Work(NamedTuple):
+    """Memory for one tile of rows and one group of sides; flat arrays are cut to the group's padded width by `tile_of`."""
+
+    buffer: Any  # rows with a leading one, (COLUMN, stride): see `row_stride`; or columns, (stride, COLUMN), if flat
+    panel: Any  # hyperplanes of a group, or their gradient
+    psi: Any
+    softplus: Any
+    slope: Any
+    experts: Any  # (3, width): ln r, r, Σ ∂f/∂λ s
+    rate: Any  # (TILE,) of one side
+    row_weight: Any
+    is_positive: Any
+
+
+@summing_kernel
+def row_stride(n_inputs: int) -> Any:
+    """Padded length of a buffered row; not a multiple of 512 bytes, which would crowd the cache."""
+    stride = padded_size(n_inputs + 1)
+    return stride + 8 if stride % 64 == 0 else stride
+
+
+@summing_kernel
+def workspace(is_dense: bool, n_inputs: int, starts: Any) -> Any:
+    """Memory that the kernels need for these sides."""
+    width = 1
+    for side in range(starts.shape[0] - 1):
+        width = max(width, starts[side + 1] - starts[side])
+    width = padded_size(max(width, min(BLOCK, starts[-1])))
+    stride = row_stride(n_inputs) if is_dense else 1
+    buffer = np.zeros((COLUMN, stride))
+    buffer[:, 0] = 1.0
+    panel = np.zeros(stride * width)
+    psi, softplus, slope = np.zeros(TILE * width), np.zeros(TILE * width), np.zeros(TILE * width)
+    row, is_positive = np.zeros((2, TILE)), np.zeros(TILE, np.bool_)
+    return Work(buffer, panel, psi, softplus, slope, np.zeros((3, width)), row[0], row[1], is_positive)
+
+
+@summing_kernel
+def group_of(starts: Any, side: int, end: int) -> Any:
+    """The sides side ≤ s < end as a group."""
+    first, last = starts[side], starts[end]
+    return Group(side, end, np.uint64(first), np.uint64(last), padded_size(last - first))
+
+
+@summing_kernel
+def next_group(starts: Any, side: int) -> Any:
+    """As many sides from ``side`` on as fit into one block, one at least."""
+    end = side + 1
+    while end < starts.shape[0] - 1 and starts[end + 1] - starts[side] <= BLOCK:
+        end += 1
+    return group_of(starts, side, end)
+
+
+@summing_kernel
+def tile_of(numbers: Any, n: int, group: Group) -> Any:
+    """The beginning of a flat array as n rows (padded) of the group's experts."""
+    return numbers[: padded_size(n) * group.width].reshape((-1, group.width))

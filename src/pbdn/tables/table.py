@@ -1,0 +1,54 @@
+"""A table in memory: named columns of equal length."""
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+
+Column = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Named columns of equal length.
+
+    Attributes
+    ----------
+    columns : dict
+        Name to array: float64 with NaN (numbers), datetime64[s] with NaT (dates), or object with None
+        (text: also numbers and dates of a CSV file, whose type `pbdn.tables.decide_columns` decides).
+    n_rows : int
+    notes : list of str
+        What was guessed while reading, in words.
+    """
+
+    columns: dict[str, Column]
+    n_rows: int
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """Column names in order."""
+        return list(self.columns)
+
+    def rows(self, which: NDArray[Any]) -> "Table":
+        """Some rows, by number or mask."""
+        columns = {name: values[which] for name, values in self.columns.items()}
+        return Table(columns, len(np.arange(self.n_rows)[which]), self.notes)
+
+
+def column(table: Table, name: str, what: str = "column") -> Column:
+    """One column; an unknown name is answered with the nearest ones."""
+    if name in table.columns:
+        return table.columns[name]
+    near = difflib.get_close_matches(name, table.names, n=3, cutoff=0.5)
+    lower = [known for known in table.names if known.lower() == name.lower()]
+    near = list(dict.fromkeys(lower + near))
+    shown = ", ".join(repr(known) for known in near or table.names[:10])
+    more = "" if near or len(table.names) <= 10 else f", … ({len(table.names)} in all)"
+    hint = f"did you mean {shown}?" if near else f"the table has {shown}{more}."
+    raise InvalidInputError(f"There is no {what} {name!r} in the table; {hint}")

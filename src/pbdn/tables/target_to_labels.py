@@ -1,0 +1,53 @@
+"""The column to predict: labels as numbers where they are numbers, else as text."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.tables.cells import decimal_of, is_missing, numbers, words
+
+MAX_CLASSES = 100
+
+
+def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_], list[str]]:
+    """Labels of the rows that have one, the mask of those rows, and notes.
+
+    Raises
+    ------
+    InvalidInputError
+        Fewer than two classes, or so many that the column is not a class.
+    """
+    known = np.array([not is_missing(value) for value in values])
+    notes = []
+    if not known.all():
+        notes.append(f"{int((~known).sum())} row(s) without a value of {name!r} were left out.")
+    present = values[known]
+    if present.dtype.kind == "M":
+        raise InvalidInputError(f"The target {name!r} holds dates; a classifier needs classes.")
+    decimal = "." if present.dtype.kind == "f" else decimal_of([str(value) for value in present])
+    labels: NDArray[Any]
+    if decimal is not None and present.size:
+        number, _ = numbers(present, decimal)
+        whole = bool(np.all(number == np.round(number))) and bool(np.all(np.abs(number) < 2**53))
+        labels = number.astype(np.int64) if whole else number
+    else:
+        labels = np.array(words(present), dtype=str)
+    classes, counts = np.unique(labels, return_counts=True)
+    if classes.size < 2:
+        have = f"only the value {classes[0].item()!r}" if classes.size else "no value"
+        raise InvalidInputError(
+            f"The target {name!r} has {have} in {int(known.sum())} row(s); at least two classes are needed."
+        )
+    if classes.size > MAX_CLASSES or (classes.size > 20 and classes.size > 0.3 * labels.size):
+        raise InvalidInputError(
+            f"The target {name!r} has {classes.size} different values in {labels.size} rows, so it is a "
+            "quantity or a key, not a class; cut it into classes, or give another target."
+        )
+    if counts.min() < 2:
+        rare = classes[counts < 2][0].item()
+        raise InvalidInputError(
+            f"The class {rare!r} of the target {name!r} occurs once; each class needs at least two rows."
+        )
+    return labels, known, notes

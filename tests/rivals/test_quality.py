@@ -1,0 +1,171 @@
+"""What is measured of the estimators, and how figures are put together from it."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+from benchmarks import quality, record
+from benchmarks import quality_tables as tables
+from benchmarks.data import IDA, MULTICLASS, n_splits
+from benchmarks.methods import NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL
+from benchmarks.quality import Task, fit_ours, missing, plan, products
+from benchmarks.rivals import RIVALS as KNOWN_RIVALS
+from benchmarks.rivals.fit import fit_rival, protocol
+from benchmarks.scores import metrics
+from sklearn.metrics import brier_score_loss, log_loss
+
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
+from pbdn.datasets import make_xor
+
+SHORT = {"n_sweeps": 20, "n_draws": 6, "n_paths": 2}
+
+
+def quietly(model, X, y):
+    """A fit without the warnings of short chains."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return model.fit(X, y)
+
+
+def keep(root, method, data, split, seed, error, commit="c" * 40, **fields):
+    """A line as `record.append` would write it, of any commit."""
+    line = {"method": method, "data": data, "split": split, "seed": seed, "config": {}, "error": error, **fields}
+    path = record.path_of(quality.experiment_of(method), root)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "a") as file:
+        file.write(json.dumps({**line, "when": "2026-01-02T00:00:00+00:00", "commit": commit}) + "\n")
+
+
+def test_every_method_is_known():
+    assert set(quality.ESTIMATORS) == set(OURS)
+    assert {*RIVALS, *RIVALS_OF_SEVERAL} <= set(KNOWN_RIVALS)
+    assert {*OURS, *RIVALS, *RIVALS_OF_SEVERAL} <= set(NAMES)
+
+
+def test_the_default_is_the_estimator_without_parameters():
+    make, parameters = quality.ESTIMATORS["default"]
+    assert make is PBDNClassifier
+    assert parameters == {}
+
+
+def test_seeds_come_whole_and_differ():
+    tasks = plan(["default", "lr"], ["banana", "wine"], 10, 3)
+    assert len(tasks) == 2 * (10 + 5) * 3
+    assert [task.seed for task in tasks] == sorted(task.seed for task in tasks)
+    of_one = [task.random_state for task in tasks if (task.method, task.data) == ("lr", "banana")]
+    assert len(set(of_one)) == len(of_one)
+    assert Task("lr", "banana", 3, 0).random_state == 3
+
+
+def test_what_is_recorded_is_not_run_again(tmp_path):
+    tasks = plan(["default", "lr"], ["banana"], 2, 1)
+    keep(tmp_path, "default", "banana", 0, 0, 1.0)
+    keep(tmp_path, "default", "banana", 1, 0, 1.0, commit=record.UNKNOWN)  # ours of old: again
+    keep(tmp_path, "lr", "banana", 0, 0, 1.0, commit=record.UNKNOWN)
+    assert {(task.method, task.split) for task in missing(tasks, root=tmp_path)} == {("default", 1), ("lr", 1)}
+    assert len(missing(tasks, since="2026-01-01", root=tmp_path)) == 2
+    assert len(missing(tasks, since="2026-01-03", root=tmp_path)) == 4
+
+
+def test_a_run_appends_and_resumes(tmp_path):
+    tasks = plan(["lr"], ["two_spirals"], 1, 2)
+    quality.run(tasks, root=tmp_path)
+    lines = record.read("rivals/lr", tmp_path)
+    assert [line["seed"] for line in lines] == [0, 1]
+    assert [line["random_state"] for line in lines] == [0, 1000]
+    assert missing(tasks, root=tmp_path) == []
+
+
+def test_ours_is_scored_as_a_user_would(monkeypatch):
+    config = GibbsConfig(**SHORT)
+    monkeypatch.setitem(quality.ESTIMATORS, "default", (PBDNClassifier, {"gibbs_config": config, "max_depth": 2}))
+    split = make_xor(120, seed=0).split(0)
+    X, y, X_test, y_test = split
+    model = quietly(PBDNClassifier(gibbs_config=config, max_depth=2, random_state=5), X, y)
+    line = fit_ours("default", split, 5)
+    assert line["error"] == pytest.approx(100 * np.mean(model.predict(X_test) != y_test))
+    assert line["network"]["error"] == metrics(y_test, model.network_.predict(X_test))["error"]
+    point = quietly(
+        PBDNClassifier(gibbs_config=GibbsConfig(**SHORT, prediction="point"), max_depth=2, random_state=5), X, y
+    )
+    assert line["network"]["error"] == pytest.approx(100 * np.mean(point.predict(X_test) != y_test))
+    assert line["config"] == {"gibbs_config": SHORT, "max_depth": 2}
+    assert line["inference"] == "map+gibbs"
+    json.dumps(line)
+
+
+def test_products_count_every_network_that_predicts():
+    X, y = make_xor(100, seed=0).X, make_xor(100, seed=0).y
+    map_config = MapConfig(n_minibatches=50)
+    assert products(quietly(PBDNClassifier(inference="map", map_config=map_config, random_state=0), X, y)) > 0
+    model = quietly(PBDNClassifier(max_depth=1, gibbs_config=GibbsConfig(**SHORT), random_state=0), X, y)
+    draws = [side for path in model.paths_ for draw in path.top.draws for side in draw]
+    assert products(model) == sum(side.n_experts for side in draws)
+
+
+def test_metrics_are_those_of_scikit_learn(rng):
+    two, three = rng.dirichlet([1, 1], 200), rng.dirichlet([1, 1, 1], 200)
+    y2, y3 = rng.integers(2, size=200), rng.integers(3, size=200)
+    assert metrics(y2, two)["log_loss"] == pytest.approx(log_loss(y2, two))
+    assert metrics(y3, three)["log_loss"] == pytest.approx(log_loss(y3, three))
+    assert metrics(y2, two)["brier"] == pytest.approx(brier_score_loss(y2, two[:, 1]))
+    sure = np.eye(3)[y3]
+    assert metrics(y3, sure) == {"error": 0.0, "log_loss": 0.0, "brier": 0.0, "ece": 0.0}
+
+
+def test_rivals_of_several_classes(rng):
+    y = np.arange(90) % 3
+    X = rng.normal(size=(90, 2)) + 100.0 * y[:, None]
+    line = fit_rival("svm", "wine", (X[:60], y[:60], X[60:], y[60:]), 0, {"step": 5})
+    assert line["error"] < 10
+    assert protocol("svm", "letter") != protocol("svm", "wine") == {}
+
+
+def test_both_spreads():
+    spread = tables.Spread(np.array([[1.0, 3.0], [2.0, 6.0]]))
+    assert spread.mean == 3.0
+    assert spread.over_splits == pytest.approx(np.std([1.5, 4.5], ddof=1))
+    assert spread.over_seeds == pytest.approx(np.std([2.0, 4.0], ddof=1))
+    assert spread.text(1) == "3.0 ± 2.1 ± 1.4"
+    assert tables.Spread(np.array([[1.0, 3.0]])).text(1) == "2.0 ± 1.4"
+
+
+def test_only_whole_seeds_count_and_new_lines_replace_those_of_old(tmp_path):
+    for split in range(n_splits("banana")):
+        keep(tmp_path, "default", "banana", split, 0, 50.0, commit=record.UNKNOWN)
+    assert tables.spreads("default", ["banana"], root=tmp_path)["banana"].mean == 50.0
+    for seed in range(3):
+        for split in range(n_splits("banana") - (seed == 2)):
+            keep(tmp_path, "default", "banana", split, seed, float(seed))
+    spread = tables.spreads("default", ["banana"], root=tmp_path)["banana"]
+    assert spread.n_seeds == 2
+    assert spread.mean == 0.5
+    assert tables.spreads("default", ["banana", "image"], root=tmp_path) == {}
+
+
+def test_old_lines_of_rivals_are_their_first_seed(tmp_path):
+    for seed, commit in ((0, record.UNKNOWN), (1, "c" * 40)):
+        for split in range(5):
+            keep(tmp_path, "svm", "wine", split, seed, float(seed), commit=commit)
+    assert tables.spreads("svm", MULTICLASS, together=False, root=tmp_path)["wine"].n_seeds == 2
+
+
+def test_the_readme_table_needs_all_sets(tmp_path):
+    with pytest.raises(ValueError, match="run benchmarks.quality"):
+        tables.readme_table(tmp_path)
+
+
+def test_the_readme_table_shows_seeds_and_spreads(tmp_path):
+    for method in ("default", "map", *RIVALS):
+        for seed in range(3):
+            for name in IDA:
+                for split in range(10):
+                    scores = {"network": {"error": 9.0}, "complexity": 7.0, "products": 100.0}
+                    keep(tmp_path, method, name, split, seed, 10.0 + seed + split % 2, **scores)
+    text = tables.readme_table(tmp_path)
+    assert "| **pbdn (default)** | 11.5 ± 0.5 ± 1.0 |" in text
+    assert "| 1.000 ± 0.087 | 100 | 3 |" in text
+    assert "before commits" not in text
+    widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
+    assert len(widths) == 1
