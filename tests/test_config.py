@@ -349,7 +349,14 @@ def test_configurations_are_parameters(rng):
     assert model.gibbs_config is chain
     with pytest.raises(FrozenInstanceError):
         chain.n_sweeps = 3
-    assert "gibbs_config=GibbsConfig(n_sweeps=9" in repr(model)
+
+
+def test_configurations_show_what_is_set():
+    assert repr(GibbsConfig()) == "GibbsConfig()"
+    for config in (GibbsConfig(n_sweeps=9, sampler="counts"), MapConfig(polish=False, learning_rate=0.5)):
+        assert eval(repr(config)) == config
+        assert "None" not in repr(config)
+    assert "gibbs_config=GibbsConfig(n_sweeps=9)" in repr(PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=9)))
 
 
 def test_a_search_over_configurations(rng):

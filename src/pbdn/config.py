@@ -2,7 +2,7 @@
 
 This is the one place where defaults depend on the problem. `GibbsConfig` and `MapConfig` hold what a user sets; a field that
 is None has the default for the problem. `resolve` fills in every field, and a fitted estimator shows the result as
-``config_``. Setting one field never changes another.
+``config_``. Setting one field never changes another; only ``n_burn_in`` follows ``n_sweeps``.
 """
 
 from collections.abc import Callable
@@ -33,8 +33,20 @@ GIBBS_CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class GibbsConfig:
+def set_fields(config: Any) -> dict[str, Any]:
+    """The fields of a configuration that are not None."""
+    return {} if config is None else {name: value for name, value in asdict(config).items() if value is not None}
+
+
+class Options:
+    """Base of the configurations: they show the fields that are set."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in set_fields(self).items())})"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class GibbsConfig(Options):
     """Options of Gibbs sampling; None is the default for the problem.
 
     Attributes
@@ -52,7 +64,7 @@ class GibbsConfig:
     prediction : {"auto", "point", "posterior", "paths"}
         "point" uses the recorded draw of highest likelihood, as the paper does. "posterior" averages the kept draws of the
         top layer. "paths" averages ``n_paths`` further runs from bottom to top that each pass one posterior draw upward (the
-        sequential, "cut" posterior). Default, "auto": "paths" with two sides, else "posterior".
+        sequential, "cut" posterior). Default, "auto": "paths" with two sides, else "posterior"; "point" for MAP alone.
     sampler : {"first_events", "event_times", "counts"}
         Three samplers of the same posterior; "counts" is the paper's. Default: "first_events".
     pruning : {"window", "paper", "none"}
@@ -104,8 +116,8 @@ class GibbsSettings:
     record: Record = "collection"
 
 
-@dataclass(frozen=True, kw_only=True)
-class MapConfig:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MapConfig(Options):
     """Options of MAP by stochastic gradients; None is the default for the problem.
 
     Attributes
@@ -222,11 +234,6 @@ class FitConfig:
     def n_paths(self) -> int:
         """Runs from bottom to top that are averaged; none unless the prediction asks for them."""
         return self.gibbs.n_paths if self.prediction == "paths" else 0
-
-
-def set_fields(config: Any) -> dict[str, Any]:
-    """The fields of a configuration that are not None."""
-    return {} if config is None else {name: value for name, value in asdict(config).items() if value is not None}
 
 
 def choose_inference(inference: str, gibbs_config: GibbsConfig | None, n_sides: int, total_weight: float) -> str:

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimators.small import SETTINGS
-from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
 
 # short chains do not converge, and the checks look at results, not at our advice about them
 pytestmark = [
@@ -13,11 +13,14 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:y has only one class:UserWarning"),
 ]
 
+STEPS = MapConfig(n_minibatches=200, polish=False)
+
 
 @parametrize_with_checks(
     [
-        *(PBDNClassifier(max_depth=2, **SETTINGS[inference]) for inference in ("map+gibbs", "gibbs", "map")),
-        *(ISHMClassifier(**SETTINGS[inference]) for inference in ("map+gibbs", "gibbs", "map")),
+        cls(**{**SETTINGS[inference], "map_config": STEPS, **more})
+        for cls, more in ((PBDNClassifier, {"max_depth": 2}), (ISHMClassifier, {}))
+        for inference in ("map+gibbs", "gibbs", "map")
     ]
 )
 def test_estimator_check(estimator, check):
