@@ -12,8 +12,8 @@ import torch
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, TINY_RATE
 
 if TYPE_CHECKING:
+    from pbdn.numerics.arrays import IntArray
     from pbdn.sgd.adam import Prior
-    from pbdn.sgd.objective import IntArray
 
 DENSE_SIDES = 64  # up to this many sides experts are summed by a matrix product, above it by index
 
