@@ -201,6 +201,7 @@ def main() -> None:
     results = [row for precision in options.precisions for row in measure(options, precision, bandwidth)]
     config = {key: value for key, value in vars(options).items() if key not in ("root", "device")}
     line = {
+        "method": "gpu_map",
         "case": name,
         "seed": SEED,
         "config": config,
@@ -209,7 +210,7 @@ def main() -> None:
         "largest_difference": difference,
         "results": results,
     }
-    record.append("speed/gpu_map", line, options.root)
+    record.append("speed", line, options.root)
 
 
 if __name__ == "__main__":

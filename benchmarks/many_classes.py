@@ -52,7 +52,7 @@ def main() -> None:
     measure(3)  # compile
     results = [measure(n) for n in (10, 100, 1000)]
     config = {"rows": N_ROWS, "features": N_FEATURES, "steps": STEPS}
-    record.append("speed/many_classes", {"seed": 0, "config": config, "results": results})
+    record.append("speed", {"method": "many_classes", "seed": 0, "config": config, "results": results})
     print(speed_tables.many_classes())
 
 

@@ -140,7 +140,7 @@ def main() -> None:
     with threadpool_limits(1):
         results = [measure(name, options.minibatches, options.repeats) for name in ("image", "a9a", "ijcnn1")]
     config = {"n_minibatches": options.minibatches, "batch_size": BATCH, "repeats": options.repeats, "threads": 1}
-    record.append("speed/map_speed", {"seed": SEED, "config": config, "results": results})
+    record.append("speed", {"method": "map_speed", "seed": SEED, "config": config, "results": results})
     print(speed_tables.map_speed())
 
 

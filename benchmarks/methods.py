@@ -26,9 +26,16 @@ NAMES = {
 }
 
 
+MODERN = ("hist_gradient_boosting", "lightgbm", "catboost", "tabpfn", "random_forest")
+
+
 def experiment_of(method: str) -> str:
-    """Where the records of a method are kept."""
-    return f"{'quality' if method in OURS else 'rivals'}/{method}"
+    """Where the records of a method are kept: ours, and rivals by their kind."""
+    if method in OURS:
+        return "quality"
+    if method.startswith(("dnn", "mlp")):
+        return "rivals/networks"
+    return "rivals/modern" if method in MODERN else "rivals/machines"
 
 
 def is_dated(line: Record) -> bool:

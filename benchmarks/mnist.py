@@ -71,7 +71,7 @@ def fit(device: str | None, seed: int, max_depth: int, max_experts: int, n_minib
     n_steps = round(n_minibatches * (model.depth_ + SHARE_OF_STEPS * polished))
     mlp = fit_mlp(X, y, X_test, y_test, n_steps, model.config_.map.batch_size, seed)
     told = {**settings, "map_config": {"device": device, "n_minibatches": n_minibatches}}
-    record.append("mnist", {"seed": seed, "config": told, "map": scores, "mlp": mlp})
+    record.append("speed", {"method": "mnist", "seed": seed, "config": told, "map": scores, "mlp": mlp})
     print(speed_tables.mnist())
 
 

@@ -206,7 +206,7 @@ def main() -> None:
         result = measure(n_rows, options.features)
         used = {name: value for name, value in asdict(settings(n_rows)).items() if value is not None}
         config = {"features": options.features, "map_config": used}
-        record.append("speed/out_of_core", {"case": n_rows, "seed": SEED, "config": config, **result})
+        record.append("speed", {"method": "out_of_core", "case": n_rows, "seed": SEED, "config": config, **result})
         print(f"{n_rows} rows: {result['fit']['rows_per_s']:.3g} rows/s, {result['ratio']:.2f} of the scan", flush=True)
     print(speed_tables.out_of_core())
 

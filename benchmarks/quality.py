@@ -5,8 +5,8 @@
     python -m benchmarks.quality --data multiclass --methods default,map,svm --seeds 3
     python -m benchmarks.quality --methods default --since 2026-11-20         # measure again what is older
 
-Every fit is one line of benchmarks/results/quality/METHOD.jsonl (ours) or rivals/METHOD.jsonl; what is there is not run
-again, so that a run may be stopped at any time and started again. Seed k of split j is random_state 1000 k + j: seed 0 of the
+Every fit is one line of benchmarks/results/quality.jsonl (ours) or of a file in rivals. What is there is not run again, so
+that a run may be stopped at any time and started again. Seed k of split j is random_state 1000 k + j; seed 0 of the
 rivals is the column of the paper's tables. Lines of ours without a known commit are always run again. The tables are made
 by `python -m benchmarks.tables`.
 """

@@ -58,7 +58,7 @@ def lines_of(method: str, names: Sequence[str], root: Path = RESULTS) -> list[Re
 
     Lines of ours without a known commit stand only while there are no others.
     """
-    found = [line for line in record.read(experiment_of(method), root) if line["data"] in names]
+    found = [line for line in record.read(experiment_of(method), root, method) if line["data"] in names]
     for lines in ([line for line in found if not is_dated(line)], [line for line in found if is_dated(line)]):
         wanted = {(name, split) for name in names for split in range(n_splits(name))}
         seeds = [
@@ -186,7 +186,7 @@ def depth_rules_table(root: Path = RESULTS) -> str:
         "|---" * (len(IDA) + 5) + "|",
     ]
     for engine, ways in (("gibbs", ("paths", "posterior", "point")), ("map", ("point",))):
-        records = [line for line in record.read(f"paper/{engine}", root) if line["data"] in IDA]
+        records = [line for line in record.read(f"paper/{engine}", root, engine) if line["data"] in IDA]
         for rule, label in RULES.items():
             for way in ways:
                 errors, losses = [], []

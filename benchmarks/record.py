@@ -31,7 +31,7 @@ Key = tuple[Any, ...]
 
 
 def path_of(experiment: str, root: Path = RESULTS) -> Path:
-    """Where the lines of an experiment are, such as ``"rivals/svm"``."""
+    """Where the lines of an experiment are, such as ``"paper/gibbs"``."""
     return root / f"{experiment}.jsonl"
 
 
@@ -76,8 +76,8 @@ def _end_of_whole_lines(file: Any) -> int:
     return 0
 
 
-def read(experiment: str, root: Path = RESULTS) -> list[Record]:
-    """The newest record of every key, sorted by data set, split and seed; none where there is no file."""
+def read(experiment: str, root: Path = RESULTS, method: str | None = None) -> list[Record]:
+    """The newest record of every key, of one method or all, sorted by the key; none where there is no file."""
     path = path_of(experiment, root)
     if not path.exists():
         return []
@@ -86,7 +86,8 @@ def read(experiment: str, root: Path = RESULTS) -> list[Record]:
         if line.endswith("\n"):
             record = json.loads(line)
             newest[key_of(record)] = record
-    return sorted(newest.values(), key=lambda one: [(type(value).__name__, value or 0) for value in key_of(one)])
+    wanted = [line for line in newest.values() if method in (None, line.get("method"))]
+    return sorted(wanted, key=lambda one: [(type(value).__name__, value or 0) for value in key_of(one)])
 
 
 def experiments(folder: str, root: Path = RESULTS) -> list[str]:

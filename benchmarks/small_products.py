@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 from threadpoolctl import threadpool_limits
 
+from benchmarks import record, speed_tables
 from pbdn.numerics.products import product
 
 SIZES = ((104, 3, 40), (104, 19, 24), (104, 19, 40), (104, 123, 40))
@@ -42,8 +43,9 @@ def seconds(function: Any, *arguments: Any) -> float:
 
 
 def main() -> None:
+    """Measure, record, print."""
     rng = np.random.default_rng(0)
-    print("| rows x depth x columns | ours, µs | BLAS, µs |\n|---|---|---|")
+    results = []
     with threadpool_limits(1):
         for n_rows, depth, n_columns in SIZES:
             a, b, c = (
@@ -53,7 +55,11 @@ def main() -> None:
             )
             ours = seconds(_ours, n_rows, depth, n_columns, a.ravel(), b.ravel(), c.ravel())
             blas = seconds(_blas, a, b, c)
-            print(f"| {n_rows} x {depth} x {n_columns} | {ours * 1e6:.1f} | {blas * 1e6:.1f} |")
+            sizes = {"rows": n_rows, "depth": depth, "columns": n_columns}
+            results.append({**sizes, "ours_us": 1e6 * ours, "blas_us": 1e6 * blas})
+    config = {"repeats": REPEATS, "calls": CALLS}
+    record.append("speed", {"method": "small_products", "seed": 0, "config": config, "results": results})
+    print(speed_tables.small_products())
 
 
 if __name__ == "__main__":

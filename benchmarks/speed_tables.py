@@ -9,9 +9,9 @@ from benchmarks.record import RESULTS
 Rows = list[list[str]]
 
 
-def _newest(experiment: str, root: Path) -> Any:
-    """The one record of an experiment."""
-    return record.read(f"speed/{experiment}", root)[-1]
+def _newest(method: str, root: Path) -> Any:
+    """The one record of a benchmark."""
+    return record.read("speed", root, method)[-1]
 
 
 def markdown(head: list[str], rows: Rows) -> str:
@@ -84,6 +84,15 @@ def map_speed(root: Path = RESULTS) -> str:
     return markdown(["data", *columns.values()], rows)
 
 
+def small_products(root: Path = RESULTS) -> str:
+    """Blocked product of minibatches beside BLAS."""
+    rows = [
+        [f"{one['rows']} x {one['depth']} x {one['columns']}", f"{one['ours_us']:.1f}", f"{one['blas_us']:.1f}"]
+        for one in _newest("small_products", root)["results"]
+    ]
+    return markdown(["rows x depth x columns", "ours, µs", "BLAS, µs"], rows)
+
+
 def many_classes(root: Path = RESULTS) -> str:
     """Cost in the number of classes."""
     head = ["classes", "one layer, s", "growth, s", "layers tried, kept", "predict 1000 rows, s", "of it pooling, s"]
@@ -116,7 +125,7 @@ def out_of_core(root: Path = RESULTS) -> str:
             f"{one['fit']['seconds']:.0f}",
             f"{one['fit']['peak_mb']:.0f}",
         ]
-        for one in record.read("speed/out_of_core", root)
+        for one in record.read("speed", root, "out_of_core")
     ]
     return markdown(head, rows)
 
@@ -138,7 +147,7 @@ def gpu_map(root: Path = RESULTS) -> str:
 
 def mnist(root: Path = RESULTS) -> str:
     """Ten digits."""
-    one = record.read("mnist", root)[-1]
+    one = _newest("mnist", root)
     rows = [
         [name, *(f"{one[key][what]:.{digits}f}" for what, digits in (("error", 2), ("log_loss", 3), ("n_weights", 0), ("seconds", 0)))]
         for name, key in (("pbdn, MAP", "map"), ("MLP 128-64", "mlp"))

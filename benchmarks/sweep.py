@@ -231,6 +231,7 @@ def main() -> None:
     options = parser.parse_args()
     seconds = 0.5 if options.quick else 2.0
     line = {
+        "method": "sweep",
         "seed": 0,
         "config": {"quick": options.quick, "unit": "standard_gamma(2.0)"},
         "costs": cost_table(seconds),
@@ -241,7 +242,7 @@ def main() -> None:
         "start_up": start_up(),
         "blas_peak_gflops": blas_peak() / 1e9,
     }
-    record.append("speed/sweep", line)
+    record.append("speed", line)
     for table in (speed_tables.sweep, speed_tables.draws, speed_tables.scaling, speed_tables.whole_chains):
         print(table())
 

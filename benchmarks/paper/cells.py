@@ -97,15 +97,15 @@ def read(root: Path = RESULTS) -> Records:
     """
     records: Records = {}
     names = [*record.experiments("paper", root), *record.experiments("rivals", root)]
-    for name in sorted(names, key=lambda name: name.rpartition("/")[2]):
-        for line in record.read(name, root):
-            if line["seed"] == 0 and line["data"] in (*paper.DATASETS, *PAIRS, *SPIRALS):
-                records.setdefault((line["method"], line["data"]), []).append(line)
+    lines = [line for name in names for line in record.read(name, root)]
+    for line in sorted(lines, key=lambda line: str(line["method"])):
+        if line["seed"] == 0 and line["data"] in (*paper.DATASETS, *PAIRS, *SPIRALS):
+            records.setdefault((line["method"], line["data"]), []).append(line)
     for column, method in DEFAULTS.items():
         for data in paper.DATASETS:
-            lines = lines_of(method, (data,), root)
-            for split in sorted({line["split"] for line in lines}):
-                error = float(np.mean([line["error"] for line in lines if line["split"] == split]))
+            found = lines_of(method, (data,), root)
+            for split in sorted({line["split"] for line in found}):
+                error = float(np.mean([line["error"] for line in found if line["split"] == split]))
                 records.setdefault((column, data), []).append({"split": split, "error": error})
     return records
 

@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks import record
 from benchmarks.data import IDA, LARGE, PAIRS, SPIRALS
 from benchmarks.data import n_splits as splits_of
+from benchmarks.methods import experiment_of
 from benchmarks.paper_values import DATASETS
 from benchmarks.record import RESULTS, Key
 from benchmarks.rivals import RIVALS, available
@@ -51,7 +52,9 @@ class Job:
     @property
     def experiment(self) -> str:
         """Where its record is kept: rivals are shared with `benchmarks.quality`."""
-        return f"{'rivals' if self.column in RIVALS else 'paper'}/{self.column}"
+        if self.column in RIVALS:
+            return experiment_of(self.column)
+        return f"paper/{self.column.partition('_')[0] if self.column in PBDN else 'further'}"
 
     @property
     def key(self) -> Key:

@@ -15,6 +15,7 @@ from benchmarks.paper.fits import SCRIPT
 from benchmarks.scores import metrics
 from pbdn import PBDNClassifier
 from pbdn.config import GibbsConfig, MapConfig
+from pbdn.inspection.fitted import network_of
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.network import Layer
 from pbdn.model.priors import Hyperpriors
@@ -95,7 +96,7 @@ def fit_depths(split: Split, settings: Mapping[str, Any], seed: int) -> tuple[di
 def depth_entry(watcher: Watcher, model: PBDNClassifier, depth: int, X_test: Any, y_test: Any) -> dict[str, Any]:
     """What is recorded of the network made of the first layers."""
     layers = watcher.layers[:depth]
-    network = replace(model.network_, layers=(*(Layer(layer.sides) for layer in layers[:-1]), layers[-1]))
+    network = replace(network_of(model), layers=(*(Layer(layer.sides) for layer in layers[:-1]), layers[-1]))
     entry: dict[str, Any] = {
         "n_experts": network.top.n_experts,
         "expert_weights": [[float(f"{r:.4g}") for r in side.expert_weights] for side in network.top.sides],

@@ -57,7 +57,7 @@ DIFFERENCES = """## What differs between the paper and its code, and what follow
 
 - **Complexity of the Gibbs columns**: [table 5](reproduction_tables.md) has both formulas.
 - **MAP**: as printed, the objective shrinks coefficients by a Student-t penalty. In the published script that factor is an integer division
-  that gives zero, and the density of r rather than of ln r is maximised. The printed objective collapses on banana ([decisions](decisions.md)).
+  that gives zero, and the density of r rather than of ln r is maximised. The printed objective collapses on banana (below table 2).
   The library's MAP follows the script in both points. The script run as published gives the paper's SGD depths almost to the digit.
 - **Starting widths**: the script starts with round(10 log10 N) experts per side, and a random draw decides what is pruned. The library starts
   with 20 and prunes by the exact probability of being inactive.

@@ -105,7 +105,8 @@ def table2(records: Records, profile: str) -> str:
     parts += [cells.grid(rows, DATASETS, last=last), notes.TABLE2]
     starts = tables.start_table(records)
     parts += [notes.STARTS, starts] if starts else []
-    return "\n\n".join([*parts, tables.refold_sentence(records), tables.wider_grid_sentence(records)])
+    parts += [tables.refold_sentence(records), tables.wider_grid_sentence(records), tables.printed_sentence(records)]
+    return "\n\n".join(part for part in parts if part)
 
 
 def table3(records: Records, profile: str) -> str:

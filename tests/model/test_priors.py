@@ -30,7 +30,7 @@ def test_values_that_no_law_has_are_named(name, value):
     if name == "precision_floor" and value == 0.0:
         assert Hyperpriors(precision_floor=value).precision_floor == 0.0
         return
-    with pytest.raises(InvalidInputError, match=f"{name}={value!r}; it must be a positive number"):
+    with pytest.raises(InvalidInputError, match=f"{name}={value!r} must be a finite number"):
         Hyperpriors(**{name: value})
 
 

@@ -49,11 +49,11 @@ def test_quick_is_a_part_of_full_and_targets_are_parts_of_all():
 
 def test_a_finished_fit_is_not_run_again(tmp_path):
     run([SPIRALS], tmp_path, verbose=False)
-    (line,) = record.read("paper/figure1", tmp_path)
+    (line,) = record.read("paper/further", tmp_path)
     assert line["config"]["gibbs"]["n_sweeps"] == 40
     assert len(line["layers"]) == len(line["depths"]) == 2
     run([SPIRALS], tmp_path, verbose=False)
-    assert len(record.path_of("paper/figure1", tmp_path).read_text().splitlines()) == 1
+    assert len(record.path_of("paper/further", tmp_path).read_text().splitlines()) == 1
 
 
 def test_shallow_results_are_prefixes_of_a_deep_run(seed):

@@ -53,7 +53,7 @@ def folder(tmp_path_factory):
     keep("mnist", PAIRS[0], 0, depths=[entry(2.0)], chosen=chosen, subtypes=pictures)
     for split in range(10):
         fields = {"method": "default", "data": "banana", "split": split, "seed": 0, "config": {}, "error": 19.0 + split}
-        record.append("quality/default", fields, home)
+        record.append("quality", fields, home)
     short = {"prediction": "posterior", "n_sweeps": 40, "n_draws": 10}
     tiny = {"gibbs": short, "max_experts": 4, "paths": False, "min_depth": 2, "max_depth": 2}
     run([Job("figure1", "two_spirals", 0, {**GIBBS, **tiny})], home, verbose=False)

@@ -71,7 +71,7 @@ def test_what_is_recorded_is_not_run_again(tmp_path):
 def test_a_run_appends_and_resumes(tmp_path):
     tasks = plan(["lr"], ["two_spirals"], 1, 2)
     quality.run(tasks, root=tmp_path)
-    lines = record.read("rivals/lr", tmp_path)
+    lines = record.read("rivals/machines", tmp_path)
     assert [line["seed"] for line in lines] == [0, 1]
     assert [line["random_state"] for line in lines] == [0, 1000]
     assert missing(tasks, root=tmp_path) == []

@@ -35,7 +35,9 @@ def test_the_newest_line_of_a_key_counts(tmp_path):
         record.append("x", {**LINE, "error": error}, tmp_path)
     record.append("x", {**LINE, "seed": 1, "error": 3.0}, tmp_path)
     assert [line["error"] for line in record.read("x", tmp_path)] == [2.0, 3.0]
-    assert len(record.path_of("x", tmp_path).read_text().splitlines()) == 3
+    record.append("x", {**LINE, "method": "svm", "error": 4.0}, tmp_path)
+    assert [line["error"] for line in record.read("x", tmp_path, "svm")] == [4.0]
+    assert len(record.path_of("x", tmp_path).read_text().splitlines()) == 4
 
 
 def test_lines_are_sorted_by_number_not_by_digit(tmp_path):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.config import FitConfig, GibbsConfig, MapConfig
+from pbdn.config import FitConfig, GibbsConfig, GibbsSettings, MapConfig
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import (
     SCHEMA_VERSION,
@@ -132,7 +132,7 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
 def _fit_config(stored: dict[str, Any]) -> FitConfig:
     """What the fit ran with, as it was when the file was written."""
     chain = ChainSettings(**stored["chain"] | {"priors": Hyperpriors(**stored["chain"]["priors"])})
-    parts = {"gibbs": GibbsConfig(**stored["gibbs"]), "chain": chain, "map": MapSettings(**stored["map"])}
+    parts = {"gibbs": GibbsSettings(**stored["gibbs"]), "chain": chain, "map": MapSettings(**stored["map"])}
     return FitConfig(**stored | parts)
 
 
