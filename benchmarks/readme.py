@@ -39,7 +39,7 @@ def draw(path: Path) -> None:
     NetworkDiagramDisplay.from_estimator(model, X_test, ax=right)
     left.set_title(f"{len(y_test)} test rows, {np.mean(model.predict(X_test) != y_test):.1%} wrong")
     image = io.BytesIO()
-    figure.savefig(image, dpi=80)
+    figure.savefig(image, dpi=150)
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.open(image).convert("RGB").quantize(96).save(path, "PNG", optimize=True)
 

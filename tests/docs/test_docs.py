@@ -9,7 +9,17 @@ import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
 API = (ROOT / "docs" / "api.md").read_text()
-HELPERS = {"FORMAT_VERSION", "MAX_HEADER", "SCHEMA_VERSION", "__version__", "container_bytes", "from_json", "to_json"}
+HELPERS = {
+    "FORMAT_VERSION",
+    "MAX_HEADER",
+    "OLDEST_SCHEMA",
+    "SCHEMA_VERSION",
+    "check_schema",
+    "__version__",
+    "container_bytes",
+    "from_json",
+    "to_json",
+}
 HELPERS |= {"network_from_arrays", "network_to_arrays", "pack_strings", "unpack_strings"}  # of the file format
 
 
