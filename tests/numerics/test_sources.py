@@ -6,10 +6,18 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+from numba import types
+from numba.core.dispatcher import Dispatcher
 
+from pbdn.data.source import ArraySource
+from pbdn.gibbs.chain import ChainSettings, run_chain
+from pbdn.gibbs.rows import make_rows
 from pbdn.numerics import sources
 from pbdn.numerics.sources import PACKAGE, digest, file_of, reached_from
+from pbdn.sgd.config import MapConfig
+from pbdn.sgd.train import fit_map
 
 KERNEL_FILES = sorted(
     path.relative_to(PACKAGE).as_posix()
@@ -56,16 +64,19 @@ def copy(tmp_path):
     """The package's sources in a folder of their own, without compiled code."""
     folder = tmp_path / "pbdn"
     shutil.copytree(PACKAGE, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    sources._read.cache_clear()
     yield folder
-    sources._read.cache_clear()
-    digest.cache_clear()
+    forget()
+
+
+def forget():
+    """Nothing has been read."""
+    for function in (sources._read, digest, file_of):
+        function.cache_clear()
 
 
 def digests(package):
     """Of all kernel files, read anew."""
-    sources._read.cache_clear()
-    digest.cache_clear()
+    forget()
     return {name: digest(package / name, package) for name in KERNEL_FILES}
 
 
@@ -84,6 +95,32 @@ def test_change_of_a_kernel_file_reaches_all_that_import_it(copy):
     assert copy / "numerics/elementary.py" in reached["sgd/adam.py"]
     assert copy / "variates/stream.py" in reached["gibbs/hyperplanes.py"]
     assert copy / "gibbs/structs.py" not in reached["sgd/adam.py"]
+
+
+def tuple_classes(kind):
+    """Classes of the named tuples in a type of numba."""
+    found = {kind.instance_class} if isinstance(kind, types.BaseNamedTuple) else set()
+    return found.union(*(tuple_classes(part) for part in getattr(kind, "types", ())))
+
+
+def test_kernel_files_import_the_classes_of_their_arguments(rng):
+    """Numba knows a tuple by its class, not by the order of its fields: the class must be among the sources."""
+    X, y = rng.standard_normal((40, 2)), np.arange(40) % 2
+    settings = {"max_experts": 2, "n_sweeps": 2, "n_burn_in": 1}
+    for sampler in ("first_events", "event_times", "counts"):
+        run_chain(make_rows(X, y, single_events=True), ChainSettings(sampler=sampler, **settings), 0)
+    fit_map(ArraySource(X, y), 1, config=MapConfig(n_minibatches=4, prune_every=2))
+    seen = set()
+    for name in KERNEL_FILES:
+        module = sys.modules.get("pbdn." + name.removesuffix(".py").replace("/", "."))
+        for compiled in vars(module).values() if module else ():
+            if isinstance(compiled, Dispatcher) and compiled.__module__ == module.__name__:
+                for signature in compiled.nopython_signatures:
+                    for argument in signature.args:
+                        for made in tuple_classes(argument):
+                            assert file_of(made.__module__) in reached_from(PACKAGE / name), (name, made)
+                            seen.add(made.__name__)
+    assert {"RowArrays", "Experts", "PriorValues", "SweepStreams", "LabelledRows", "AdamState", "Prior"} <= seen
 
 
 # calls kernels of three rooms and prints what each gives
@@ -107,12 +144,7 @@ print(p, m, q)
 WEIGHTS, LINK, ADAM = 1, 2, 3  # lines of its output
 
 PLANTS = {  # file, what stands there, what is put there, which line changes
-    "a callee in another file": (
-        "variates/stream.py",
-        "return -np.log(uniform(stream))",
-        "return -2.0 * np.log(uniform(stream))",
-        WEIGHTS,
-    ),
+    "a callee in another file": ("variates/gamma.py", "return d * v", "return 2.0 * d * v", WEIGHTS),
     "the cipher, which is called by its address": ("variates/stream.py", "0xD2511F53", "0xD2511F55", WEIGHTS),
     "the order of a tuple's fields": (
         "gibbs/structs.py",
