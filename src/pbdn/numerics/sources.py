@@ -26,6 +26,7 @@ def imported_names(text: str) -> set[str]:
     return names
 
 
+@cache
 def file_of(name: str, package: Path = PACKAGE) -> Path | None:
     """The source file of a module, or None where the name is not one of a module."""
     path = package.joinpath(*name.split(".")[1:])
