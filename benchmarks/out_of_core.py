@@ -34,8 +34,8 @@ import pyarrow.parquet as pq
 from benchmarks import record, speed_tables
 from pbdn import PBDNClassifier
 from pbdn.config import MapConfig
-from pbdn.data.arrow import ArrowSource
-from pbdn.data.source import Block, Minibatches, Result
+from pbdn.data.arrow_parquet import ArrowSource
+from pbdn.data.row_source import Block, Minibatches, Result
 
 SEED = 0
 GROUP_ROWS = 131_072

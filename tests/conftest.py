@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 
-from pbdn.numerics.sources import PACKAGE, digest
+from pbdn.numerics.kernel_sources import PACKAGE, digest
 
 
 def _remove_stale_kernels() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from pbdn.variates.stream import open_stream, stream_buffer, stream_key
+from pbdn.variates.random_stream import open_stream, stream_buffer, stream_key
 
 
 def from_python(function):

@@ -12,7 +12,7 @@ from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.simulate import simulate_parameters
-from pbdn.variates.stream import stream_key
+from pbdn.variates.random_stream import stream_key
 
 PRIORS = Hyperpriors(
     mass_shape=3.0,

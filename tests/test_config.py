@@ -15,7 +15,7 @@ from pbdn.config import MANY_SIDES, choose_criterion, choose_inference, resolve,
 from pbdn.errors import InvalidInputError
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.model.response import OneSide, response_for_classes
-from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.map_settings import MapSettings
 
 RESPONSES = {1: OneSide(), 2: response_for_classes(2), 10: response_for_classes(10)}
 

@@ -67,7 +67,7 @@ def called_from(module, function):
     return scope["call"]
 
 
-@pytest.mark.parametrize("module", ["pbdn", "pbdn.growth.fit", "sklearn.pipeline", "joblib"])
+@pytest.mark.parametrize("module", ["pbdn", "pbdn.growth.fit_network", "sklearn.pipeline", "joblib"])
 def test_frames_of_the_library_are_passed_over(module):
     with pytest.warns(UserWarning, match="look") as seen:
         called_from(module, called_from("pbdn.deep", partial(warn, "look")))()

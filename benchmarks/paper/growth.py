@@ -15,7 +15,7 @@ from benchmarks.paper.fits import SCRIPT
 from benchmarks.scores import metrics
 from pbdn import PBDNClassifier
 from pbdn.config import GibbsConfig, MapConfig
-from pbdn.inspection.fitted import network_of
+from pbdn.inspection.access import network_of
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.network import Layer
 from pbdn.model.priors import Hyperpriors

@@ -15,7 +15,7 @@ from pbdn.gibbs.sweep import SamplerName
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, Hyperpriors
 from pbdn.model.response import Response
-from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.validation import check_choice, check_integer
 
 HOLDOUT = "holdout"

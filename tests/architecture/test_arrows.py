@@ -36,10 +36,10 @@ def test_the_contracts_hold():
     [
         ("numerics/softplus.py", "from pbdn.classifier import PBDNClassifier", "Rooms import"),
         ("gibbs/rows.py", "import pbdn.sgd.objective", "Rooms import"),
-        ("data/source.py", "def late():\n    from pbdn.report import collect", "Rooms import"),
+        ("data/row_source.py", "def late():\n    from pbdn.report import collect", "Rooms import"),
         ("model/criteria.py", "import pandas", "extras"),
         ("gibbs/chain.py", "from sklearn.base import BaseEstimator", "scikit-learn"),
-        ("variates/stream.py", "import pbdn.variates.gamma", "circle"),
+        ("variates/random_stream.py", "import pbdn.variates.gamma", "circle"),
     ],
 )
 def test_a_planted_import_breaks_them(tmp_path, module, line, contract):

@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
-from pbdn.data import opening
-from pbdn.data.ahead import read_ahead, work_ahead
-from pbdn.data.arrow import ArrowSource
+from pbdn.data import open_stream as opening
+from pbdn.data.arrow_parquet import ArrowSource
+from pbdn.data.prefetch import read_ahead, work_ahead
 from pbdn.data.streams import BatchSource, MemmapSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import standard_scaling

@@ -14,7 +14,7 @@ from estimators.small import assert_probabilities, blobs, fitted, small
 from estimators.test_properties import same_network
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.run import StopSignal
+from pbdn.growth.stop import StopSignal
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -125,7 +125,7 @@ def test_time_limit_drops_the_layer_in_training(inference, rng, monkeypatch):
     X, y = blobs(rng)
     clock = {"ahead": 0.0}
     real = time.monotonic
-    monkeypatch.setattr("pbdn.growth.run.time.monotonic", lambda: real() + clock["ahead"])
+    monkeypatch.setattr("pbdn.growth.stop.time.monotonic", lambda: real() + clock["ahead"])
 
     def strike(layers, log_likelihood, n_rows):
         clock["ahead"] = 10**6
@@ -151,8 +151,8 @@ def test_stopped_paths_are_counted(rng, monkeypatch):
     X, y = blobs(rng)
     clock = {"ahead": 0.0}
     real = time.monotonic
-    monkeypatch.setattr("pbdn.growth.run.time.monotonic", lambda: real() + clock["ahead"])
-    monkeypatch.setattr("pbdn.growth.fit.grow_paths", _strike_first(clock))
+    monkeypatch.setattr("pbdn.growth.stop.time.monotonic", lambda: real() + clock["ahead"])
+    monkeypatch.setattr("pbdn.growth.fit_network.grow_paths", _strike_first(clock))
     model = small(prediction="paths", n_paths=3, time_limit=10**5)
     with pytest.warns(UserWarning, match=r"keeps \d layer\(s\) and 0 of 3 paths"):
         fitted(model, X, y)
@@ -160,7 +160,7 @@ def test_stopped_paths_are_counted(rng, monkeypatch):
 
 
 def _strike_first(clock):
-    from pbdn.growth.fit import grow_paths
+    from pbdn.growth.fit_network import grow_paths
 
     def struck(*args):
         clock["ahead"] = 10**6

@@ -6,8 +6,8 @@ import numpy as np
 
 from pbdn.gibbs.event_times import draw_events
 from pbdn.gibbs.first_events import draw_first_events
-from pbdn.gibbs.structs import Blocks, BlockSums, Experts
-from pbdn.variates.stream import SweepStreams, stream_buffer, stream_key
+from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts
+from pbdn.variates.random_stream import SweepStreams, stream_buffer, stream_key
 
 WEIGHTS = np.array([0.4, 1.5, 0.05])
 

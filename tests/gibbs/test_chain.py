@@ -16,7 +16,7 @@ from pbdn.gibbs.state import GlobalState, initial_state, prior_values, state_fro
 from pbdn.gibbs.sweep import Workers, initial_latent, sweep
 from pbdn.model.network import Side
 from pbdn.model.priors import Hyperpriors
-from pbdn.variates.stream import stream_key
+from pbdn.variates.random_stream import stream_key
 
 SAMPLERS = ["first_events", "event_times", "counts"]
 INFORMATIVE = Hyperpriors(3.0, 2.0, 4.0, 3.0, 3.0, 4.0, 3.0)

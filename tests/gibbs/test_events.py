@@ -9,9 +9,9 @@ from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
 from draws import vector_draws
 from gibbs.phase_a import WEIGHTS, empty_sums, events_of, streams_of
 from pbdn.gibbs.event_times import choose_in_logs, draw_events
+from pbdn.gibbs.kernel_arguments import Blocks, Experts, Statistics
 from pbdn.gibbs.polya_gamma_weights import sum_statistics
 from pbdn.gibbs.rows import BEFORE, COUNT, INTERVAL, make_rows
-from pbdn.gibbs.structs import Blocks, Experts, Statistics
 
 
 def brute_force_first(rng, psi, low, weights, n):

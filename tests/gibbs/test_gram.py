@@ -6,8 +6,8 @@ import scipy.sparse as sp
 
 from draws import from_python
 from pbdn.gibbs import gram as gram_module
+from pbdn.gibbs.kernel_arguments import RowTerms
 from pbdn.gibbs.rows import BLOCK_ROWS, make_rows
-from pbdn.gibbs.structs import RowTerms
 
 gram_scratch, add_block = from_python(gram_module.gram_scratch), from_python(gram_module.add_block)
 

@@ -6,10 +6,10 @@ from numba import njit
 from checks import assert_gamma
 from draws import vector_draws
 from pbdn.gibbs import hyperplanes
+from pbdn.gibbs.kernel_arguments import Statistics
 from pbdn.gibbs.state import prior_values
-from pbdn.gibbs.structs import Statistics
 from pbdn.model.priors import Hyperpriors
-from pbdn.variates.stream import SweepStreams, stream_buffer
+from pbdn.variates.random_stream import SweepStreams, stream_buffer
 
 N = 100_000
 

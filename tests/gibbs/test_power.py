@@ -14,8 +14,8 @@ from checks import ALPHA, assert_mean
 from draws import draws
 from joint import Binary, joint_z, z_limit
 from pbdn.gibbs import event_times, expert_weights, first_events, hyperplanes, polya_gamma_weights, sweep
-from pbdn.variates.polyagamma import polya_gamma
-from pbdn.variates.stream import HYPERPLANES
+from pbdn.variates.polya_gamma import polya_gamma
+from pbdn.variates.random_stream import HYPERPLANES
 
 # published kernels, before anything is patched
 draw_events, draw_first_events = event_times.draw_events, first_events.draw_first_events

@@ -9,7 +9,7 @@ import pytest
 from estimators.small import blobs, fitted, small
 from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
-from pbdn.growth.grow import LayerFit, grow
+from pbdn.growth.depth import LayerFit, grow
 from pbdn.model.criteria import aic, aic_eps, aic_inputs, bic
 from pbdn.model.network import Layer, Side
 

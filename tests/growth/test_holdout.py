@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
 from pbdn.growth import holdout
-from pbdn.growth.grow import LayerFit, grow
+from pbdn.growth.depth import LayerFit, grow
 from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side

@@ -7,13 +7,13 @@ import pytest
 from sklearn.base import clone
 
 from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
-from pbdn.data.source import ArraySource
+from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import for_each_class
 from pbdn.model.network import Side
 from pbdn.model.scaling import standard_scaling
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.online import IncrementalLayer
-from pbdn.sgd.settings import MapSettings
 
 CONFIG = MapConfig(prune_every=40)
 

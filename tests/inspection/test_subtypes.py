@@ -9,7 +9,7 @@ from hypothesis.extra.numpy import arrays
 
 from estimators.small import blobs, fitted, small
 from pbdn import ISHMClassifier
-from pbdn.inspection.fitted import side_names
+from pbdn.inspection.access import side_names
 from pbdn.inspection.subtypes import polytope_limits, violations
 from pbdn.model.network import Side
 

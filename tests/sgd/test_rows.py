@@ -2,16 +2,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from pbdn.data.arrow import ArrowSource
+from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.columns import Columns
 from pbdn.data.moments import column_moments
-from pbdn.data.source import ArraySource, join
+from pbdn.data.row_source import ArraySource, join
 from pbdn.data.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
-from pbdn.sgd.activity import log_inactivity, log_likelihoods
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.train import fit_map
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.pruning import log_inactivity, log_likelihoods
+from pbdn.sgd.train_layer import fit_map
 
 pa = pytest.importorskip("pyarrow", reason="Arrow sources need pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

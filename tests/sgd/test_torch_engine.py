@@ -3,11 +3,11 @@ import pytest
 import scipy.sparse as sp
 from map_problems import labelling_of
 
-from pbdn.data.source import ArraySource
+from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.train import fit_map
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.train_layer import fit_map
 
 torch = pytest.importorskip("torch", reason="the torch engine needs the optional extra pbdn[torch]")
 

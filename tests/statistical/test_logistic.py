@@ -6,10 +6,10 @@ import pytest
 from checks import Z_MAX
 from pbdn.gibbs.event_times import draw_events
 from pbdn.gibbs.gaussian import draw_gaussian
+from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, Statistics
 from pbdn.gibbs.polya_gamma_weights import sum_statistics
 from pbdn.gibbs.rows import make_rows
-from pbdn.gibbs.structs import Blocks, BlockSums, Experts, Statistics
-from pbdn.variates.stream import HYPERPLANES, SweepStreams, open_stream, stream_buffer, stream_key
+from pbdn.variates.random_stream import HYPERPLANES, SweepStreams, open_stream, stream_buffer, stream_key
 
 PRECISION = np.array([0.5, 1.0])
 

@@ -10,7 +10,7 @@ from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
 from pbdn.model.simulate import simulate_parameters, simulate_rate, simulate_target
-from pbdn.variates.stream import stream_key
+from pbdn.variates.random_stream import stream_key
 
 N_ROWS, N_EXPERTS, N_INPUTS = 12, 3, 3
 N_DRAWS, THIN, BURN_IN = 19, 40, 400

@@ -68,7 +68,7 @@ def _sql(loaded: Any, dialect: Any, table: str | None, keep: tuple[str, ...]) ->
     estimator = loaded.estimator
     if not loaded.target:  # saved from Python: its features are the columns
         return bytes(estimator.to_sql(dialect, table=table, keep=keep).encode())
-    from pbdn.inspection.fitted import network_of
+    from pbdn.inspection.access import network_of
     from pbdn.tables.preparation_in_sql import to_sql_with_preparation
 
     classes = estimator.classes_.tolist()
@@ -80,7 +80,7 @@ def _python(loaded: Any) -> str:
     estimator = loaded.estimator
     if loaded.preparation.is_plain:
         return str(estimator.to_python())
-    from pbdn.inspection.fitted import network_of
+    from pbdn.inspection.access import network_of
     from pbdn.tables.preparation_in_python import to_python_with_preparation
 
     return to_python_with_preparation(loaded.preparation, network_of(estimator), estimator.classes_.tolist())

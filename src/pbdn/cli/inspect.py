@@ -14,7 +14,7 @@ from pbdn.cli.output import Output, text_table
 def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
     from pbdn.cli.table_model import load_model, quality_words
-    from pbdn.inspection.fitted import feature_names
+    from pbdn.inspection.access import feature_names
 
     loaded = load_model(model)
     estimator = loaded.estimator

@@ -13,7 +13,7 @@ from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.files.estimator import estimator_bytes, read_extra
-from pbdn.inspection.fitted import feature_names
+from pbdn.inspection.access import feature_names
 from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import Preparation, Table, column, fit_preparation, labels_of
 from pbdn.tables.column_to_numbers import ColumnPlan

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pbdn.data.source import NOT_FINITE, contiguous
+from pbdn.data.row_source import NOT_FINITE, contiguous
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing_kernel

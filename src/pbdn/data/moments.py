@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.data.columns import Columns
-from pbdn.data.source import RowSource
+from pbdn.data.row_source import RowSource
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.products import number_at

@@ -17,9 +17,19 @@ import scipy.sparse as sp
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pbdn.data.ahead import read_ahead
 from pbdn.data.columns import to_rows
-from pbdn.data.source import BLOCK_ROWS, Block, Minibatches, Result, Transform, contiguous, encode, join, row_weights
+from pbdn.data.prefetch import read_ahead
+from pbdn.data.row_source import (
+    BLOCK_ROWS,
+    Block,
+    Minibatches,
+    Result,
+    Transform,
+    contiguous,
+    encode,
+    join,
+    row_weights,
+)
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
 

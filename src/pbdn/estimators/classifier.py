@@ -4,7 +4,7 @@ from typing import Any
 
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.learning import NetworkClassifier
+from pbdn.estimators.fitting import NetworkClassifier
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import OneSide, Response
 

@@ -6,13 +6,13 @@ from typing import Any
 import scipy.sparse as sp
 
 from pbdn.config import HOLDOUT, FitConfig, GibbsConfig, set_fields
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.learning import NetworkClassifier
+from pbdn.estimators.fitting import NetworkClassifier
 from pbdn.experimental.race import Race
 from pbdn.experimental.race_engine import RaceEngine
-from pbdn.growth.grow import Engine
+from pbdn.growth.depth import Engine
 from pbdn.growth.run import Run
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response

@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.experimental.race import Race
 from pbdn.experimental.race_sweep import RaceState, race_rows, race_sweep
 from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
+from pbdn.growth.depth import LayerFit, most_inputs_above
 from pbdn.growth.gibbs_engine import sweep_fits
-from pbdn.growth.grow import LayerFit, most_inputs_above
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.wiring import Inputs, inputs_of

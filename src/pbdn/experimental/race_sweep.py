@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.rows import BLOCK_ROWS, EXACT, NOTHING, Rows, make_rows
 from pbdn.gibbs.state import GlobalState
-from pbdn.gibbs.structs import PriorValues
 from pbdn.gibbs.sweep import Workers, sweep
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import kernel
 from pbdn.numerics.softplus import softplus
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import choose
-from pbdn.variates.stream import TABLES, exponential, open_stream, stream_buffer, stream_key
+from pbdn.variates.random_stream import TABLES, exponential, open_stream, stream_buffer, stream_key
 
 
 class RaceState(NamedTuple):

@@ -21,7 +21,7 @@ from pbdn.files import (
 )
 from pbdn.gibbs.chain import ChainSettings
 from pbdn.model.priors import Hyperpriors
-from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.map_settings import MapSettings
 
 _TRANSIENT = ("n_jobs", "verbose", "checkpoint", "time_limit")
 CONFIGURATIONS: dict[str, Any] = {"priors": Hyperpriors, "gibbs_config": GibbsConfig, "map_config": MapConfig}

@@ -14,7 +14,7 @@ from pbdn.gibbs.sweep import Latent, SamplerName, Workers, initial_latent, singl
 from pbdn.model.network import Side
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
-from pbdn.variates.stream import stream_key
+from pbdn.variates.random_stream import stream_key
 
 Pruning = Literal["window", "paper", "none"]
 Record = Literal["collection", "whole_chain"]

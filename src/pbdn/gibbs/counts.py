@@ -6,17 +6,17 @@
 
 import numpy as np
 
-from pbdn.gibbs.distances import block_distances
+from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts
 from pbdn.gibbs.log_likelihood import row_log_likelihood
 from pbdn.gibbs.matrices import transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING, RowArrays
-from pbdn.gibbs.structs import Blocks, BlockSums, Experts
+from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.compiled import inlined, kernel
 from pbdn.numerics.softplus import softplus
 from pbdn.variates.crt import crt
 from pbdn.variates.gamma import log_gamma_variate
 from pbdn.variates.poisson import multinomial_split, positive_poisson
-from pbdn.variates.stream import TABLES, SweepStreams, stream_at
+from pbdn.variates.random_stream import TABLES, SweepStreams, stream_at
 
 
 @inlined

@@ -13,18 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pbdn.gibbs.distances import block_distances
+from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, Tables
 from pbdn.gibbs.log_likelihood import row_log_likelihood
 from pbdn.gibbs.matrices import transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, EXACT, INTERVAL, NOTHING, RowArrays
-from pbdn.gibbs.structs import Blocks, BlockSums, Experts, Tables
+from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import inlined, internal, kernel
 from pbdn.numerics.softplus import inverse_softplus, log_softplus, softplus, softplus_block
 from pbdn.variates.crt import table_distance
 from pbdn.variates.poisson import choose, positive_poisson
-from pbdn.variates.polyagamma import polya_gamma
-from pbdn.variates.stream import TABLES, SweepStreams, exponential, stream_at, uniform
+from pbdn.variates.polya_gamma import polya_gamma
+from pbdn.variates.random_stream import TABLES, SweepStreams, exponential, stream_at, uniform
 
 FAINT = 1e-290  # rates under which experts are chosen by logarithms
 _FIRST_CAPACITY = 1024  # tables, before their arrays grow

@@ -6,7 +6,7 @@ then β → α → b (`pbdn.gibbs.hyperplanes`). Expert weights are kept as ln r
 
 import numpy as np
 
-from pbdn.gibbs.structs import PriorValues
+from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.numerics.compiled import inlined, kernel
 from pbdn.variates.crt import crt
 from pbdn.variates.gamma import gamma_variate, log_gamma_variate

@@ -3,7 +3,7 @@
 import numpy as np
 
 from pbdn.numerics.compiled import inlined, internal, summing
-from pbdn.variates.stream import normal
+from pbdn.variates.random_stream import normal
 
 SMALLEST_PIVOT = 1e-13  # of a matrix with unit diagonal; below it the factorisation is rescued by a ridge
 MOST_RIDGES = 30  # then the matrix is not finite, and the caller is told by NaN

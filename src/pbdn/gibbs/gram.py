@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pbdn.gibbs.kernel_arguments import RowTerms
 from pbdn.gibbs.matrices import as_matrix, multiply
 from pbdn.gibbs.rows import BLOCK_ROWS
-from pbdn.gibbs.structs import RowTerms
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import internal
 

@@ -3,10 +3,10 @@
 import numpy as np
 
 from pbdn.gibbs.gaussian import draw_gaussian, draw_gaussian_dual
-from pbdn.gibbs.structs import PriorValues, RowTerms, Statistics
+from pbdn.gibbs.kernel_arguments import PriorValues, RowTerms, Statistics
 from pbdn.numerics.compiled import inlined, kernel
 from pbdn.variates.gamma import gamma_variate
-from pbdn.variates.stream import HYPERPLANES, SweepStreams, stream_at
+from pbdn.variates.random_stream import HYPERPLANES, SweepStreams, stream_at
 
 # With the paper's a_β = 1e-6 the prior of a coefficient is so heavy-tailed that an idle expert would wander out of double
 # precision (ln|β| is a random walk when no data hold it). These bounds on α keep it inside: prior s.d. between 1e-15 and 1e8.

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbdn.gibbs.distances import block_distances
 from pbdn.gibbs.gram import add_block, gram_scratch
+from pbdn.gibbs.kernel_arguments import Blocks, RowTerms, Statistics, Tables
 from pbdn.gibbs.matrices import as_vector, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, RowArrays
-from pbdn.gibbs.structs import Blocks, RowTerms, Statistics, Tables
+from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import inlined, internal, kernel
-from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
-from pbdn.variates.stream import PG_WEIGHTS, SweepStreams, stream_at
+from pbdn.variates.polya_gamma_blocks import block_work, polya_gamma_block
+from pbdn.variates.random_stream import PG_WEIGHTS, SweepStreams, stream_at
 
 
 class BlockScratch(NamedTuple):

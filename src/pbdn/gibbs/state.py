@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pbdn.gibbs.structs import PriorValues
+from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.model.network import Side
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.numerics.arrays import BoolArray, FloatArray

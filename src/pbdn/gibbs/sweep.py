@@ -23,11 +23,11 @@ from threadpoolctl import threadpool_limits
 
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.gibbs import counts, event_times, expert_weights, first_events, hyperplanes, polya_gamma_weights
+from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, PriorValues, RowTerms, Statistics, Tables
 from pbdn.gibbs.rows import BEFORE, Rows
 from pbdn.gibbs.state import GlobalState
-from pbdn.gibbs.structs import Blocks, BlockSums, Experts, PriorValues, RowTerms, Statistics, Tables
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
-from pbdn.variates.stream import WEIGHTS, SweepStreams, open_stream, stream_buffer
+from pbdn.variates.random_stream import WEIGHTS, SweepStreams, open_stream, stream_buffer
 
 SamplerName = Literal["first_events", "event_times", "counts"]
 Latent = FloatArray | None  # counts m (n, K) of the `counts` sampler; the others keep nothing per row

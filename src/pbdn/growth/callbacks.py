@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
-from pbdn.growth.grow import LayerFit
+from pbdn.growth.depth import LayerFit
 
 try:
     from sklearn.callback import CallbackSupportMixin

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
+from pbdn.growth.depth import Engine
 from pbdn.growth.gibbs_engine import GibbsEngine
-from pbdn.growth.grow import Engine
 from pbdn.growth.map_engine import MapEngine
 from pbdn.growth.run import Run
 from pbdn.model.response import Response

@@ -8,18 +8,18 @@ from typing import Any
 import numpy as np
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
 from pbdn.gibbs.rows import Rows, make_rows
 from pbdn.gibbs.state import state_from_side
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.checkpoint import Task
-from pbdn.growth.grow import LayerFit, most_inputs_above
+from pbdn.growth.depth import LayerFit, most_inputs_above
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of
-from pbdn.sgd.train import fit_map
+from pbdn.sgd.train_layer import fit_map
 
 MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
 STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain

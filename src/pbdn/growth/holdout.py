@@ -10,9 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.growth.depth import Engine, Growth, LayerFit, Observer, grow, path_of, stack_layers
 from pbdn.growth.engines import make_engine
-from pbdn.growth.grow import Engine, Growth, LayerFit, Observer, grow, path_of, stack_layers
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Network
 from pbdn.model.response import Response

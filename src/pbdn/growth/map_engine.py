@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.data.source import RowSource
-from pbdn.growth.grow import LayerFit, most_inputs_above
+from pbdn.data.row_source import RowSource
+from pbdn.growth.depth import LayerFit, most_inputs_above
 from pbdn.growth.run import Run
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer, Side, inputs_above
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.train import MapResult, fit_map
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.train_layer import MapResult, fit_map
 
 MOST_COEFFICIENTS = 3_000_000  # of a layer of many sides before pruning: a step then takes some tenths of a second
 

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from pbdn.data.labelled import LabelledRows
-from pbdn.data.source import ArraySource
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.row_source import ArraySource
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.online import IncrementalLayer
-from pbdn.sgd.settings import MapSettings
 
 
 @dataclass

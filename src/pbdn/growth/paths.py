@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.growth.depth import LayerFit
 from pbdn.growth.gibbs_engine import GibbsEngine
-from pbdn.growth.grow import LayerFit
 from pbdn.growth.run import Run
 from pbdn.model.response import Response
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.fitted import checked_rows, network_of, side_names
+from pbdn.inspection.access import checked_rows, network_of, side_names
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.fitted import feature_names, network_of
+from pbdn.inspection.access import feature_names, network_of
 from pbdn.numerics.arrays import FloatArray
 
 MAX_ROWS = 1000

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.fitted import feature_names, network_of, side_names, with_names
+from pbdn.inspection.access import feature_names, network_of, side_names, with_names
 from pbdn.inspection.subtypes import votes
 from pbdn.numerics.arrays import FloatArray
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.fitted import feature_names, network_of, side_names
+from pbdn.inspection.access import feature_names, network_of, side_names
 from pbdn.inspection.subtypes import subtype_means
 from pbdn.numerics.arrays import FloatArray
 

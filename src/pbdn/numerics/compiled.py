@@ -1,7 +1,7 @@
 """How functions are compiled: one decorator for each use, all cached on disk, without the interpreter's lock.
 
 Division by zero is as in NumPy. Numba's own cache looks at a function's file only; here a function is compiled again when
-anything changed that its file imports from this package (`pbdn.numerics.sources`). So a kernel's file must import what the
+anything changed that its file imports from this package (`pbdn.numerics.kernel_sources`). So a kernel's file must import what the
 kernel is made of: the functions it calls, its constants, and the classes of the tuples it is given.
 """
 
@@ -13,7 +13,7 @@ from numba import njit
 from numba.core.ccallback import CFunc
 from numba.extending import overload
 
-from pbdn.numerics.sources import digest
+from pbdn.numerics.kernel_sources import digest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.fitted import network_of, side_names, with_names
+from pbdn.inspection.access import network_of, side_names, with_names
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, shown
 from pbdn.plots.plane import Plane

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names
+from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import sources_of

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
+from pbdn.inspection.access import dense_rows, feature_names
 from pbdn.inspection.effects import feature_effects
-from pbdn.inspection.fitted import dense_rows, feature_names
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.fitted import network_of, side_names
+from pbdn.inspection.access import network_of, side_names
 from pbdn.inspection.subtypes import violations
 from pbdn.plots.base import axes, shown
 from pbdn.plots.plane import Plane

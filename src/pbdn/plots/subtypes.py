@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names
+from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names
 from pbdn.inspection.subtypes import as_frame, subtype_means
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import axes, shown

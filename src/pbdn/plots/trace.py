@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.fitted import side_names
+from pbdn.inspection.access import side_names
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, beside, shown

@@ -9,8 +9,8 @@ import numpy as np
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.convergence import Convergence
+from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names, with_names
 from pbdn.inspection.effects import feature_effects, some_rows
-from pbdn.inspection.fitted import dense_rows, feature_names, network_of, side_names, with_names
 from pbdn.inspection.quality import Quality, measure
 from pbdn.inspection.rules import subtype_rules
 from pbdn.numerics.arrays import FloatArray

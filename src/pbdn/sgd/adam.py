@@ -9,7 +9,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.gradient import batch_gradient
-from pbdn.sgd.structs import LabelledRows, SideColumns, Steps
+from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
 from pbdn.sgd.workspace import workspace
 
 

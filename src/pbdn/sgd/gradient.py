@@ -10,9 +10,9 @@ import numpy as np
 
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.softplus import softplus_logistic
-from pbdn.sgd.link import is_yes, link_slopes, row_rate, row_slopes, tiny_rate_slopes
-from pbdn.sgd.row_kinds import accumulate, gather, project
-from pbdn.sgd.structs import Group, LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
+from pbdn.sgd.link_function import is_yes, link_slopes, row_rate, row_slopes, tiny_rate_slopes
+from pbdn.sgd.row_formats import accumulate, gather, project
 from pbdn.sgd.workspace import TILE, Work, next_group, tile_of
 
 

@@ -14,9 +14,9 @@ from pbdn.numerics.bernoulli_poisson import log_event_probability_and_slope
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.softplus import log_softplus, softplus_only
 from pbdn.sgd.constants import TINY_RATE
-from pbdn.sgd.link import fill_log_probability, log_rate, row_rate
-from pbdn.sgd.row_kinds import checksum, gather, project
-from pbdn.sgd.structs import Group, LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
+from pbdn.sgd.link_function import fill_log_probability, log_rate, row_rate
+from pbdn.sgd.row_formats import checksum, gather, project
 from pbdn.sgd.workspace import TILE, Work, group_of, tile_of
 
 

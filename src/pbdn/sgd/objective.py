@@ -22,8 +22,8 @@ from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, add_penalty_gradient
 from pbdn.sgd.gradient import batch_gradient
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.structs import LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.workspace import workspace
 
 

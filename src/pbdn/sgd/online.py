@@ -8,14 +8,14 @@ import math
 
 import numpy as np
 
-from pbdn.data.source import ArraySource, Minibatches
+from pbdn.data.row_source import ArraySource, Minibatches
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.activity import log_inactivity
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import unpack
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.train import make_trainer
+from pbdn.sgd.pruning import log_inactivity
+from pbdn.sgd.train_layer import make_trainer
 from pbdn.sgd.trainer import BATCHES
 
 
@@ -27,7 +27,7 @@ class IncrementalLayer:
     first : ArraySource
         Rows of the first batch (their number and width; nothing is learnt yet).
     labelling, depth, config, seed
-        As in `pbdn.sgd.train.fit_map`; the step size stays constant and no iterates are averaged.
+        As in `pbdn.sgd.train_layer.fit_map`; the step size stays constant and no iterates are averaged.
     initial : tuple of Side or None
         Starting point instead of a random one.
     """

@@ -24,9 +24,9 @@ from pbdn.model.network import Layer
 from pbdn.model.wiring import FEATURES, inputs_of, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import coef_penalty, pack, penalty, prior_constants, unpack
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.train import falling_rates
+from pbdn.sgd.train_layer import falling_rates
 from pbdn.sgd.trainer import POLISH
 
 SHARE_OF_STEPS = 0.5  # minibatches, of those that one layer took

@@ -7,9 +7,9 @@ import numpy as np
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.softplus import softplus_only
 from pbdn.sgd.constants import TINY_RATE
-from pbdn.sgd.link import fill_log_probability, is_yes, log_rate, row_rate
-from pbdn.sgd.row_kinds import checksum, gather, project
-from pbdn.sgd.structs import Group, LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
+from pbdn.sgd.link_function import fill_log_probability, is_yes, log_rate, row_rate
+from pbdn.sgd.row_formats import checksum, gather, project
 from pbdn.sgd.workspace import TILE, Work, next_group, tile_of
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.data.source import Block, Minibatches, RowSource
+from pbdn.data.row_source import Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
-from pbdn.sgd.settings import MapSettings
 from pbdn.sgd.trainer import Trainer
 
 try:

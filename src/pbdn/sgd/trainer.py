@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from pbdn.data.source import Minibatches, RowSource
+from pbdn.data.row_source import Minibatches, RowSource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.sgd.activity import surviving
 from pbdn.sgd.adam import AdamState, run_minibatches
+from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_rows, pack, prior_constants
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.structs import LabelledRows, SideColumns, Steps
+from pbdn.sgd.pruning import surviving
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams

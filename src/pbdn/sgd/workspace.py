@@ -9,7 +9,7 @@ import numpy as np
 
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.products import LANES, padded_size
-from pbdn.sgd.structs import Group
+from pbdn.sgd.kernel_arguments import Group
 
 BLOCK = 192  # experts of one group of sides
 TILE = 128  # rows of a minibatch that are worked on together

@@ -8,7 +8,7 @@ import sys
 import zlib
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.read_arrow import is_arrow, parse_arrow
+from pbdn.tables.read_arrow_parquet import is_arrow, parse_arrow
 from pbdn.tables.read_csv import parse_csv
 from pbdn.tables.table import Table
 

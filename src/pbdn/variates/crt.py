@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdn.numerics.compiled import internal
 from pbdn.numerics.softplus import inverse_softplus
-from pbdn.variates.stream import uniform
+from pbdn.variates.random_stream import uniform
 
 ONE_BY_ONE = 64.0  # customers seated one at a time before gaps between new tables are drawn whole
 

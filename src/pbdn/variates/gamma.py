@@ -3,7 +3,7 @@
 import numpy as np
 
 from pbdn.numerics.compiled import internal
-from pbdn.variates.stream import exponential, normal, uniform
+from pbdn.variates.random_stream import exponential, normal, uniform
 
 
 @internal

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from pbdn.numerics.compiled import internal
-from pbdn.variates.stream import normal, uniform
+from pbdn.variates.random_stream import normal, uniform
 
 SEARCH_BELOW = 10.0  # means under which the table is searched from the bottom
 NORMAL_ABOVE = 1e12  # lgamma loses the differences that count; the normal (or Poisson) law is within 1e-6

@@ -12,10 +12,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
-from pbdn.data import opening
+from pbdn.data import open_stream as opening
 from pbdn.errors import InvalidInputError
 from pbdn.inspection import subtypes
-from pbdn.inspection.fitted import checked_rows, feature_names, network_of
+from pbdn.inspection.access import checked_rows, feature_names, network_of
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
 
@@ -25,7 +25,7 @@ CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Methods and attributes of a fitted classifier.
 
-    `pbdn.estimators.learning.NetworkClassifier` fills ``classes_``, ``config_``, ``network_`` (None: one class only),
+    `pbdn.estimators.fitting.NetworkClassifier` fills ``classes_``, ``config_``, ``network_`` (None: one class only),
     ``paths_``, ``criterion_path_``, ``trace_`` and ``convergence_``; everything else follows from them.
     """
 

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pbdn.config import HOLDOUT, FitConfig
-from pbdn.data.labelled import LabelledRows, dense_rows
+from pbdn.data.labelled_rows import LabelledRows, dense_rows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, make_engine
-from pbdn.growth.grow import Growth, LayerFit, Observer, grow
 from pbdn.growth.holdout import grow_by_holdout
 from pbdn.growth.paths import grow_paths
 from pbdn.growth.run import Run

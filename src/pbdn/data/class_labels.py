@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import InvalidInputError
 
 

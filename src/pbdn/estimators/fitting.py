@@ -12,23 +12,24 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
-from pbdn.data import opening
+from pbdn.data import open_stream as opening
+from pbdn.data.class_labels import check_labels_present, weigh_rows
 from pbdn.data.frames import NamedArray, as_table
-from pbdn.data.labelled import LabelledRows
-from pbdn.data.labels import check_labels_present, weigh_rows
-from pbdn.data.source import encode
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
-from pbdn.estimators.fitted import FittedNetwork
+from pbdn.estimators.predicting import FittedNetwork
 from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
+from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
-from pbdn.growth.fit import FitResult, assemble, fit_network
-from pbdn.growth.grow import Engine, Growth, LayerFit
+from pbdn.growth.fit_network import FitResult, assemble, fit_network
 from pbdn.growth.partial_fit import Increment
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run, StopSignal
-from pbdn.inspection.fitted import checked_rows
+from pbdn.growth.run import Run
+from pbdn.growth.stop import StopSignal
+from pbdn.inspection.access import checked_rows
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
 from pbdn.model.scaling import Scaling, identity_scaling

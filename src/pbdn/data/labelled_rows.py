@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.data.ordering import row_order
-from pbdn.data.source import ArraySource
+from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 
 MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gigabyte

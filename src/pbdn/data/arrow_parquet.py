@@ -8,9 +8,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pbdn.data.ahead import read_ahead, work_ahead
 from pbdn.data.columns import Columns
-from pbdn.data.source import Block, Result, encode, row_weights
+from pbdn.data.prefetch import read_ahead, work_ahead
+from pbdn.data.row_source import Block, Result, encode, row_weights
 from pbdn.data.streams import BUFFER_ROWS, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError, MissingExtraError
 
@@ -75,7 +75,7 @@ class ArrowSource(StreamedSource):
             if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
                 raise InvalidInputError(
                     f"Column {name!r} has type {kind}; numbers are needed. Encode it, or leave it out: "
-                    "pbdn.data.arrow.ArrowSource(data, target, features=[...])."
+                    "pbdn.data.arrow_parquet.ArrowSource(data, target, features=[...])."
                 )
         self.target, self.weight = target, weight
         self.feature_names = tuple(chosen)

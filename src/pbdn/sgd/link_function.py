@@ -15,7 +15,7 @@ from pbdn.sgd.constants import TINY_RATE
 
 @summing_kernel
 def is_yes(code: int, positive: int) -> bool:
-    """Whether a row of this class is positive for a side (see `pbdn.sgd.structs.SideColumns`)."""
+    """Whether a row of this class is positive for a side (see `pbdn.sgd.kernel_arguments.SideColumns`)."""
     return code == positive if positive >= 0 else code != -1 - positive
 
 

@@ -21,15 +21,15 @@ from scipy import stats
 
 from checks import ALPHA, assert_cdf, assert_mean, assert_variance, dkw_band
 from draws import draws, from_python
-from pbdn.variates.polyagamma import (
+from pbdn.variates.polya_gamma import (
     ENVELOPE_LIMIT,
     ONE_GAMMA,
     envelope_ratio,
     polya_gamma,
     tail_cumulants,
 )
-from pbdn.variates.polyagamma_block import block_work, polya_gamma_block
-from pbdn.variates.stream import open_stream, stream_buffer, stream_key
+from pbdn.variates.polya_gamma_blocks import block_work, polya_gamma_block
+from pbdn.variates.random_stream import open_stream, stream_buffer, stream_key
 
 SHAPES = [
     1e-6,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.data.source import Minibatches, RowSource
+from pbdn.data.row_source import Minibatches, RowSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.activity import log_likelihoods
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import penalty, prior_constants, unpack
-from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.pruning import log_likelihoods
 from pbdn.sgd.trainer import BATCHES, Trainer
 
 

@@ -1,6 +1,6 @@
 """Tuples of arrays and numbers that the kernels of the sampler are given, by the names of the model.
 
-``rows`` are always `pbdn.gibbs.rows.RowArrays`, ``streams`` `pbdn.variates.stream.SweepStreams`.
+``rows`` are always `pbdn.gibbs.rows.RowArrays`, ``streams`` `pbdn.variates.random_stream.SweepStreams`.
 """
 
 from typing import NamedTuple

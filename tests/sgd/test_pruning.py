@@ -3,11 +3,11 @@ import pytest
 from map_problems import labelling_of
 
 from checks import Z_MAX
-from pbdn.data.source import ArraySource
+from pbdn.data.row_source import ArraySource
 from pbdn.model.labelling import for_and_against_each_class
-from pbdn.sgd.activity import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import loss_and_gradient, penalty, prior_constants, unpack
-from pbdn.sgd.settings import MapSettings
+from pbdn.sgd.pruning import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
 
 LABELLINGS = [
     ((4,), labelling_of(1)),

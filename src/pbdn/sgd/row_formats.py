@@ -1,6 +1,6 @@
 """What the MAP kernels do with rows, written for each kind of them: dense, CSR, and columns of a stream.
 
-Which body is compiled follows from the length of the tuple ``rows`` (`pbdn.sgd.structs.LabelledRows`). Only passes without a
+Which body is compiled follows from the length of the tuple ``rows`` (`pbdn.sgd.kernel_arguments.LabelledRows`). Only passes without a
 gradient see columns.
 """
 
@@ -9,7 +9,7 @@ from typing import Any
 from pbdn.data.columns import column_sum
 from pbdn.numerics.compiled import chosen_by_type, summing_kernel
 from pbdn.numerics.products import number_at, padded_size, product
-from pbdn.sgd.structs import Group
+from pbdn.sgd.kernel_arguments import Group
 from pbdn.sgd.workspace import COLUMN, Work, tile_of
 
 

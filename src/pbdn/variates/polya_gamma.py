@@ -25,7 +25,7 @@ import numpy as np
 
 from pbdn.numerics.compiled import internal
 from pbdn.variates.gamma import gamma_at_least_one
-from pbdn.variates.stream import bits, normal, uniform
+from pbdn.variates.random_stream import bits, normal, uniform
 
 ENVELOPE_LIMIT = 0.7  # acceptance probability at least e^{-0.7} = 0.497
 ONE_GAMMA = 1000.0  # from this b on one shifted gamma stands for the whole sum

@@ -14,9 +14,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
-from pbdn.data.arrow import ArrowSource
+from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.frames import NamedArray
-from pbdn.data.labelled import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.moments import column_moments
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.errors import InvalidInputError

@@ -6,7 +6,7 @@ from scipy import stats
 
 from checks import Z_MAX, assert_cdf, assert_mean, assert_variance
 from draws import draws, from_python
-from pbdn.variates.stream import (
+from pbdn.variates.random_stream import (
     bits,
     exponential,
     normal,

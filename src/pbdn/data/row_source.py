@@ -1,7 +1,7 @@
 """Where training rows come from: the contract of a source, and arrays in memory.
 
 A `RowSource` gives full ordered passes (`blocks`) and shuffled minibatches (`minibatches`). Sources that are
-not in memory live in ``pbdn.data.streams`` and ``pbdn.data.arrow``.
+not in memory live in ``pbdn.data.streams`` and ``pbdn.data.arrow_parquet``.
 """
 
 from collections.abc import Callable, Iterator

@@ -6,12 +6,12 @@ import pytest
 import scipy.sparse as sp
 from map_problems import labelling_of
 
-from pbdn.data.source import ArraySource
+from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
-from pbdn.sgd.settings import MapSettings
-from pbdn.sgd.train import fit_map
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.train_layer import fit_map
 
 TWO = for_each_class(2)
 PAPER = MapSettings(prior_on="log_weight", shrinkage="student_t")  # the objective as the paper prints it

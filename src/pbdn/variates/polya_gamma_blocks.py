@@ -9,8 +9,8 @@ import numpy as np
 
 from pbdn.numerics.compiled import internal, vectorised
 from pbdn.numerics.elementary import ONE_BITS, as_float, exp_negative, log_positive, sine_quarter, unit_interval
-from pbdn.variates.polyagamma import envelope_ratio, polya_gamma, polya_gamma_envelope
-from pbdn.variates.stream import fill_bits, uniform
+from pbdn.variates.polya_gamma import envelope_ratio, polya_gamma, polya_gamma_envelope
+from pbdn.variates.random_stream import fill_bits, uniform
 
 ONE_BY_ONE = 8  # pending draws from which on rounds no longer pay
 _TICKS = np.uint64(4095)  # the low 12 bits of a word, which `unit_interval` leaves unused

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from numba import types
 from numba.core.dispatcher import Dispatcher
+from pbdn.sgd.config import MapConfig
 
-from pbdn.data.source import ArraySource
+from pbdn.data.row_source import ArraySource
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
-from pbdn.numerics import sources
-from pbdn.numerics.sources import PACKAGE, digest, file_of, reached_from
-from pbdn.sgd.config import MapConfig
-from pbdn.sgd.train import fit_map
+from pbdn.numerics import kernel_sources as sources
+from pbdn.numerics.kernel_sources import PACKAGE, digest, file_of, reached_from
+from pbdn.sgd.train_layer import fit_map
 
 KERNEL_FILES = sorted(
     path.relative_to(PACKAGE).as_posix()
@@ -47,7 +47,13 @@ def test_imports_are_those_of_the_syntax_tree():
 
 def test_there_are_kernels():
     assert len(KERNEL_FILES) > 20
-    for name in ("numerics/softplus.py", "variates/stream.py", "gibbs/gram.py", "sgd/gradient.py", "data/columns.py"):
+    for name in (
+        "numerics/softplus.py",
+        "variates/random_stream.py",
+        "gibbs/gram.py",
+        "sgd/gradient.py",
+        "data/columns.py",
+    ):
         assert name in KERNEL_FILES
 
 
@@ -93,8 +99,8 @@ def test_change_of_a_kernel_file_reaches_all_that_import_it(copy):
         assert changed == {other for other in KERNEL_FILES if copy / name in reached[other]}
         assert name in changed
     assert copy / "numerics/elementary.py" in reached["sgd/adam.py"]
-    assert copy / "variates/stream.py" in reached["gibbs/hyperplanes.py"]
-    assert copy / "gibbs/structs.py" not in reached["sgd/adam.py"]
+    assert copy / "variates/random_stream.py" in reached["gibbs/hyperplanes.py"]
+    assert copy / "gibbs/kernel_arguments.py" not in reached["sgd/adam.py"]
 
 
 def tuple_classes(kind):
@@ -127,11 +133,11 @@ def test_kernel_files_import_the_classes_of_their_arguments(rng):
 SCRIPT = """
 import numpy as np
 from pbdn.gibbs.expert_weights import draw_expert_weights
-from pbdn.gibbs.structs import PriorValues
-from pbdn.numerics.sources import PACKAGE
+from pbdn.gibbs.kernel_arguments import PriorValues
+from pbdn.numerics.kernel_sources import PACKAGE
 from pbdn.sgd.adam import adam_step
-from pbdn.sgd.link import link_slopes
-from pbdn.variates.stream import open_stream, stream_buffer
+from pbdn.sgd.link_function import link_slopes
+from pbdn.variates.random_stream import open_stream, stream_buffer
 print(PACKAGE)
 buffer = stream_buffer()
 stream = np.uint64(open_stream(buffer, np.uint64(1), 0, 0, 0))
@@ -145,14 +151,14 @@ WEIGHTS, LINK, ADAM = 1, 2, 3  # lines of its output
 
 PLANTS = {  # file, what stands there, what is put there, which line changes
     "a callee in another file": ("variates/gamma.py", "return d * v", "return 2.0 * d * v", WEIGHTS),
-    "the cipher, which is called by its address": ("variates/stream.py", "0xD2511F53", "0xD2511F55", WEIGHTS),
+    "the cipher, which is called by its address": ("variates/random_stream.py", "0xD2511F53", "0xD2511F55", WEIGHTS),
     "the order of a tuple's fields": (
-        "gibbs/structs.py",
+        "gibbs/kernel_arguments.py",
         "    mass_shape: float\n    mass_rate: float\n",
         "    mass_rate: float\n    mass_shape: float\n",
         WEIGHTS,
     ),
-    "the kernel itself": ("sgd/link.py", "is_tiny else loss_here", "is_tiny else 2.0 * loss_here", LINK),
+    "the kernel itself": ("sgd/link_function.py", "is_tiny else loss_here", "is_tiny else 2.0 * loss_here", LINK),
     "an elementary function two files below": (
         "numerics/elementary.py",
         "return t * polynomial(t, _EXP_RATIO) if",
