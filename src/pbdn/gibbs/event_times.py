@@ -179,8 +179,8 @@ def draw_events(
     planes_t, active = transposed(experts.planes), experts.active
     distance, soft = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
     row = np.empty((6, n_experts))
-    row[LOG_WEIGHT] = experts.log_weights
-    row[WEIGHT] = np.exp(experts.log_weights)
+    for k in range(n_experts):
+        row[LOG_WEIGHT, k], row[WEIGHT, k] = experts.log_weights[k], np.exp(experts.log_weights[k])
     cut_rows = np.empty(BLOCK_ROWS, np.int64)
     size, capacity = 0, _FIRST_CAPACITY
     table_row, table_expert = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
