@@ -9,8 +9,6 @@ reached in fewer sweeps, and the Polya-Gamma variable of the event is drawn toge
 (`pbdn.gibbs.polya_gamma_weights`).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, Tables
@@ -18,7 +16,6 @@ from pbdn.gibbs.log_likelihood import row_log_likelihood
 from pbdn.gibbs.matrices import transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, EXACT, INTERVAL, NOTHING, RowArrays
 from pbdn.gibbs.signed_distances import block_distances
-from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import inlined, internal, kernel
 from pbdn.numerics.softplus import inverse_softplus, log_softplus, softplus, softplus_block
 from pbdn.variates.crt import table_distance
@@ -30,13 +27,9 @@ FAINT = 1e-290  # rates under which experts are chosen by logarithms
 _FIRST_CAPACITY = 1024  # tables, before their arrays grow
 
 
-class RowRates(NamedTuple):
-    """One row and every expert, in memory that the next row takes over."""
-
-    psi: FloatArray  # signed distance
-    soft: FloatArray  # s(ψ)
-    mass: FloatArray  # rate of the row's event
-    low_soft: FloatArray  # s where the row's interval begins, 0 if it has none
+# One row and every expert, as a small table with these rows. A table and not a tuple of arrays: inside loops over rows, every
+# array that a function is given costs two atomic counts of its references.
+PSI, SOFT, MASS, LOW_SOFT, WEIGHT, LOG_WEIGHT = range(6)
 
 
 @internal
@@ -58,7 +51,7 @@ def choose_in_logs(stream, log_weights, distance):
 
 
 @internal
-def first_event(stream, mass, low_soft, weights, unit, psi, whole):
+def first_event(stream, row, unit, whole):
     """The first point of the row's process before its offset, given that there is one: (expert, η).
 
     Expert j's first point is at s(η_j) = low_soft_j + E_j / (e r_j), E_j ~ Exp(1), and lies before the offset if
@@ -73,106 +66,96 @@ def first_event(stream, mass, low_soft, weights, unit, psi, whole):
         position = -np.log1p(uniform(stream) * np.expm1(-reach))
     best, best_eta, best_delta = -1, 0.0, np.inf
     begin = 0.0
-    for k in range(mass.shape[0]):
-        end = begin + unit * mass[k]
+    for k in range(row.shape[1]):
+        end = begin + unit * row[MASS, k]
         if position < end:
-            eta = inverse_softplus(low_soft[k] + (position - begin) / (unit * weights[k]))
-            if eta - psi[k] < best_delta:
-                best, best_eta, best_delta = k, eta, eta - psi[k]
+            eta = inverse_softplus(row[LOW_SOFT, k] + (position - begin) / (unit * row[WEIGHT, k]))
+            if eta - row[PSI, k] < best_delta:
+                best, best_eta, best_delta = k, eta, eta - row[PSI, k]
             position = end + exponential(stream)
         begin = end
     if best < 0:  # the position was rounded up to the whole length: the event is at the offset itself
-        best = int(np.argmax(mass))
-        return best, psi[best]
-    return best, min(best_eta, psi[best])
+        best = int(np.argmax(row[MASS]))
+        return best, row[PSI, best]
+    return best, min(best_eta, row[PSI, best])
 
 
 @inlined
-def fill_masses(rows: RowArrays, i, weights, active, row: RowRates):
-    """The rates by which the experts cause the event of row i, in ``row.mass``; returns their sum, and ln p of the row.
+def fill_masses(kind, offset, start, active, row):
+    """The rates by which the experts cause the event of a row, in its MASS; returns their sum, and sums over active experts.
 
     That is r_k s(ψ_k) for an event before the offset, r_k (s(ψ_k) - s(ψ_k - offset + start)) for one in an interval, and the
-    hazard r_k σ(ψ_k) for one at the offset itself. The log-likelihood is that of the active experts.
+    hazard r_k σ(ψ_k) for one at the offset itself. The active experts' sums are those of the log-likelihood: of the rate, of
+    the rate at the start and of the hazard.
     """
-    kind, offset = rows.kind[i], rows.offset[i]
-    psi, soft, mass, low_soft = row
     whole, active_rate, active_start, active_hazard = 0.0, 0.0, 0.0, 0.0
-    for k in range(weights.shape[0]):
-        low_soft[k], mass[k] = 0.0, weights[k] * soft[k]
-        active_rate += mass[k] * active[k]
+    for k in range(row.shape[1]):
+        weight, soft = row[WEIGHT, k], row[SOFT, k]
+        low_soft, mass = 0.0, weight * soft
+        active_rate += mass * active[k]
         if kind == INTERVAL:
-            low_soft[k] = softplus(psi[k] - offset + rows.start[i])
-            active_start += weights[k] * low_soft[k] * active[k]
-            mass[k] = weights[k] * (soft[k] - low_soft[k])
+            low_soft = softplus(row[PSI, k] - offset + start)
+            active_start += weight * low_soft * active[k]
+            mass = weight * (soft - low_soft)
         elif kind == EXACT:
-            mass[k] = weights[k] * np.exp(psi[k] - soft[k])
-            active_hazard += mass[k] * active[k]
-        whole += mass[k]
-    value = row_log_likelihood(
-        kind, rows.exposure[i], rows.copies[i], rows.unit[i], active_rate, active_start, active_hazard
-    )
-    return whole, value
+            mass = weight * np.exp(row[PSI, k] - soft)
+            active_hazard += mass * active[k]
+        row[LOW_SOFT, k], row[MASS, k] = low_soft, mass
+        whole += mass
+    return whole, active_rate, active_start, active_hazard
 
 
 @inlined
-def number_of_tables(stream, rows: RowArrays, i, whole):
-    """How many tables row i has: n ~ Pois₊(e λ) for every copy that says "an event"; those counted or timed have one each.
+def number_of_tables(stream, kind, all_copies, mean):
+    """How many tables a row has: n ~ Pois₊(mean) for every copy that says "an event"; those counted or timed have one each.
 
-    The fractional part of a weight is a copy with that probability.
+    The fractional part of the copies is one more with that probability.
     """
-    copies = np.floor(rows.copies[i])
-    if rows.copies[i] > copies and uniform(stream) < rows.copies[i] - copies:
+    copies = np.floor(all_copies)
+    if all_copies > copies and uniform(stream) < all_copies - copies:
         copies += 1.0
-    if rows.kind[i] not in (BEFORE, INTERVAL):
+    if kind not in (BEFORE, INTERVAL):
         return copies
     count = 0.0
     for _ in range(int(copies)):
-        count += positive_poisson(stream, rows.unit[i] * whole)
+        count += positive_poisson(stream, mean)
     return count
 
 
 @inlined
-def draw_table(stream, rows: RowArrays, i, alone, log_weights, weights, row: RowRates, whole):
-    """Expert and signed distance η of one table of row i, or of its first one if the row is ``alone``."""
-    kind = rows.kind[i]
+def draw_table(stream, kind, alone, unit, row, whole):
+    """Expert and signed distance η of one table of a row, or of its first one if the row is ``alone``."""
     if whole < FAINT:
-        k = choose_in_logs(stream, log_weights, row.psi)
-        eta = row.psi[k]
+        k = choose_in_logs(stream, row[LOG_WEIGHT], row[PSI])
+        eta = row[PSI, k]
         if kind in (BEFORE, INTERVAL):
             eta -= exponential(stream)  # s(η) = e^η there
     elif alone:
-        k, eta = first_event(stream, row.mass, row.low_soft, weights, rows.unit[i], row.psi, whole)
+        k, eta = first_event(stream, row, unit, whole)
     else:
-        k = choose(stream, row.mass, whole)
-        eta = row.psi[k]
+        k = choose(stream, row[MASS], whole)
+        eta = row[PSI, k]
         if kind != EXACT:
-            eta = min(eta, table_distance(stream, row.low_soft[k], row.soft[k]))
+            eta = min(eta, table_distance(stream, row[LOW_SOFT, k], row[SOFT, k]))
     return k, eta
 
 
-@internal
-def stands_alone(rows: RowArrays, i):
-    """Whether row i says that one thing happened by some time, for one copy of itself: its first event is enough."""
-    return rows.kind[i] in (BEFORE, INTERVAL) and rows.copies[i] == 1.0 and rows.exposure[i] == rows.unit[i]
+@inlined
+def stands_alone(kind, exposure, copies, unit):
+    """Whether a row says that something happened by some time, for one copy of itself: then its first event is enough."""
+    return kind in (BEFORE, INTERVAL) and copies == 1.0 and exposure == unit
 
 
 @internal
-def empty_tables(first, n_blocks, capacity):
-    """Memory for tables."""
-    row, expert = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
-    return Tables(row, expert, np.empty(capacity), np.empty(capacity), np.empty(n_blocks, np.int64), first)
+def longer(array, capacity):
+    """A longer array with the same beginning."""
+    out = np.empty(capacity, array.dtype)
+    for j in range(array.shape[0]):
+        out[j] = array[j]
+    return out
 
 
-@internal
-def longer(tables: Tables, size, capacity):
-    """The first ``size`` tables in more memory."""
-    more = empty_tables(tables.first, 0, capacity)
-    more.row[:size], more.expert[:size] = tables.row[:size], tables.expert[:size]
-    more.pg_weight[:size], more.linear[:size] = tables.pg_weight[:size], tables.linear[:size]
-    return Tables(more.row, more.expert, more.pg_weight, more.linear, tables.ends, tables.first)
-
-
-@internal
+@inlined
 def add_exposure(exposure, soft, out):
     """out_k += e s(ψ_k)."""
     for k in range(out.shape[0]):
@@ -193,63 +176,66 @@ def draw_events(
     `Tables`.
     """
     n_experts = experts.planes.shape[0]
-    log_weights, active = experts.log_weights, experts.active
-    planes_t, weights = transposed(experts.planes), np.exp(log_weights)
-    distance, soft_block = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
-    mass, low_soft = np.empty(n_experts), np.empty(n_experts)
+    planes_t, active = transposed(experts.planes), experts.active
+    distance, soft = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
+    row = np.empty((6, n_experts))
+    for k in range(n_experts):
+        row[LOG_WEIGHT, k], row[WEIGHT, k] = experts.log_weights[k], np.exp(experts.log_weights[k])
     cut_rows = np.empty(BLOCK_ROWS, np.int64)
     size, capacity = 0, _FIRST_CAPACITY
-    tables = empty_tables(blocks.first, blocks.last - blocks.first, capacity)
+    table_row, table_expert = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    table_weight, table_linear = np.empty(capacity), np.empty(capacity)
+    ends = np.empty(blocks.last - blocks.first, np.int64)
     for block in range(blocks.first, blocks.last):
         low = block * BLOCK_ROWS
         high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
         stream = stream_at(streams, block, TABLES)
         block_distances(rows.dense, rows.sparse, rows.offset, planes_t, low, high, distance)
-        softplus_block(distance, high - low, soft_block)
+        softplus_block(distance, high - low, soft)
         n_tables, exposure_sum, block_log_lik = sums.n_tables[block], sums.exposure[block], 0.0
         n_tables[:] = 0.0
         exposure_sum[:] = 0.0
         n_cut = np.int64(0)
         for i in range(low, high):
-            psi, offset = distance[i - low], rows.offset[i]
-            row = RowRates(psi, soft_block[i - low], mass, low_soft)
-            whole, value = fill_masses(rows, i, weights, active, row)
-            block_log_lik += value
+            kind, offset, exposure = rows.kind[i], rows.offset[i], rows.exposure[i]
+            copies, unit = rows.copies[i], rows.unit[i]
             watched[i] = offset
-            if rows.kind[i] == NOTHING:
-                add_exposure(rows.exposure[i], row.soft, exposure_sum)
-                continue
-            alone = first_only and stands_alone(rows, i)
-            count = 1.0 if alone else number_of_tables(stream, rows, i, whole)
+            for k in range(n_experts):
+                row[PSI, k], row[SOFT, k] = distance[i - low, k], soft[i - low, k]
+            whole, rate, start_rate, hazard = fill_masses(kind, offset, rows.start[i], active, row)
+            block_log_lik += row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard)
+            alone = first_only and stands_alone(kind, exposure, copies, unit)
+            count = 1.0
+            if kind == NOTHING:
+                count = 0.0
+            elif not alone:
+                count = number_of_tables(stream, kind, copies, unit * whole)
             if size + count > capacity:
                 capacity = int(2 * (size + count))
-                tables = longer(tables, size, capacity)
+                table_row, table_expert = longer(table_row, capacity), longer(table_expert, capacity)
+                table_weight, table_linear = longer(table_weight, capacity), longer(table_linear, capacity)
             for _ in range(int(count)):
-                k, eta = draw_table(stream, rows, i, alone, log_weights, weights, row, whole)
+                k, eta = draw_table(stream, kind, alone, unit, row, whole)
                 omega = polya_gamma(stream, 1.0, eta)
-                delta = eta - psi[k] + offset
+                delta = eta - row[PSI, k] + offset
                 n_tables[k] += 1.0
-                tables.row[size], tables.expert[size] = i, k
-                tables.pg_weight[size], tables.linear[size] = omega, 0.5 - omega * delta
+                table_row[size], table_expert[size] = i, k
+                table_weight[size], table_linear[size] = omega, 0.5 - omega * delta
                 size += 1
                 if alone:
                     watched[i] = delta
-                    for j in range(n_experts):  # the rows so far are done with: their place takes the cut rows
-                        distance[n_cut, j] = psi[j] + delta - offset
-                    cut_rows[n_cut] = i
-                    n_cut += 1
-            if not alone:
-                add_exposure(rows.exposure[i], row.soft, exposure_sum)
-        softplus_block(distance, n_cut, soft_block)
+            if alone:
+                cut_rows[n_cut] = i
+                for k in range(n_experts):  # the rows so far are done with: their place takes the cut rows
+                    distance[n_cut, k] = row[PSI, k] + watched[i] - offset
+                n_cut += 1
+            else:
+                for k in range(n_experts):
+                    exposure_sum[k] += exposure * row[SOFT, k]
+        softplus_block(distance, n_cut, soft)
         for at in range(n_cut):
-            add_exposure(rows.exposure[cut_rows[at]], soft_block[at], exposure_sum)
-        tables.ends[block - blocks.first] = size
+            for k in range(n_experts):
+                exposure_sum[k] += rows.exposure[cut_rows[at]] * soft[at, k]
+        ends[block - blocks.first] = size
         sums.log_lik[block] = block_log_lik
-    return Tables(
-        tables.row[:size],
-        tables.expert[:size],
-        tables.pg_weight[:size],
-        tables.linear[:size],
-        tables.ends,
-        blocks.first,
-    )
+    return Tables(table_row[:size], table_expert[:size], table_weight[:size], table_linear[:size], ends, blocks.first)

@@ -83,43 +83,47 @@ def find_hits(stream, exposure, weights, log_weights, distance, soft, events: Ev
 
     An event without a hit has its expert and η at once: where rates underflow, or where rounding put the position at the end.
     """
+    place, reach, _, position, spare, expert, eta = events
+    hit_event, hit_expert, hit_soft = hits
     n_hits = np.int64(0)
     for at in range(n_events):
-        j = events.place[at]
-        events.expert[at], events.eta[at] = -1, np.inf
-        if events.reach[at] < FAINT:
-            events.expert[at] = choose_in_logs(stream, log_weights, distance[j])
-            events.eta[at] = distance[j, events.expert[at]] - exponential(stream)  # s(η) = e^η there
+        j = place[at]
+        expert[at], eta[at] = -1, np.inf
+        if reach[at] < FAINT:
+            expert[at] = choose_in_logs(stream, log_weights, distance[j])
+            eta[at] = distance[j, expert[at]] - exponential(stream)  # s(η) = e^η there
             continue
-        begin, here, used = 0.0, events.position[at], False
+        begin, here, used = 0.0, position[at], False
         for k in range(weights.shape[0]):
             rate = exposure[j] * weights[k, 0]
             end = begin + rate * soft[j, k]
             if here < end:
-                hits.event[n_hits], hits.expert[n_hits] = at, k
-                hits.soft[n_hits] = (here - begin) / rate
+                hit_event[n_hits], hit_expert[n_hits] = at, k
+                hit_soft[n_hits] = (here - begin) / rate
                 n_hits += 1
-                here = end + (exponential(stream) if used else events.spare[at])
+                here = end + (exponential(stream) if used else spare[at])
                 used = True
             begin = end
         if not used:  # the position was rounded up to the whole length: the event is at the offset itself
             most = -1.0
             for k in range(weights.shape[0]):
                 if weights[k, 0] * soft[j, k] > most:
-                    most, events.expert[at] = weights[k, 0] * soft[j, k], k
-            events.eta[at] = distance[j, events.expert[at]]
+                    most, expert[at] = weights[k, 0] * soft[j, k], k
+            eta[at] = distance[j, expert[at]]
     return n_hits
 
 
 @inlined
 def keep_earliest(distance, hits: Hits, n_hits, events: EventRows):
     """Give every event the hit of earliest log-time η - ψ."""
+    place, _, _, _, _, expert, eta = events
+    hit_event, hit_expert, hit_eta = hits
     for hit in range(n_hits):
-        at, k = hits.event[hit], hits.expert[hit]
-        psi = distance[events.place[at]]
-        found = min(hits.soft[hit], psi[k])
-        if events.expert[at] < 0 or found - psi[k] < events.eta[at] - psi[events.expert[at]]:
-            events.expert[at], events.eta[at] = k, found
+        at, k = hit_event[hit], hit_expert[hit]
+        psi = distance[place[at]]
+        found = min(hit_eta[hit], psi[k])
+        if expert[at] < 0 or found - psi[k] < eta[at] - psi[expert[at]]:
+            expert[at], eta[at] = k, found
 
 
 @kernel

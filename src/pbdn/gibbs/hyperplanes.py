@@ -43,11 +43,11 @@ def add_groups(parts):
 
 
 @inlined
-def draw_coef_priors(stream, plane, coef_rate, priors: PriorValues, precision_out):
-    """α_k → b_k of one expert given its hyperplane; returns b_k."""
+def draw_coef_priors(stream, plane, coef_rate, priors: PriorValues, plane_out, precision_out):
+    """α_k → b_k of one expert given its hyperplane; returns b_k, and writes β_k and α_k to their places."""
     alpha = draw_precisions(stream, plane, coef_rate, priors.coef_shape)
     for v in range(alpha.shape[0]):
-        precision_out[v] = alpha[v]
+        plane_out[v], precision_out[v] = plane[v], alpha[v]
     return draw_coef_rate(stream, alpha, priors.coef_shape, priors.coef_rate_shape, priors.coef_rate_rate)
 
 
@@ -73,8 +73,7 @@ def draw_experts(statistics: Statistics, precision, coef_rate, priors: PriorValu
             own_moment[v] = moment[0, v, k]
             floored[v] = max(precision[k, v], priors.precision_floor)
         plane, extra = draw_gaussian(stream, own_gram, own_moment, floored)
-        planes[k] = plane
-        new_rate[k] = draw_coef_priors(stream, plane, coef_rate[k], priors, new_precision[k])
+        new_rate[k] = draw_coef_priors(stream, plane, coef_rate[k], priors, planes[k], new_precision[k])
         rescues += extra
     return planes, new_precision, new_rate, rescues
 
@@ -92,7 +91,6 @@ def draw_experts_dual(inputs, terms: RowTerms, precision, coef_rate, priors: Pri
             floored[v] = max(precision[k, v], priors.precision_floor)
         moment = np.dot(inputs.T, np.ascontiguousarray(terms.linear[:, k]))
         plane, extra = draw_gaussian_dual(stream, inputs, terms.pg_weights[:, k], moment, floored)
-        planes[k] = plane
-        new_rate[k] = draw_coef_priors(stream, plane, coef_rate[k], priors, new_precision[k])
+        new_rate[k] = draw_coef_priors(stream, plane, coef_rate[k], priors, planes[k], new_precision[k])
         rescues += extra
     return planes, new_precision, new_rate, rescues
