@@ -33,6 +33,23 @@ def _is_missing(label: Any) -> bool:
     return not isinstance(differs, bool | np.bool_) or bool(differs)
 
 
+def settled_classes(declared: Any, known: NDArray[Any] | None, most: int | None) -> NDArray[Any]:
+    """The classes of a model that learns in batches: declared in the first one, where none are known; later ones may repeat them."""
+    if known is not None:
+        if declared is not None and not np.array_equal(np.unique(declared), known):
+            raise InvalidInputError(
+                f"classes={list(declared)!r} is not the same as on the last call to partial_fit: {known.tolist()!r}."
+            )
+        return known
+    if declared is None:
+        raise InvalidInputError("classes must be passed on the first call to partial_fit.")
+    labels = np.unique(declared)
+    if labels.size < 2 or (most is not None and labels.size > most):
+        needed = "at least two" if most is None else "exactly two"
+        raise InvalidInputError(f"classes={labels.tolist()!r}; {needed} are needed.")
+    return labels
+
+
 def weigh_rows(X: Any, y: Any, codes: NDArray[np.int64], sample_weight: Any, class_weight: Any) -> LabelledRows:
     """Rows that count, with sample_weight times class_weight; weights are None where all are one."""
     if sample_weight is None and class_weight is None:

@@ -109,20 +109,13 @@ class PBDNClassifier(NetworkClassifier):
         checkpoint: Any = None,
         time_limit: float | None = None,
     ) -> None:
-        self.inference = inference
+        super().__init__(
+            inference=inference, max_experts=max_experts, class_weight=class_weight, standardize=standardize, priors=priors,
+            gibbs_config=gibbs_config, map_config=map_config, random_state=random_state, n_jobs=n_jobs, verbose=verbose,
+            time_limit=time_limit, checkpoint=checkpoint,
+        )  # fmt: skip
         self.criterion = criterion
         self.max_depth = max_depth
-        self.max_experts = max_experts
-        self.standardize = standardize
-        self.priors = priors
-        self.gibbs_config = gibbs_config
-        self.map_config = map_config
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
 
 class ISHMClassifier(NetworkClassifier):
@@ -146,35 +139,6 @@ checkpoint, time_limit
     _most_classes = 2
     criterion = "aic"
     max_depth = 1
-
-    def __init__(
-        self,
-        *,
-        inference: str = "auto",
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        self.inference = inference
-        self.max_experts = max_experts
-        self.standardize = standardize
-        self.priors = priors
-        self.gibbs_config = gibbs_config
-        self.map_config = map_config
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.checkpoint = checkpoint
-        self.time_limit = time_limit
 
     def _response(self) -> Response:
         """A lone side."""

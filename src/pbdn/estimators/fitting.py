@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.class_labels import check_labels_present, weigh_rows
+from pbdn.data.class_labels import check_labels_present, settled_classes, weigh_rows
 from pbdn.data.frames import NamedArray, as_table
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.row_source import encode
@@ -53,27 +53,43 @@ def _in_steps(method: Method) -> Method:
 
 
 class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[misc]
-    """Base of the classifiers. A subclass has the constructor and says which response its labels are."""
+    """Base of the classifiers. A subclass adds what decides the depth, and says which response its labels are."""
 
     _most_classes: ClassVar[int | None] = None
     _increment: Increment | None = None
     _grow_next = False
 
-    # parameters of the constructors
-    inference: Any
     criterion: Any
     max_depth: Any
-    max_experts: Any
-    standardize: Any
-    priors: Any
-    gibbs_config: Any
-    map_config: Any
-    class_weight: Any
-    n_jobs: Any
-    random_state: Any
-    verbose: Any
-    checkpoint: Any
-    time_limit: Any
+
+    def __init__(
+        self,
+        *,
+        inference: str = "auto",
+        max_experts: int = 20,
+        class_weight: Any = None,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
+        map_config: MapConfig | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        time_limit: float | None = None,
+        checkpoint: Any = None,
+    ) -> None:
+        self.inference = inference
+        self.max_experts = max_experts
+        self.class_weight = class_weight
+        self.standardize = standardize
+        self.priors = priors
+        self.gibbs_config = gibbs_config
+        self.map_config = map_config
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.time_limit = time_limit
+        self.checkpoint = checkpoint
 
     def _response(self) -> Response:
         """The response for ``classes_``."""
@@ -206,7 +222,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             check_labels_present(y)
             y = column_or_1d(y, warn=True)
             check_consistent_length(X, y)
-        self._settle_classes(classes, is_first=network is None)
+        self.classes_ = settled_classes(classes, None if network is None else self.classes_, self._most_classes)
         rows = weigh_rows(X, y, encode(y, self.classes_), sample_weight, self.class_weight)
         response = self._response()
         if self._increment is None:
@@ -253,24 +269,6 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
                 f"Only binary classification is supported by {type(self).__name__}; "
                 f"{where} has {self.classes_.size} classes. Use PBDNClassifier."
             )
-
-    def _settle_classes(self, classes: Any, is_first: bool) -> None:
-        """Fix the classes in the first call of `partial_fit`; later ones may only repeat them."""
-        if not is_first:
-            if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-                raise InvalidInputError(
-                    f"classes={list(classes)!r} is not the same as on the last call to partial_fit: "
-                    f"{self.classes_.tolist()!r}."
-                )
-            return
-        if classes is None:
-            raise InvalidInputError("classes must be passed on the first call to partial_fit.")
-        labels = np.unique(classes)
-        most = self._most_classes
-        if labels.size < 2 or (most is not None and labels.size > most):
-            needed = "at least two" if most is None else "exactly two"
-            raise InvalidInputError(f"classes={labels.tolist()!r}; {needed} are needed.")
-        self.classes_ = labels
 
     def _checked_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Arrays from whatever came; remembers feature names and their number."""

@@ -40,10 +40,6 @@ time_limit
         none, and no averaging over paths. Of ``criterion`` all but "holdout".
     """
 
-    inference = "gibbs"
-    map_config = None
-    checkpoint = None
-
     def __init__(
         self,
         *,
@@ -59,17 +55,12 @@ time_limit
         verbose: int = 0,
         time_limit: float | None = None,
     ) -> None:
+        super().__init__(
+            inference="gibbs", max_experts=max_experts, class_weight=class_weight, standardize=standardize, priors=priors,
+            gibbs_config=gibbs_config, random_state=random_state, n_jobs=n_jobs, verbose=verbose, time_limit=time_limit,
+        )  # fmt: skip
         self.criterion = criterion
         self.max_depth = max_depth
-        self.max_experts = max_experts
-        self.standardize = standardize
-        self.priors = priors
-        self.gibbs_config = gibbs_config
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.time_limit = time_limit
 
     def _response(self) -> Response:
         """A race of all classes."""
