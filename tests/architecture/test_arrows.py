@@ -34,7 +34,7 @@ def test_the_contracts_hold():
 @pytest.mark.parametrize(
     ("module", "line", "contract"),
     [
-        ("numerics/softplus.py", "from pbdn.classifier import PBDNClassifier", "Rooms import"),
+        ("numerics/softplus.py", "from pbdn.estimators.classifier import PBDNClassifier", "Rooms import"),
         ("gibbs/rows.py", "import pbdn.sgd.objective", "Rooms import"),
         ("data/row_source.py", "def late():\n    from pbdn.report import collect", "Rooms import"),
         ("model/criteria.py", "import pandas", "extras"),

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 from numba import types
 from numba.core.dispatcher import Dispatcher
-from pbdn.sgd.config import MapConfig
 
 from pbdn.data.row_source import ArraySource
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
+from pbdn.model.labelling import SECOND_CLASS
 from pbdn.numerics import kernel_sources as sources
 from pbdn.numerics.kernel_sources import PACKAGE, digest, file_of, reached_from
+from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.train_layer import fit_map
 
 KERNEL_FILES = sorted(
@@ -115,7 +116,7 @@ def test_kernel_files_import_the_classes_of_their_arguments(rng):
     settings = {"max_experts": 2, "n_sweeps": 2, "n_burn_in": 1}
     for sampler in ("first_events", "event_times", "counts"):
         run_chain(make_rows(X, y, single_events=True), ChainSettings(sampler=sampler, **settings), 0)
-    fit_map(ArraySource(X, y), 1, config=MapConfig(n_minibatches=4, prune_every=2))
+    fit_map(ArraySource(X, y), SECOND_CLASS, config=MapSettings(n_minibatches=4, prune_every=2))
     seen = set()
     for name in KERNEL_FILES:
         module = sys.modules.get("pbdn." + name.removesuffix(".py").replace("/", "."))
