@@ -2,7 +2,7 @@
 
     python -m benchmarks.small_products
 
-Both are called from compiled loops. Times are the best of five, in microseconds for one product (rows x depth) (depth x columns).
+Both are called from compiled loops. Processor times are the best of five, in microseconds for one product (rows x depth) (depth x columns).
 """
 
 import time
@@ -36,9 +36,9 @@ def seconds(function: Any, *arguments: Any) -> float:
     function(1, *arguments)
     best = np.inf
     for _ in range(REPEATS):
-        began = time.perf_counter()
+        began = time.process_time()
         function(CALLS, *arguments)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, time.process_time() - began)
     return best / CALLS
 
 
