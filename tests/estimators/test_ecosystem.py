@@ -1,8 +1,5 @@
 """Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -250,19 +247,6 @@ def test_labels_of_any_kind(labels, rng):
         np.testing.assert_array_equal(model.classes_, np.unique(labels))
         assert set(model.predict(X)) <= set(labels.tolist())
         assert model.score(X, labels[y]) > 0.6
-
-
-def test_estimators_and_exports_import_without_extras():
-    code = """
-import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in {"click", "matplotlib", "jinja2", "xarray", "pyarrow", "pandas", "onnx", "torch"}:
-            raise ImportError(f"{name} is absent")
-sys.meta_path.insert(0, Absent())
-import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.information
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_default_parameters_are_the_product(rng):
