@@ -11,21 +11,27 @@ they still say how strongly an expert speaks for its side.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
-from scipy.special import expit
 
 from pbdn.model.labelling import Labelling
-from pbdn.model.likelihood import log_likelihood, softplus
 from pbdn.model.network import Layer
-from pbdn.model.wiring import FEATURES, inputs_of, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
+from pbdn.sgd.adam import Prior
+from pbdn.sgd.joint_gradient import (
+    NoisyRows,
+    Stack,
+    add_network_penalty,
+    joint_workspace,
+    make_stack,
+    network_gradient,
+    run_joint_steps,
+)
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import coef_penalty, pack, penalty, prior_constants, unpack
+from pbdn.sgd.objective import pack, prior_constants, unpack
 from pbdn.sgd.train_layer import falling_rates
 from pbdn.sgd.trainer import POLISH
 
@@ -34,7 +40,6 @@ MOST_PASSES = 400  # over the rows, which few rows make many times with half the
 SHARE_OF_RATE = 0.25  # learning rate at the start, of that of the top layer
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
-SMALLEST_RATE = 1e-300
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
@@ -55,60 +60,53 @@ def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
 
 def network_loss_and_gradient(
     inputs: FloatArray,
-    yes: NDArray[np.bool_],
+    codes: IntArray,
     weights: FloatArray,
-    parameters: Sequence[FloatArray],
-    starts: Sequence[IntArray],
-    priors: Sequence[Prior],
+    layers: Sequence[Layer],
+    labelling: Labelling,
+    config: MapSettings,
 ) -> tuple[float, list[FloatArray]]:
     """f on these rows and its gradient by every layer's parameters (packed as in `pbdn.sgd.objective`).
 
-    ``yes`` has a column per side, ``weights`` a value per row, N/M of a minibatch included. The first row of a lower layer's
-    gradient is that of its own objective by ln r.
+    The first row of a lower layer's gradient is that of its own objective by ln r.
     """
-    seen: list[FloatArray] = []
-    units: list[FloatArray] = [inputs]  # of the sources of `pbdn.model.wiring`: the features, then layer by layer
-    slopes: list[FloatArray] = []
-    for t, packed in enumerate(parameters, 1):
-        seen.append(inputs_of(t, units))
-        distance = seen[-1] @ packed[2:] + packed[1]
-        units.append(softplus(distance))
-        slopes.append(expit(distance))
-
-    top = len(parameters) - 1
-    loss = 0.0
-    gradients: list[FloatArray] = [np.empty_like(packed) for packed in parameters]
-    by_units = [np.zeros_like(values) for values in units]
-    for t in range(top, -1, -1):
-        packed, prior, gradient = parameters[t], priors[t], gradients[t]
-        expert_weights = np.exp(packed[0])
-        rates = np.maximum(np.add.reduceat(units[t + 1] * expert_weights, starts[t][:-1], axis=1), SMALLEST_RATE)
-        with np.errstate(over="ignore"):  # e^λ of a sure row: its derivative is 0
-            by_rate = weights[:, None] * np.where(yes, -1.0 / np.expm1(rates), 1.0)
-        by_rate = np.repeat(by_rate, np.diff(starts[t]), axis=1)
-        gradient[0] = expert_weights * (by_rate * units[t + 1]).sum(axis=0)
-        if t == top:
-            by_units[t + 1] += by_rate * expert_weights
-            loss += penalty(packed, prior) - float(weights @ log_likelihood(rates, yes).sum(axis=1))
-        else:
-            loss += coef_penalty(packed, prior)
-        by_distance = by_units[t + 1] * slopes[t]
-        gradient[1] = by_distance.sum(axis=0)
-        gradient[2:] = seen[t].T @ by_distance
-        add_penalty_gradient(packed, prior, gradient)
-        if t > 0:
-            _pass_down(by_distance @ packed[2:].T, t + 1, by_units)
-    return loss, gradients
+    network = Packed.of(layers, inputs.shape[1], labelling, config)
+    rows = NoisyRows(inputs, codes, weights, np.zeros_like(inputs))
+    gradient, work = np.empty_like(network.parameters), joint_workspace(network.stack)
+    loss = network_gradient(rows, np.arange(len(codes)), 0, 1.0, network.parameters, network.stack, work, gradient)
+    loss += add_network_penalty(network.parameters, network.stack, network.slopes, network.prior, gradient)
+    return float(loss), network.by_layer(gradient)
 
 
-def _pass_down(by_seen: FloatArray, layer: int, by_units: list[FloatArray]) -> None:
-    """Add the derivatives by a layer's inputs to those by the units that they are."""
-    begin = 0
-    for source in sources_of(layer):
-        end = begin + by_units[source].shape[1]
-        if source != FEATURES:
-            by_units[source] += by_seen[:, begin:end]
-        begin = end
+class Packed(NamedTuple):
+    """A network for compiled code: its shape, all parameters in one array, and the constants of its penalty."""
+
+    stack: Stack
+    parameters: FloatArray
+    slopes: FloatArray  # of ln r in the penalty, expert after expert
+    prior: Prior
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
+        """Pack the layers."""
+        packed = [pack(layer.sides) for layer in layers]
+        priors = [prior_constants(config, starts) for _, starts in packed]
+        return cls(
+            make_stack([starts for _, starts in packed], n_features, labelling.positive),
+            np.concatenate([parameters.ravel() for parameters, _ in packed]),
+            np.concatenate([prior.log_weight_slope for prior in priors]),
+            priors[-1],
+        )
+
+    def by_layer(self, numbers: FloatArray) -> list[FloatArray]:
+        """Numbers in the order of the parameters as one array per layer, (n_inputs + 2, n_units)."""
+        first, n_units = self.stack.first, self.stack.n_units
+        return [numbers[a:b].reshape(-1, count) for (a, b), count in zip(pairwise(first), n_units, strict=True)]
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers held in the parameters."""
+        arrays = self.by_layer(self.parameters)
+        return tuple(Layer(unpack(one, starts)) for one, starts in zip(arrays, self.stack.starts, strict=True))
 
 
 def polish(
@@ -139,7 +137,7 @@ def polish(
     config : MapSettings
         The objective, the batch size, and what the number and length of steps are taken from.
     seed : int
-        Same seed, same bits, given one BLAS thread.
+        Same seed, same bits.
     should_stop : callable or None
         Asked every hundred steps.
     on_progress : callable or None
@@ -151,11 +149,9 @@ def polish(
         None where ``should_stop`` said so, or numbers overflowed. The experts of lower layers keep their order; those of the
         top are sorted by weight.
     """
-    packed = [pack(layer.sides) for layer in layers]
-    parameters, starts = [one[0] for one in packed], [one[1] for one in packed]
-    first, second = ([np.zeros_like(one) for one in parameters] for _ in range(2))
-    priors = [prior_constants(config, one) for one in starts]
-    yes = labelling.targets(codes)
+    network = Packed.of(layers, inputs.shape[1], labelling, config)
+    parameters = network.parameters
+    first, second = np.zeros_like(parameters), np.zeros_like(parameters)
     row_weights = np.ones(len(codes)) if weights is None else weights
     total = float(row_weights.sum())
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(len(layers), POLISH)))
@@ -165,24 +161,31 @@ def polish(
     n_steps = max(1, round(min(SHARE_OF_STEPS * config.n_minibatches, MOST_PASSES * n_rows / size)))
     rates = falling_rates(SHARE_OF_RATE * config.rate_at(len(layers)), n_steps)
     rest = np.empty(0, np.int64)
-    for step in range(n_steps):
-        if should_stop is not None and step % STEPS_PER_CHECK == 0 and should_stop():
+    for step in range(0, n_steps, STEPS_PER_CHECK):
+        if should_stop is not None and should_stop():
             return None
-        if len(rest) < size:
+        some = rates[step : step + STEPS_PER_CHECK]
+        while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
-        batch, rest = rest[:size], rest[size:]
-        with np.errstate(over="ignore", invalid="ignore"):
-            loss, gradients = network_loss_and_gradient(
-                inputs[batch] + noise * rng.standard_normal((size, inputs.shape[1])),
-                yes[batch], row_weights[batch] * (n_rows / size), parameters, starts, priors,
-            )  # fmt: skip
-        if not np.isfinite(loss):
+        order, rest = rest[: len(some) * size], rest[len(some) * size :]
+        rows = NoisyRows(inputs, codes, row_weights, noise * rng.standard_normal((len(order), inputs.shape[1])))
+        loss = run_joint_steps(
+            rows,
+            order,
+            size,
+            some,
+            step,
+            total,
+            network.stack,
+            parameters,
+            first,
+            second,
+            network.slopes,
+            network.prior,
+        )
+        if not np.isfinite(loss) or not np.isfinite(parameters).all():
             return None
-        for p, m, q, gradient in zip(parameters, first, second, gradients, strict=True):
-            adam_step(p, m, q, gradient, 1.0 / total, rates[step], step + 1)
-        if on_progress is not None and (step + 1) % STEPS_PER_CHECK == 0:
-            on_progress({"step": step + 1, "n_steps": n_steps, "loss": loss / total})
-    if not all(np.isfinite(one).all() for one in parameters):
-        return None
-    polished = [Layer(unpack(one, where)) for one, where in zip(parameters, starts, strict=True)]
+        if on_progress is not None:
+            on_progress({"step": step + len(some), "n_steps": n_steps, "loss": loss})
+    polished = network.layers()
     return (*polished[:-1], Layer(tuple(side.strongest_first() for side in polished[-1].sides)))
