@@ -68,6 +68,11 @@ class ColumnPlan:
         """Two levels and nothing else: one feature says which."""
         return len(self.levels) == 2 and not self.others
 
+    @property
+    def expected(self) -> str:
+        """How a number or a date of the column looks; empty for categories."""
+        return example(self.style) if self.kind in ("number", "date") else ""
+
     def feature_names(self) -> list[str]:
         """Names of the features that the column gives."""
         name = one_line(self.name)
@@ -86,7 +91,7 @@ class ColumnPlan:
         """How each feature of `feature_names` is made from the raw value, in words."""
         missing = [f"1 if {self.name!r} is missing, else 0"] if self.indicator else []
         if self.kind == "number":
-            how = "" if self.style == "." else f" (written like {example(self.style)!r})"
+            how = "" if self.style == "." else f" (written like {self.expected!r})"
             if self.style == "time":
                 return [f"hours of the time {self.name!r}{how}; {self.fill!r} where missing", *missing]
             return [f"the number {self.name!r}{how}; {self.fill!r} where missing", *missing]
@@ -150,15 +155,15 @@ class ColumnPlan:
         new = [i for i in bad if str(values[i]) not in known]
         if not new:
             return len(bad)
-        form = f"{what} written like {example(self.style)!r}"
+        form = f"{what} written like {self.expected!r}"
         shown = f"row {new[0] + 1} has {str(values[new[0]])[:40]!r}"
         if np.isnan(read).all():
             raise InvalidInputError(
                 f"Column {self.name!r} held {form} in training, but no cell is one here ({shown}); write them as in "
                 "training, or leave them empty."
             )
-        are = "1 cell is" if len(new) == 1 else f"{len(new)} cells are"
-        notes.append(f"{self.name}: {are} not among the {form} and count as missing: {shown}.")
+        are = "1 cell counts" if len(new) == 1 else f"{len(new)} cells count"
+        notes.append(f"{self.name}: {are} as missing, because they are no {form}: {shown}.")
         return len(bad)
 
 

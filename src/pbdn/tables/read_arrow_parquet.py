@@ -26,7 +26,7 @@ def parse_arrow(data: bytes, name: str) -> Table:
         ) from None
     try:
         if data[:4] == b"PAR1":
-            table = pa.parquet.read_table(io.BytesIO(data))
+            table = pa.parquet.ParquetFile(io.BytesIO(data)).read()  # takes names met twice
         elif data[:6] == b"ARROW1":
             table = pa.ipc.open_file(io.BytesIO(data)).read_all()
         else:

@@ -1,7 +1,9 @@
 """CSV and other text tables: encoding, separator and quoting are found out, rows of unequal length are named by line."""
 
 import csv
+import io
 from collections import Counter
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +29,7 @@ def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
     if quote == "'":
         notes.append("Cells are quoted by apostrophes.")
     csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=mark, quotechar=quote, skipinitialspace=True)
+    reader = csv.reader(_lines(text), delimiter=mark, quotechar=quote, skipinitialspace=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row and any(cell.strip() for cell in row)]
     except csv.Error as error:
@@ -45,6 +47,11 @@ def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
     cells = [[cell.strip() for cell in row] for _, row in body]
     columns = {key: _objects([row[j] for row in cells]) for j, key in enumerate(names)}
     return Table(columns, len(cells), notes, separator=mark)
+
+
+def _lines(text: str) -> io.StringIO:
+    """Lines, ended by carriage returns and line feeds only; a cell may hold what else Unicode calls a line end."""
+    return io.StringIO(text, newline="")
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
@@ -70,7 +77,7 @@ def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
 
 def _dialect(text: str, separator: str | None) -> tuple[str, str]:
     """The separator and quote with which the first lines have equally many cells, as many as possible."""
-    sample = text[: 1 << 18].splitlines(keepends=True)[:SAMPLE_LINES]
+    sample = list(islice(_lines(text[: 1 << 18]), SAMPLE_LINES))
     best, best_score = (separator or ",", '"'), -1.0
     for quote in ('"', "'"):
         for mark in (separator,) if separator else SEPARATORS:
