@@ -77,11 +77,12 @@ def date(raw: str, style: str, dialect: str) -> str:
     if dialect == "sqlite":
         iso = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*"
         short = f"SUBSTR({text}, 1, CASE WHEN {text} GLOB '*:[0-9][0-9].[0-9]*' THEN 23 ELSE 19 END)"
-        valid = f"CASE WHEN DATE({short}) = SUBSTR({text}, 1, 10) THEN {short} END"
+        valid = f"CASE WHEN DATE({short}, '+0 days') = SUBSTR({text}, 1, 10) THEN {short} END"
         if style == "iso":
             return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} END"
-        made = _made_iso(text, style)
-        return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} WHEN DATE({made}) = SUBSTR({made}, 1, 10) THEN {made} END"
+        made, whole = _made_iso(text, style)
+        found = f"{whole} AND DATE({made}, '+0 days') = SUBSTR({made}, 1, 10)"
+        return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} WHEN {found} THEN {made} END"
     stamp = f"CAST({text} AS TIMESTAMP)" if dialect == "postgresql" else f"TRY_CAST({text} AS TIMESTAMP)"
     found = f"CASE WHEN {_matches(text, ISO, dialect)} THEN {stamp}" if dialect == "postgresql" else f"CASE WHEN {text} LIKE '____-__-__%' THEN {stamp}"
     if style == "iso":
@@ -143,8 +144,8 @@ def _tokens(style: str) -> list[tuple[bool, str]]:
     return [(one.startswith("%"), one.removeprefix("%")) for one in re.findall(r"%[a-zA-Z]|[^%]+", style)]
 
 
-def _made_iso(text: str, style: str) -> str:
-    """ISO text of a date in another style, by SQLite's functions."""
+def _made_iso(text: str, style: str) -> tuple[str, str]:
+    """ISO text of a date in another style, by SQLite's functions, and whether its parts are there."""
     found: dict[str, str] = {}
     tokens, rest = _tokens(style), text
     for at, (kind, part) in enumerate(tokens):
@@ -164,4 +165,10 @@ def _made_iso(text: str, style: str) -> str:
     months = "'janfebmaraprmayjunjulaugsepoctnovdec'"
     month = f"(INSTR({months}, LOWER(SUBSTR({name}, 1, 3))) + 2) / 3" if name else found.get("m", "1")
     clock = ", ".join(found.get(part, "0") for part in "HMS")
-    return f"PRINTF('%04d-%02d-%02d %02d:%02d:%02d', {year}, {month}, {found.get('d', '1')}, {clock})"
+    whole = [
+        f"{one} GLOB '[1-9][0-9][0-9][0-9]'" if part == "Y" else f"({one} GLOB '[0-9]' OR {one} GLOB '[0-9][0-9]')"
+        for part, one in found.items()
+        if part not in "bB"
+    ]
+    made = f"PRINTF('%04d-%02d-%02d %02d:%02d:%02d', {year}, {month}, {found.get('d', '1')}, {clock})"
+    return made, " AND ".join(whole)

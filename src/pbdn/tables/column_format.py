@@ -82,6 +82,9 @@ def number_format(cells: Counter[str], separator: str | None = None) -> Format |
 
 def date_format(cells: Counter[str], asked: bool = False) -> Format | None:
     """The style in which most cells are dates; None if none is."""
+    iso = _best(cells, ("iso",), to_date)
+    if iso is not None and not iso.odd:
+        return iso
     return _best(cells, ASKED_DATE_STYLES if asked else DATE_STYLES, to_date)
 
 

@@ -82,11 +82,11 @@ def to_hours(text: str) -> float | None:
 
 
 def to_date(text: str, style: str) -> datetime | None:
-    """A date (with time, if any) in the given style, or None."""
+    """A date (with time, if any) in the given style or in ISO's, which nothing else looks like, or None."""
     text = text.strip()
     try:
-        if style == "iso":
-            return datetime.fromisoformat(text).replace(tzinfo=None) if ISO.fullmatch(text) else None
-        return datetime.strptime(text, style)
+        if ISO.fullmatch(text):
+            return datetime.fromisoformat(text).replace(tzinfo=None)
+        return None if style == "iso" else datetime.strptime(text, style)
     except ValueError:
         return None
