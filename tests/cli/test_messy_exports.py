@@ -4,7 +4,8 @@ import sqlite3
 
 import numpy as np
 import pytest
-from tables.messy_tables import csv_bytes
+
+from messy_tables import csv_bytes
 
 pytest.importorskip("click")
 
@@ -173,7 +174,9 @@ def test_own_types(fitted, dialect, request):
     rows = [[cells.get(name, columns[name])[i] for name in columns] for i in keep]
     fields = ", ".join(identifier(name) + " " + types.get(name, "TEXT") for name in columns)
     table = f"CREATE TABLE typed ({fields});"
-    values = ", ".join("(" + ", ".join(repr(c) if isinstance(c, float) else literal(c) for c in row) + ")" for row in rows)
+    values = ", ".join(
+        "(" + ", ".join(repr(c) if isinstance(c, float) else literal(c) for c in row) + ")" for row in rows
+    )
     insert = f"INSERT INTO typed VALUES {values};"
     query = statement(folder, dialect)[1].replace('"people"', '"typed"')
     if dialect == "sqlite":

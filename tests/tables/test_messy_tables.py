@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from tables.messy_tables import N, csv_bytes, messy_tables
 
+from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, labels_of, parse_table
 from pbdn.tables.predicts_alone import error_alone

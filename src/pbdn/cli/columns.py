@@ -28,9 +28,9 @@ def column_options(function: Callable[..., None]) -> Callable[..., None]:
         function(columns=ColumnOptions(**kinds, formats=formats), **arguments)
 
     form = "Decimal mark and mark between thousands, or date format, of a column; may be repeated."
-    wrapped = click.option(
-        "--format", "formats", multiple=True, metavar="COLUMN=FORMAT", callback=_formats, help=form
-    )(wrapped)
+    wrapped = click.option("--format", "formats", multiple=True, metavar="COLUMN=FORMAT", callback=_formats, help=form)(
+        wrapped
+    )
     for kind, text in reversed(HELP.items()):
         wrapped = click.option(
             f"--{kind}", multiple=True, metavar="COLUMN", help=f"{text.removesuffix('.')}; may be repeated."

@@ -10,7 +10,17 @@ from pbdn.tables.read_cell import CURRENCIES, CURRENCY, MISSING, SPACES, TIME, n
 
 DATE_PARTS = {"d": "0?[1-9]|[12][0-9]|3[01]", "m": "0?[1-9]|1[0-2]", "Y": "[0-9]{4}", "y": "[0-9]{2}", "b": "[A-Za-z]{3}",
               "B": "[A-Za-z]+", "H": "[01]?[0-9]|2[0-3]", "M": "[0-5]?[0-9]", "S": "[0-5]?[0-9]"}  # fmt: skip
-POSTGRESQL_PARTS = {"d": "DD", "m": "MM", "Y": "YYYY", "y": "YY", "b": "Mon", "B": "Month", "H": "HH24", "M": "MI", "S": "SS"}
+POSTGRESQL_PARTS = {
+    "d": "DD",
+    "m": "MM",
+    "Y": "YYYY",
+    "y": "YY",
+    "b": "Mon",
+    "B": "Month",
+    "H": "HH24",
+    "M": "MI",
+    "S": "SS",
+}
 ISO = r"(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([T ][0-9]{2}:[0-9]{2}.*)?"
 LARGEST = "1.7976931348623157e308"
 
@@ -37,7 +47,9 @@ def bare_number(raw: str, style: str, dialect: str) -> str:
         if dialect == "sqlite":
             signs = literal(" " + "".join(sorted(set("".join(CURRENCIES)))))
             text = f"RTRIM({text}, {signs})"
-            text = f"SUBSTR({text}, 1, {text} GLOB '[-+]*') || LTRIM(SUBSTR({text}, 1 + ({text} GLOB '[-+]*')), {signs})"
+            text = (
+                f"SUBSTR({text}, 1, {text} GLOB '[-+]*') || LTRIM(SUBSTR({text}, 1 + ({text} GLOB '[-+]*')), {signs})"
+            )
         else:
             signs = literal(rf"\s*{CURRENCY}\s*")
             text = f"REGEXP_REPLACE({text}, {signs}, '', 'gi')"
@@ -84,7 +96,11 @@ def date(raw: str, style: str, dialect: str) -> str:
         found = f"{whole} AND DATE({made}, '+0 days') = SUBSTR({made}, 1, 10)"
         return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} WHEN {found} THEN {made} END"
     stamp = f"CAST({text} AS TIMESTAMP)" if dialect == "postgresql" else f"TRY_CAST({text} AS TIMESTAMP)"
-    found = f"CASE WHEN {_matches(text, ISO, dialect)} THEN {stamp}" if dialect == "postgresql" else f"CASE WHEN {text} LIKE '____-__-__%' THEN {stamp}"
+    found = (
+        f"CASE WHEN {_matches(text, ISO, dialect)} THEN {stamp}"
+        if dialect == "postgresql"
+        else f"CASE WHEN {text} LIKE '____-__-__%' THEN {stamp}"
+    )
     if style == "iso":
         return found + " END"
     if dialect == "duckdb":

@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.tables.cells import numbers, words
 from pbdn.tables.column_format import (
-    Format, date_format, given_format, is_number_style, number_format, odd_words, style_words, whole_codes,
+    Format,
+    date_format,
+    given_format,
+    is_number_style,
+    number_format,
+    odd_words,
+    style_words,
+    whole_codes,
 )  # fmt: skip
 from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.identifiers import identifier_words, is_long_code
@@ -55,7 +62,9 @@ class Decision:
     long_code: bool = False
 
 
-def decide_columns(table: Table, target: str | None = None, options: ColumnOptions | None = None) -> dict[str, Decision]:
+def decide_columns(
+    table: Table, target: str | None = None, options: ColumnOptions | None = None
+) -> dict[str, Decision]:
     """What each column but the target is, in the order of the table."""
     options = options or ColumnOptions()
     options.check(table, target)
@@ -158,7 +167,9 @@ def _formatted(name: str, kind: str, found: Format, asked: bool = False) -> Deci
         are = f"1 of {total} cells is no {what[:-1]} and counts" if found.n_odd == 1 else (
             f"{found.n_odd} of {total} cells are no {what} and count"
         )  # fmt: skip
-        notes.append(f"{name}: {are} as missing: {odd_words(found.odd)} ({option('categorical', name)} keeps all texts).")
+        notes.append(
+            f"{name}: {are} as missing: {odd_words(found.odd)} ({option('categorical', name)} keeps all texts)."
+        )
     if found.rival and not asked:
         notes.append(
             f"{name}: {found.unclear!r} is read as {_value(found.unclear, found.style)} "

@@ -12,7 +12,34 @@ from datetime import datetime
 from functools import lru_cache
 
 MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "none", "nil", "?", "-", "."])
-CURRENCIES = "US$ $ € £ ¥ ₹ ₩ ₽ ₺ ₪ ฿ USD EUR GBP CHF JPY CNY INR SEK NOK DKK PLN CAD AUD zł kr".split()
+CURRENCIES = (
+    "US$",
+    "$",
+    "€",
+    "£",
+    "¥",
+    "₹",
+    "₩",
+    "₽",
+    "₺",
+    "₪",
+    "฿",
+    "USD",
+    "EUR",
+    "GBP",
+    "CHF",
+    "JPY",
+    "CNY",
+    "INR",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CAD",
+    "AUD",
+    "zł",
+    "kr",
+)
 CURRENCY = "(?:" + "|".join(map(re.escape, CURRENCIES)) + r")\.?"
 MONEY = re.compile(rf"([+-]?)\s*(?:{CURRENCY})?\s*([^\s(].*?)\s*(?:{CURRENCY})?", re.IGNORECASE)
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?")

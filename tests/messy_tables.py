@@ -79,7 +79,9 @@ def strays():
     cells, truth = [str(value) for value in ages], ages.astype(float)
     for i in range(0, N, 8):
         cells[i], truth[i] = "refused", np.nan
-    yield Messy("ages", {"age": cells, "y": classes(ages, rng)}, {"age": "number"}, {"age": truth}, {"age": "'refused'"})
+    yield Messy(
+        "ages", {"age": cells, "y": classes(ages, rng)}, {"age": "number"}, {"age": truth}, {"age": "'refused'"}
+    )
 
 
 def row_numbers():
@@ -106,6 +108,8 @@ def row_numbers():
     for name in ("customer_no", "account", "phone", "AccountNumber", "order id"):
         keys = rng.choice(10**6, size=N, replace=False)
         yield Messy(f"key {name}", {name: keys.tolist(), "x": x, "y": y}, {name: "dropped"}, {}, {name: "key"})
+    people = (10 ** rng.uniform(2, 7, size=N)).astype(int) * N + np.arange(N)
+    yield Messy("a number of people", {"number of people": people.tolist(), "y": y}, {"number of people": "number"})
     calls = (10**9 + rng.choice(8 * 10**9, size=N, replace=False)).tolist()
     yield Messy("telephones", {"contact": calls, "x": x, "y": rng.permutation(y).tolist()}, {"contact": "dropped"}, {},
                 {"contact": "telephone"})  # fmt: skip
