@@ -151,6 +151,13 @@ def formats():
     yield Messy("percent", {"x": [f"{value}%" for value in share], "y": y}, {"x": "number"}, {"x": share}, {}, silent)
     comma = [f"{value} %".replace(".", ",") for value in share]
     yield Messy("percent, comma", {"x": comma, "y": y}, {"x": "number"}, {"x": share}, {}, silent, ";")
+    some = [f"{value}%" if i % 3 else f"{value}" for i, value in enumerate(share)]
+    said = {"x": "100 cells without a percent sign"}
+    yield Messy("percent, some without a sign", {"x": some, "y": y}, {"x": "number"}, {"x": share}, said)
+    cells = [f"{'$€'[i % 2]}{text}" for i, text in enumerate(texts)]
+    yield Messy(
+        "two currencies", {"x": cells, "y": y}, {"x": "number"}, {"x": money}, {"x": "several currencies ($, €)"}
+    )
     minutes = rng.integers(24 * 60, size=N)
     clock = [f"{m // 60:02d}:{m % 60:02d}" for m in minutes]
     yield Messy("times", {"x": clock, "y": y}, {"x": "number"}, {"x": minutes / 60}, {}, silent)

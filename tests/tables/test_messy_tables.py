@@ -109,6 +109,22 @@ def test_strings_of_digits_are_categories_and_other_strings_what_they_say():
     assert kinds == {"zip": "category", "code": "number", "price": "number", "when": "date"}
 
 
+def test_typed_columns_take_options_too_and_name_infinite_numbers():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=N)
+    x[3] = np.inf
+    table = parquet(
+        {"x": x, "d": [20200101 + int(day) for day in rng.integers(28, size=N)], "y": ["a", "b"] * (N // 2)}
+    )
+    plan = plan_of(prepared(table), "x")
+    assert plan.kind == "number"
+    assert "1 of 300 cells is no number" in plan.notes[0]
+    assert "'inf'" in plan.notes[0]
+    assert plan_of(prepared(table, date=("d",)), "d").kind == "date"
+    assert plan_of(prepared(table, formats={"d": "%Y%m%d"}), "d").style == "%Y%m%d"
+    assert plan_of(prepared(table, categorical=("d",)), "d").levels[0] == "20200101"
+
+
 def test_names_met_twice_in_parquet_are_all_kept():
     pa = pytest.importorskip("pyarrow")
     table = pa.Table.from_arrays([pa.array([1.5, 2.5]), pa.array([3.5, 5.0])], names=["a", "a"])

@@ -5,6 +5,7 @@ A database may hold a column in its own type or as the text of the training file
 
 import re
 
+from pbdn.errors import InvalidInputError
 from pbdn.export.sql import literal
 from pbdn.tables.read_cell import CURRENCIES, CURRENCY, MISSING, SPACES, TIME, number_pattern
 
@@ -86,6 +87,11 @@ def number(raw: str, bare: str, style: str, dialect: str) -> str:
 def date(raw: str, style: str, dialect: str) -> str:
     """A date: a timestamp, in SQLite its ISO text."""
     text = as_text(raw, dialect)
+    parts = {part for kind, part in _tokens(style) if kind}
+    if style != "iso" and (not parts & {"Y", "y"} or parts - set(DATE_PARTS)):
+        raise InvalidInputError(
+            f"Dates of the format {style!r} cannot be read in SQL; fit on a table with dates such as 2024-03-31."
+        )
     if dialect == "sqlite":
         iso = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*"
         short = f"SUBSTR({text}, 1, CASE WHEN {text} GLOB '*:[0-9][0-9].[0-9]*' THEN 23 ELSE 19 END)"
@@ -125,13 +131,14 @@ def _matches(text: str, pattern: str, dialect: str) -> str:
 
 
 def _wrong_shapes(decimal: str, mark: str) -> list[str]:
-    """GLOB patterns of texts whose thousands are not in threes."""
+    """GLOB patterns of texts with a foreign point, or whose thousands are not in threes."""
+    foreign = ["*.*"] if "." not in decimal + mark else []
     if not mark:
-        return []
+        return foreign
     digit, other, sign = "[0-9]", "[^0-9]", "[-+]"
     after = [f"*{mark}{digit * n}{end}" for n in range(3) for end in ("", f"{other}*")] + [f"*{mark}{digit * 4}*"]
     before = [f"{start}{begin}{mark}*" for start in ("", sign) for begin in ("", "0*", f"{digit * 4}*")]
-    return [*after, *before, f"*{decimal}*{mark}*"]
+    return [*foreign, *after, *before, f"*{decimal}*{mark}*"]
 
 
 def _hours(text: str, dialect: str) -> str:
