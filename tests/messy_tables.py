@@ -75,6 +75,12 @@ def strays():
         cells[i], truth[i] = "not measured", np.nan
     yield Messy("a quarter not measured", {"x": cells, "y": classes(x, rng)}, {"x": "number"}, {"x": truth},
                 {"x": "'not measured' (75 times)"})  # fmt: skip
+    flags = rng.integers(0, 2, size=N)
+    cells, truth = [str(value) for value in flags], flags.astype(float)
+    for i in range(0, N, 25):
+        cells[i], truth[i] = f"remark {i}", np.nan
+    yield Messy("flags with remarks", {"flag": cells, "y": classes(flags, rng)}, {"flag": "number"}, {"flag": truth},
+                {"flag": "12 of 300 cells are no numbers"})  # fmt: skip
     ages = rng.integers(18, 90, size=N)
     cells, truth = [str(value) for value in ages], ages.astype(float)
     for i in range(0, N, 8):
