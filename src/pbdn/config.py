@@ -30,11 +30,13 @@ INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
 CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
 Prediction = Literal["point", "posterior", "paths"]
+Start = Literal["prior", "map"]
 GIBBS_CHOICES: dict[str, tuple[str, ...]] = {
     "prediction": ("auto", *get_args(Prediction)),
     "sampler": get_args(SamplerName),
     "pruning": get_args(Pruning),
     "record": get_args(Record),
+    "start": get_args(Start),
 }
 
 
@@ -80,6 +82,9 @@ class GibbsConfig(Options):
     record : {"collection", "whole_chain"}
         Where the recorded draw is looked for: after burn-in (the paper) or from sweep 100 on (its code). Default:
         "collection".
+    start : {"prior", "map"}
+        Where the chains of ``inference="gibbs"`` start: at the prior (the paper), or at a MAP fit of their layer. Default:
+        "prior".
     """
 
     n_sweeps: int | None = None
@@ -92,6 +97,7 @@ class GibbsConfig(Options):
     pruning: str | None = None
     prune_every: int | None = None
     record: str | None = None
+    start: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
@@ -119,6 +125,7 @@ class GibbsSettings:
     pruning: Pruning = "window"
     prune_every: int = 200
     record: Record = "collection"
+    start: Start = "prior"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -84,7 +84,7 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
     monkeypatch.setattr(holdout, "FOLDED_ROWS", limit)
     weights = rng.uniform(0.5, 2.0, 120)
     quick = {"map_config": MapConfig(n_minibatches=20), "max_experts": 2, "max_depth": 1}
-    PBDNClassifier(inference="map", random_state=0, **quick).fit(X, y, sample_weight=weights)
+    PBDNClassifier(inference="map", criterion="holdout", random_state=0, **quick).fit(X, y, sample_weight=weights)
     *parts, (whole, whole_weights) = fitted_rows
     assert len(parts) == n_folds
     assert np.array_equal(whole_weights, weights)

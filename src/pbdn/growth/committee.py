@@ -30,7 +30,7 @@ from pbdn.numerics.arrays import FloatArray
 
 logger = logging.getLogger("pbdn")
 
-SEARCHED_ROWS = 2000  # up to so many rows all folds decide, above one of them
+SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
@@ -138,7 +138,7 @@ def grow_committee(
     n_members = config.map.n_members
     folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
     n_folds = int(folds.max()) + 1
-    all_decide = rows.n_rows <= SEARCHED_ROWS
+    all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(n_folds if all_decide else 1)]
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
 
@@ -153,7 +153,10 @@ def grow_committee(
     merged = committee([_plain(one, stage, response) for one in layers])
     network = stage.view.network(merged.layers, response)
     fits = _fits(network, search, stage)
-    return Growth(fits, tuple(search.path), reason, network.curve, merged.members, tuple(search.trials))
+    path = [
+        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step for t, step in enumerate(search.path)
+    ]
+    return Growth(fits, tuple(path), reason, network.curve, merged.members, tuple(search.trials))
 
 
 def _plain(layers: Layers, stage: Stage, response: Response) -> Network:

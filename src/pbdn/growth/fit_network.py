@@ -95,7 +95,7 @@ def sample_top(growth: Growth, scaled: LabelledRows, response: Response, config:
     """
     network, last = _stack(growth, scaled.n_features, response), growth.fits[-1]
     inputs = scaled.with_inputs(network.top_inputs(scaled.inputs))
-    sampled = GibbsEngine(inputs, response, config, run, start=network.top.sides).fit_layer(network.depth)
+    sampled = GibbsEngine(inputs, response, config, run, initial=network.top.sides).fit_layer(network.depth)
     if not sampled.complete:
         return replace(growth, reason="interrupted")
     layer = Layer(last.layer.sides, sampled.layer.draws)
