@@ -20,18 +20,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 @pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
-def test_ctrl_c_leaves_a_usable_estimator(inference, n_jobs):
+def test_ctrl_c_reaches_the_caller(inference, n_jobs, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs)],
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "interrupted: True" in done.stdout
-    assert "valid: True depth: 1" in done.stdout
-    assert "handler restored: True" in done.stdout
+    said = ["fit: True False", "scores: True", "handler restored: True", "with checkpoint: True"]
+    assert done.stdout.splitlines() == said + (["sweeps kept: True"] if inference == "gibbs" else [])
 
 
 class Interrupting:
@@ -62,28 +61,30 @@ def always_deeper(layers, log_likelihood, n_rows):
 
 @pytest.mark.skipif(not hasattr(PBDNClassifier, "set_callbacks"), reason="this scikit-learn has no callbacks")
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
-def test_an_interrupt_keeps_the_finished_layers(inference, rng):
+def test_an_interrupt_of_a_callback_reaches_the_caller(inference, rng):
     X, y = blobs(rng)
     model = small(inference, criterion=always_deeper, max_depth=4).set_callbacks(Interrupting(at=2))
-    with pytest.warns(UserWarning, match=r"Interrupted: the network keeps 2 layer\(s\)"):
+    with pytest.raises(KeyboardInterrupt):
         fitted(model, X, y)
-    assert model.depth_ == 2
-    reference = fitted(small(inference, criterion=always_deeper, max_depth=2), X, y)
-    assert same_network(model.network_, reference.network_)
+    assert not hasattr(model, "network_")
 
 
-def test_a_second_ctrl_c_interrupts_at_once():
+def test_the_first_ctrl_c_is_raised_at_the_end_and_the_second_at_once():
     import signal
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
     try:
-        stop = StopSignal()
-        with stop.on_interrupt():
+        stop, reached = StopSignal(), []
+        with pytest.raises(KeyboardInterrupt), stop.on_interrupt():
             assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
             signal.raise_signal(signal.SIGINT)
-            assert stop()
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
+            reached.append(stop())
+        assert reached == [True]
+        with pytest.raises(KeyboardInterrupt), StopSignal().on_interrupt():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            reached.append(False)
+        assert reached == [True]
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)

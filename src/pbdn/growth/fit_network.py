@@ -103,12 +103,9 @@ def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int)
     if n_paths < config.n_paths:
         what += f" and {n_paths} of {config.n_paths} paths"
     if growth.reason == "interrupted" or n_paths < config.n_paths:
-        if run.stop() and not run.stop.flag.is_set():
-            work = "n_minibatches of map_config" if config.inference == "map" else "n_sweeps of gibbs_config"
-            advice = f"Raise time_limit, or lower {work}, to let it grow by its criterion."
-            warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
-        else:
-            warn(f"Interrupted: the network {what}.")
+        work = "n_minibatches of map_config" if config.inference == "map" else "n_sweeps of gibbs_config"
+        advice = f"Raise time_limit, or lower {work}, to let it grow by its criterion."
+        warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
     elif growth.reason == "too_large":
         layer = growth.fits[-1].layer
         warn(

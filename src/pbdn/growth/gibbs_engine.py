@@ -71,7 +71,8 @@ class GibbsEngine:
             if self.run.bar.enabled:
                 self._tell(task, chain)
 
-        return run_chain(
+        in_time = not self.run.stop()  # else the chain starts at a MAP fit cut short
+        result = run_chain(
             self.side_rows(task[1]),
             self.settings,
             self.run.seed,
@@ -82,6 +83,9 @@ class GibbsEngine:
             on_sweep=on_sweep,
             should_stop=self.run.stop,
         )
+        if checkpoint is not None and in_time and not result.complete:
+            checkpoint.stopped(task, result.final)
+        return result
 
     def _tell(self, task: Task, chain: ChainState) -> None:
         """Move the progress bar: a phase is all chains of a layer, or of all paths."""
