@@ -10,6 +10,9 @@ def main() -> None:
     except ImportError:
         sys.stderr.write("The command line needs click: pip install 'pbdn[cli]'.\n")
         sys.exit(2)
-    from pbdn.cli.app import run
+    try:
+        from pbdn.cli.app import run
 
-    run()
+        run()
+    except KeyboardInterrupt:  # before or after a command, which has a sentence of its own
+        sys.exit(130)

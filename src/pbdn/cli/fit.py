@@ -1,5 +1,6 @@
 """``pbdn fit``."""
 
+import contextlib
 import os
 import time
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import click
 
 from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output, text_table
+from pbdn.cli.output import Output, counted, text_table
 
 
 @click.command("fit")
@@ -32,9 +33,20 @@ from pbdn.cli.output import Output, text_table
 @click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
 @click.option("--sweeps", default=1000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in.")
 @click.option("--chains", default=1, show_default=True, help="Independent chains.")
+@click.option(
+    "--paths", type=click.IntRange(min=0), help="Networks whose predictions are averaged after sampling; 0: one."
+)
+@click.option(
+    "--class-weight", "class_weights", multiple=True, metavar="balanced|CLASS=W",
+    help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
+)  # fmt: skip
+@click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
 @click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
-@click.option("--seed", default=0, show_default=True, help="Same seed, same model.")
+@click.option(
+    "--checkpoint", metavar="FILE", help="Keep what is trained here; the same command goes on from it. Removed at the end."
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Same seed, same model.")
 @separator_option
 @click.option("--report", "report_path", help="Also write an HTML report here.")
 @command
@@ -51,24 +63,34 @@ def fit_command(
     seed: int,
     sweeps: int,
     chains: int,
+    paths: int | None,
+    class_weights: tuple[str, ...],
+    weight: str | None,
+    checkpoint: str | None,
     jobs: int,
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.table_model import fit_table, quality_words
+    from pbdn.cli.table_model import fit_table, quality_words, refit_checkpoint
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
 
     path = path or _model_path(table)
     output.data_on_stdout = path == "-"
-    output.check_places(path, report_path)
+    output.check_places(path, report_path, checkpoint)
+    output.if_interrupted = _if_interrupted(path, None)
     data = read_table(table, separator)
+    averaged = {} if paths is None else {"prediction": "paths", "n_paths": paths} if paths else {"prediction": "posterior"}
     began = time.perf_counter()
-    model = fit_table(
-        data, target, holdout=holdout, seed=seed, refit=refit, drop=drop,
-        gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs,
-        verbose=output.progress, **options,
-    )  # fmt: skip
+    try:
+        model = fit_table(
+            data, target, holdout=holdout, seed=seed, refit=refit, drop=drop, class_weights=class_weights, weight=weight,
+            gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains, **averaged), n_jobs=jobs,
+            verbose=output.progress, checkpoint=checkpoint, **options,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        output.if_interrupted = _if_interrupted(path, checkpoint)
+        raise
     seconds = time.perf_counter() - began
     page = None
     if report_path is not None:
@@ -82,15 +104,19 @@ def fit_command(
     if report_path is not None and page is not None:
         files[report_path] = page
     output.write_all(files)
+    if checkpoint is not None:
+        for kept in (checkpoint, refit_checkpoint(checkpoint)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(kept)
     estimator = model.estimator
     for note in data.notes + model.notes:
         output.note(note)
     output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in model.preparation.columns]))
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
-    output.say(f"{len(estimator.classes_)} classes; depth {estimator.depth_}, experts per side: {shape}.")
+    output.say(f"{counted(len(estimator.classes_), 'class')}; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
-        output.say(f"On {model.validation['n_rows']} held-out rows:")
+        output.say(f"On {counted(model.validation['n_rows'], 'held-out row')}:")
         for line in quality_words(model.validation):
             output.say("  " + line)
     where = "standard output" if path == "-" else path
@@ -114,6 +140,16 @@ def fit_command(
             "report": report_path,
         }
     )
+
+
+def _if_interrupted(path: str, checkpoint: str | None) -> str:
+    """What is said after Ctrl-C: what became of the model's file, and how to go on."""
+    kept = "no model was written" if path == "-" or not os.path.exists(path) else f"{path} is as it was"
+    if checkpoint is None:
+        return f"Interrupted; {kept}. With --checkpoint FILE a fit can go on after an interruption."
+    if not os.path.exists(checkpoint):
+        return f"Interrupted before there was anything to keep in {checkpoint}; {kept}."
+    return f"Interrupted; {kept}. What was trained is in {checkpoint}: give the same command to go on."
 
 
 def _model_path(table: str) -> str:

@@ -5,13 +5,18 @@ from typing import Any, Literal, get_args
 
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import Label, Plan, number, plan
-from pbdn.export.sql_cells import identifier, lines, literal, number_of, real_of, step
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
 
 Dialect = Literal["sqlite", "postgresql", "duckdb", "generic"]
 
+_REAL = {
+    "sqlite": "REAL",
+    "postgresql": "DOUBLE PRECISION",
+    "duckdb": "DOUBLE",
+    "generic": "DOUBLE PRECISION",
+}
 _GROUP = 100  # terms per parenthesis: engines limit the depth of an expression (SQLite, DuckDB: 1000)
 
 
@@ -29,7 +34,7 @@ def to_sql(
     Each layer is a common table expression, so the statement grows with the number of weights only. Engines
     that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
     generic dialect hold a window function. A row with a NULL among the features in use gives NULL, and so does in SQLite a
-    text that is no number; other engines refuse that.
+    text that is no number.
 
     Parameters
     ----------
@@ -48,23 +53,31 @@ def to_sql(
     if dialect not in get_args(Dialect):
         raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
     planned = plan(network, classes, feature_names)
+    fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
-    # SQLite makes some number of any text, so its cells are looked at; other engines refuse a text that is no number
-    read = number_of if dialect == "sqlite" else real_of
-    first += [f"{read(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)]
+    first += [
+        f"{_number(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)
+    ]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
     for columns in _columns(planned):
         stop = [f"COUNT(*) OVER () AS f{len(steps)}"] if dialect == "generic" else []
         steps.append(([*keys, *columns, *stop] or ["0 AS no_column"], f"pbdn_{len(steps)}"))
     expressions = ",\n".join(
-        step(f"pbdn_{i}", columns, origin, dialect) for i, (columns, origin) in enumerate(steps, 1)
+        f"pbdn_{i} {fence} (\n  SELECT {_lines(columns)}\n  FROM {origin})"
+        for i, (columns, origin) in enumerate(steps, 1)
     )
     outputs = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep)]
     outputs += [f"c{c} AS {identifier(f'probability_{label}')}" for c, label in enumerate(planned.labels)]
     outputs.append(f'{_label(planned.labels)} AS "label"')
-    return f"WITH {expressions}\nSELECT {lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+    return f"WITH {expressions}\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+
+
+def _number(cell: str, dialect: Dialect) -> str:
+    """The number in a cell; SQLite would make some number of any text, where other engines refuse."""
+    real = f"CAST({cell} AS {_REAL[dialect]})"
+    return f"CASE WHEN {real} = {cell} THEN {real} END" if dialect == "sqlite" else real
 
 
 def _columns(planned: Plan) -> Iterator[list[str]]:
@@ -171,3 +184,27 @@ def _first_largest(names: Sequence[str], results: Sequence[str]) -> str:
         for c, name in enumerate(names[:-1])
     ]
     return f"{' '.join(branches)} ELSE {results[-1]}"
+
+
+def identifier(name: str) -> str:
+    """A quoted identifier; whatever the name contains, it ends where it should."""
+    if not name or "\0" in name:
+        raise InvalidInputError(f"{name!r} cannot name a column or table in SQL: rename it.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(label: Label) -> str:
+    """A label as an SQL constant."""
+    if isinstance(label, bool):
+        return "TRUE" if label else "FALSE"
+    if isinstance(label, int):
+        return str(label)
+    if isinstance(label, float):
+        return number(label)
+    if "\0" in label:
+        raise InvalidInputError(f"class {label!r} contains a NUL, which SQL strings cannot hold: rename it.")
+    return "'" + label.replace("'", "''") + "'"
+
+
+def _lines(items: list[str]) -> str:
+    return ",\n    ".join(items)
