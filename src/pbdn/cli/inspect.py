@@ -14,7 +14,7 @@ from pbdn.cli.output import Output, counted, text_table
 def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
     from pbdn.cli.table_model import load_model, quality_words
-    from pbdn.inspection.access import feature_names
+    from pbdn.inspection.access import feature_names, name_sides
 
     loaded = load_model(model)
     estimator = loaded.estimator
@@ -62,7 +62,9 @@ def inspect_command(output: Output, model: str) -> None:
             "weights": estimator.n_weights_,
             "complexity": estimator.complexity_,
             "criterion_path": estimator.criterion_path_,
-            "convergence": estimator.convergence_,
+            "convergence": [
+                {**one, "quantity": name_sides(estimator, one["quantity"])} for one in estimator.convergence_
+            ],
             "validation": loaded.validation,
             "notes": loaded.notes,
         }
