@@ -12,6 +12,12 @@ from pbdn.cli.command import command, separator_option
 from pbdn.cli.output import Output, counted, text_table
 
 
+def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int:
+    if given == 0:
+        raise click.BadParameter("0 threads cannot work; give 1 or more, or -1 for all cores.")
+    return given
+
+
 @click.command("fit")
 @click.argument("table")
 @click.option("--target", "-t", required=True, help="Column to predict.")
@@ -42,7 +48,7 @@ from pbdn.cli.output import Output, counted, text_table
     help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
 )  # fmt: skip
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
-@click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
+@click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
 @click.option(
     "--checkpoint",

@@ -22,6 +22,7 @@ from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.decide_columns import Decision
 
 OPTIONS = {
+    " of gibbs_config": "",
     "n_sweeps": "--sweeps",
     "n_chains": "--chains",
     "max_depth=": "--max-depth ",
@@ -101,10 +102,10 @@ def fit_table(
     """
     values = column(table, target, "target column")
     labels, known, notes = labels_of(values, target)
+    if weight == target:
+        raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
     if weight is not None:
-        if weight == target:
-            raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
         table = replace(table, columns={name: cells for name, cells in table.columns.items() if name != weight})
     decisions = decide_columns(table, target, options)
     table = table.rows(known)

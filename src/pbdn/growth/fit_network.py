@@ -44,12 +44,11 @@ def fit_network(
     scaled = scale_rows(rows, scaling)
     paths: list[tuple[LayerFit, ...]] = []
     try:
-        with run.stop.on_interrupt():
+        with run.stop.on_interrupt(), run.bar:
             growth = grow_network(scaled, response, config, run, observer, maker)
             if config.n_paths and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
                 paths = grow_paths(scaled, response, config, run, len(growth.fits))
     finally:
-        run.bar.close()
         if run.checkpoint is not None:
             run.checkpoint.write()
     if not growth.fits:

@@ -89,8 +89,8 @@ class GibbsEngine:
 
     def _tell(self, task: Task, chain: ChainState) -> None:
         """Move the progress bar: a phase is all chains of a layer, or of all paths."""
-        depth, side, _, _ = task
-        note = f"side {side}: {int(chain.active.sum())} experts, ln L {chain.trace[chain.done - 1, 0]:.1f}"
+        depth = task[0]
+        note = f"experts {int(chain.active.sum())}, ln L {chain.trace[chain.done - 1, 0]:.1f}"
         n_paths = self.config.n_paths
         n_chains = self.n_sides * (n_paths * self.config.max_depth if self.path else self.n_chains)
         phase = f"{n_paths} paths" if self.path else f"layer {depth}"
