@@ -8,7 +8,9 @@ def main() -> None:
     try:
         import click  # noqa: F401
     except ImportError:
-        sys.stderr.write("The command line needs click: pip install 'pbdn[cli]'.\n")
+        from pbdn.errors import MissingExtraError
+
+        sys.stderr.write(f"{MissingExtraError('The command line needs click', 'cli')}\n")
         sys.exit(2)
     try:
         from pbdn.cli.app import run

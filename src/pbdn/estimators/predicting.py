@@ -167,7 +167,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns layer, side, expert, weight, share, and one mean per feature.
         """
         X = checked_rows(self, X)
@@ -178,7 +178,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
         """
         X = checked_rows(self, X)
