@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from tables.messy_tables import N, csv_bytes, messy_tables
 
+from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, labels_of, parse_table
 from pbdn.tables.predicts_alone import error_alone
@@ -107,6 +107,22 @@ def test_strings_of_digits_are_categories_and_other_strings_what_they_say():
     )
     kinds = {plan.name: plan.kind for plan in prepared(table).columns}
     assert kinds == {"zip": "category", "code": "number", "price": "number", "when": "date"}
+
+
+def test_typed_columns_take_options_too_and_name_infinite_numbers():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=N)
+    x[3] = np.inf
+    table = parquet(
+        {"x": x, "d": [20200101 + int(day) for day in rng.integers(28, size=N)], "y": ["a", "b"] * (N // 2)}
+    )
+    plan = plan_of(prepared(table), "x")
+    assert plan.kind == "number"
+    assert "1 of 300 cells is no number" in plan.notes[0]
+    assert "'inf'" in plan.notes[0]
+    assert plan_of(prepared(table, date=("d",)), "d").kind == "date"
+    assert plan_of(prepared(table, formats={"d": "%Y%m%d"}), "d").style == "%Y%m%d"
+    assert plan_of(prepared(table, categorical=("d",)), "d").levels[0] == "20200101"
 
 
 def test_names_met_twice_in_parquet_are_all_kept():

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables.messy_tables import csv_bytes
 
+from messy_tables import csv_bytes
 from pbdn.tables import decide_columns, fit_preparation, parse_table
 
 STRAYS = ["unknown", "inf", "-inf", "<0.1", "0000-00-00", "#REF!", "1,5", "1.234,5", "12,983", "007", "14:05", "50%", "$5",

@@ -7,8 +7,18 @@ from pbdn.tables.preparation import Preparation
 from pbdn.tables.read_file import parse_table, read_table
 from pbdn.tables.table import Table, column
 from pbdn.tables.target_to_labels import labels_of
+from pbdn.tables.transformer import TablePreparation, TableWarning
 
 __all__ = [
-    "ColumnOptions", "Preparation", "Table", "column", "decide_columns", "fit_preparation", "labels_of", "parse_table",
+    "ColumnOptions",
+    "Preparation",
+    "Table",
+    "TablePreparation",
+    "TableWarning",
+    "column",
+    "decide_columns",
+    "fit_preparation",
+    "labels_of",
+    "parse_table",
     "read_table",
-]  # fmt: skip
+]

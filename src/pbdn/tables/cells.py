@@ -26,7 +26,7 @@ def seconds(values: NDArray[Any], style: str = "iso") -> tuple[NDArray[np.float6
         stamps = values.astype("datetime64[s]")
         return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64)).astype(np.float64), []
     if values.dtype.kind == "f":
-        values = np.array(words(values) + [None], dtype=object)[:-1]
+        values = np.array([*words(values), None], dtype=object)[:-1]
 
     def stamp(text: str) -> float | None:
         date = to_date(text, style)
@@ -38,7 +38,9 @@ def seconds(values: NDArray[Any], style: str = "iso") -> tuple[NDArray[np.float6
 def words(values: NDArray[Any]) -> list[str | None]:
     """Text with None for missing ones; whole numbers without a decimal point."""
     if values.dtype.kind == "f":
-        return [None if x != x else str(int(x)) if x == round(x, 0) and abs(x) < 2**63 else repr(float(x)) for x in values]
+        return [
+            None if x != x else str(int(x)) if x == round(x, 0) and abs(x) < 2**63 else repr(float(x)) for x in values
+        ]
     return [None if is_missing(value) else str(value) for value in values]
 
 

@@ -5,12 +5,23 @@ A database may hold a column in its own type or as the text of the training file
 
 import re
 
+from pbdn.errors import InvalidInputError
 from pbdn.export.sql import literal
 from pbdn.tables.read_cell import CURRENCIES, CURRENCY, MISSING, SPACES, TIME, number_pattern
 
 DATE_PARTS = {"d": "0?[1-9]|[12][0-9]|3[01]", "m": "0?[1-9]|1[0-2]", "Y": "[0-9]{4}", "y": "[0-9]{2}", "b": "[A-Za-z]{3}",
               "B": "[A-Za-z]+", "H": "[01]?[0-9]|2[0-3]", "M": "[0-5]?[0-9]", "S": "[0-5]?[0-9]"}  # fmt: skip
-POSTGRESQL_PARTS = {"d": "DD", "m": "MM", "Y": "YYYY", "y": "YY", "b": "Mon", "B": "Month", "H": "HH24", "M": "MI", "S": "SS"}
+POSTGRESQL_PARTS = {
+    "d": "DD",
+    "m": "MM",
+    "Y": "YYYY",
+    "y": "YY",
+    "b": "Mon",
+    "B": "Month",
+    "H": "HH24",
+    "M": "MI",
+    "S": "SS",
+}
 ISO = r"(?!0000)[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])([T ][0-9]{2}:[0-9]{2}.*)?"
 LARGEST = "1.7976931348623157e308"
 
@@ -37,7 +48,9 @@ def bare_number(raw: str, style: str, dialect: str) -> str:
         if dialect == "sqlite":
             signs = literal(" " + "".join(sorted(set("".join(CURRENCIES)))))
             text = f"RTRIM({text}, {signs})"
-            text = f"SUBSTR({text}, 1, {text} GLOB '[-+]*') || LTRIM(SUBSTR({text}, 1 + ({text} GLOB '[-+]*')), {signs})"
+            text = (
+                f"SUBSTR({text}, 1, {text} GLOB '[-+]*') || LTRIM(SUBSTR({text}, 1 + ({text} GLOB '[-+]*')), {signs})"
+            )
         else:
             signs = literal(rf"\s*{CURRENCY}\s*")
             text = f"REGEXP_REPLACE({text}, {signs}, '', 'gi')"
@@ -74,16 +87,26 @@ def number(raw: str, bare: str, style: str, dialect: str) -> str:
 def date(raw: str, style: str, dialect: str) -> str:
     """A date: a timestamp, in SQLite its ISO text."""
     text = as_text(raw, dialect)
+    parts = {part for kind, part in _tokens(style) if kind}
+    if style != "iso" and (not parts & {"Y", "y"} or parts - set(DATE_PARTS)):
+        raise InvalidInputError(
+            f"Dates of the format {style!r} cannot be read in SQL; fit on a table with dates such as 2024-03-31."
+        )
     if dialect == "sqlite":
         iso = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*"
         short = f"SUBSTR({text}, 1, CASE WHEN {text} GLOB '*:[0-9][0-9].[0-9]*' THEN 23 ELSE 19 END)"
-        valid = f"CASE WHEN DATE({short}) = SUBSTR({text}, 1, 10) THEN {short} END"
+        valid = f"CASE WHEN DATE({short}, '+0 days') = SUBSTR({text}, 1, 10) THEN {short} END"
         if style == "iso":
             return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} END"
-        made = _made_iso(text, style)
-        return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} WHEN DATE({made}) = SUBSTR({made}, 1, 10) THEN {made} END"
+        made, whole = _made_iso(text, style)
+        found = f"{whole} AND DATE({made}, '+0 days') = SUBSTR({made}, 1, 10)"
+        return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} WHEN {found} THEN {made} END"
     stamp = f"CAST({text} AS TIMESTAMP)" if dialect == "postgresql" else f"TRY_CAST({text} AS TIMESTAMP)"
-    found = f"CASE WHEN {_matches(text, ISO, dialect)} THEN {stamp}" if dialect == "postgresql" else f"CASE WHEN {text} LIKE '____-__-__%' THEN {stamp}"
+    found = (
+        f"CASE WHEN {_matches(text, ISO, dialect)} THEN {stamp}"
+        if dialect == "postgresql"
+        else f"CASE WHEN {text} LIKE '____-__-__%' THEN {stamp}"
+    )
     if style == "iso":
         return found + " END"
     if dialect == "duckdb":
@@ -108,13 +131,14 @@ def _matches(text: str, pattern: str, dialect: str) -> str:
 
 
 def _wrong_shapes(decimal: str, mark: str) -> list[str]:
-    """GLOB patterns of texts whose thousands are not in threes."""
+    """GLOB patterns of texts with a foreign point, or whose thousands are not in threes."""
+    foreign = ["*.*"] if "." not in decimal + mark else []
     if not mark:
-        return []
+        return foreign
     digit, other, sign = "[0-9]", "[^0-9]", "[-+]"
     after = [f"*{mark}{digit * n}{end}" for n in range(3) for end in ("", f"{other}*")] + [f"*{mark}{digit * 4}*"]
     before = [f"{start}{begin}{mark}*" for start in ("", sign) for begin in ("", "0*", f"{digit * 4}*")]
-    return [*after, *before, f"*{decimal}*{mark}*"]
+    return [*foreign, *after, *before, f"*{decimal}*{mark}*"]
 
 
 def _hours(text: str, dialect: str) -> str:
@@ -143,8 +167,8 @@ def _tokens(style: str) -> list[tuple[bool, str]]:
     return [(one.startswith("%"), one.removeprefix("%")) for one in re.findall(r"%[a-zA-Z]|[^%]+", style)]
 
 
-def _made_iso(text: str, style: str) -> str:
-    """ISO text of a date in another style, by SQLite's functions."""
+def _made_iso(text: str, style: str) -> tuple[str, str]:
+    """ISO text of a date in another style, by SQLite's functions, and whether its parts are there."""
     found: dict[str, str] = {}
     tokens, rest = _tokens(style), text
     for at, (kind, part) in enumerate(tokens):
@@ -164,4 +188,10 @@ def _made_iso(text: str, style: str) -> str:
     months = "'janfebmaraprmayjunjulaugsepoctnovdec'"
     month = f"(INSTR({months}, LOWER(SUBSTR({name}, 1, 3))) + 2) / 3" if name else found.get("m", "1")
     clock = ", ".join(found.get(part, "0") for part in "HMS")
-    return f"PRINTF('%04d-%02d-%02d %02d:%02d:%02d', {year}, {month}, {found.get('d', '1')}, {clock})"
+    whole = [
+        f"{one} GLOB '[1-9][0-9][0-9][0-9]'" if part == "Y" else f"({one} GLOB '[0-9]' OR {one} GLOB '[0-9][0-9]')"
+        for part, one in found.items()
+        if part not in "bB"
+    ]
+    made = f"PRINTF('%04d-%02d-%02d %02d:%02d:%02d', {year}, {month}, {found.get('d', '1')}, {clock})"
+    return made, " AND ".join(whole)

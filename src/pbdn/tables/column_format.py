@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -18,6 +18,7 @@ DATE_STYLES = ("iso", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%Y/%m/%d", "%d-%m-%Y"
 ASKED_DATE_STYLES = (*DATE_STYLES, "%Y%m%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%Y-%m", "%m/%Y", "%Y")
 ODD_SHARE = 0.05  # of the cells may be something else
 SHOWN = 5  # odd cells that are named
+CURRENCY_SIGN = re.compile(CURRENCY, re.IGNORECASE)
 SAMPLE = 300  # different cells on which a style is tried first
 
 Meaning = Callable[[str, str], Any]
@@ -38,6 +39,8 @@ class Format:
         Another style that reads the same cells as other values; empty if there is none.
     unclear : str
         A cell that the rival reads differently.
+    remark : str
+        What else is odd: cells of several currencies, or without the sign of the others.
     """
 
     style: str
@@ -45,6 +48,7 @@ class Format:
     odd: dict[str, int]
     rival: str = ""
     unclear: str = ""
+    remark: str = ""
 
     @property
     def n_odd(self) -> int:
@@ -75,13 +79,18 @@ def number_format(cells: Counter[str], separator: str | None = None) -> Format |
         units = ["$"]
     styles = tuple(mark + unit for unit in units for mark in marks)
     found = _best(cells, styles, to_number)
-    if found is not None and found.style[0] == "." and found.rival[:2] == ",." and separator != ";":
-        return Format(found.style, found.read, found.odd)  # three digits after a point are common and no doubt
-    return found
+    if found is None:
+        return None
+    if found.style[0] == "." and found.rival[:2] == ",." and separator != ";":
+        found = replace(found, rival="", unclear="")  # three digits after a point are common and no doubt
+    return replace(found, remark=_remark(cells, found))
 
 
 def date_format(cells: Counter[str], asked: bool = False) -> Format | None:
     """The style in which most cells are dates; None if none is."""
+    iso = _best(cells, ("iso",), to_date)
+    if iso is not None and not iso.odd:
+        return iso
     return _best(cells, ASKED_DATE_STYLES if asked else DATE_STYLES, to_date)
 
 
@@ -146,6 +155,11 @@ def example(style: str) -> str:
     return {"$": "$"}.get(style[-1], "") + f"1{mark}234{style[0]}5" + {"%": "%"}.get(style[-1], "")
 
 
+def count(number: int, what: str) -> str:
+    """``1 cell``, ``2 cells``."""
+    return f"{number} {what}" + "s" * (number != 1)
+
+
 def odd_words(odd: dict[str, int]) -> str:
     """Odd cells for people: the commonest ones, with how often they occur."""
     shown = [f"{text[:30]!r}" + (f" ({n} times)" if n > 1 else "") for text, n in islice(odd.items(), SHOWN)]
@@ -154,8 +168,9 @@ def odd_words(odd: dict[str, int]) -> str:
 
 def _best(cells: Counter[str], styles: tuple[str, ...], meaning: Meaning) -> Format | None:
     """The first style that reads most cells; one cell more is no reason to read all others differently."""
-    sample = list(islice(cells, 0, None, max(1, len(cells) // SAMPLE)))
-    hopeful = [style for style in styles if sum(meaning(t, style) is not None for t in sample) >= 0.3 * len(sample)]
+    common = [text for text, _ in cells.most_common(20)]
+    sample = list(dict.fromkeys([*common, *islice(cells, 0, None, max(1, len(cells) // SAMPLE))]))
+    hopeful = [style for style in styles if _promises(cells, sample, style, meaning)]
     counted = {style: _counted(cells, style, meaning) for style in hopeful}
     if not counted:
         return None
@@ -177,6 +192,13 @@ def _best(cells: Counter[str], styles: tuple[str, ...], meaning: Meaning) -> For
     return chosen
 
 
+def _promises(cells: Counter[str], sample: list[str], style: str, meaning: Meaning) -> bool:
+    """Whether a style reads a good part of some cells, counted once or as often as they occur."""
+    read = [text for text in sample if meaning(text, style) is not None]
+    often = sum(cells[text] for text in read) >= 0.3 * sum(cells[text] for text in sample)
+    return bool(read) and (often or len(read) >= 0.3 * len(sample))
+
+
 def _counted(cells: Counter[str], style: str, meaning: Meaning) -> Format:
     odd = {text: n for text, n in cells.items() if meaning(text, style) is None}
     ordered = dict(sorted(odd.items(), key=lambda pair: -pair[1]))
@@ -192,13 +214,23 @@ def _differ(cells: Counter[str], one: str, other: str, meaning: Meaning) -> str:
     return ""
 
 
+def _remark(cells: Counter[str], found: Format) -> str:
+    if found.style[-1] == "%":
+        bare = sum(n for text, n in cells.items() if "%" not in text and text not in found.odd)
+        return f"{count(bare, 'cell')} without a percent sign read as percentages too" if bare else ""
+    if found.style[-1] == "$":
+        signs = {sign[0].upper() for text in cells if text not in found.odd if (sign := CURRENCY_SIGN.search(text))}
+        return f"money of several currencies ({', '.join(sorted(signs))}) read as one" if len(signs) > 1 else ""
+    return ""
+
+
 def _share(cells: Counter[str], sign: str) -> float:
     return sum(n for text, n in cells.items() if sign in text) / max(1, sum(cells.values()))
 
 
 def _is_money(text: str) -> bool:
     """Whether a cell is a number with the sign of a currency, or a loss in brackets."""
-    if not (re.search(CURRENCY, text, re.IGNORECASE) or text.startswith("(")):
+    if not (CURRENCY_SIGN.search(text) or text.startswith("(")):
         return False
     return any(to_number(text, mark + "$") is not None for mark in MARKS)
 

@@ -124,7 +124,9 @@ class ColumnPlan:
         if self.indicator:
             out.append(found.astype(np.float64))
         elif found.sum() > odd:
-            notes.append(f"{self.name}: {int(found.sum()) - odd} missing, almost none in training; the median stands in.")
+            notes.append(
+                f"{self.name}: {int(found.sum()) - odd} missing, almost none in training; the median stands in."
+            )
         return out
 
     def _category(self, values: list[str | None], notes: list[str]) -> list[FloatArray]:
@@ -147,9 +149,7 @@ class ColumnPlan:
             notes.append(f"{self.name}: {int(missing.sum())} missing, almost none in training.")
         return out
 
-    def _note_odd(
-        self, values: NDArray[Any], bad: list[int], read: FloatArray, what: str, notes: list[str]
-    ) -> int:
+    def _note_odd(self, values: NDArray[Any], bad: list[int], read: FloatArray, what: str, notes: list[str]) -> int:
         """Note cells that are not written as in training, and count them; refuse a column in which all are so."""
         known = set(self.odd)
         new = [i for i in bad if str(values[i]) not in known]

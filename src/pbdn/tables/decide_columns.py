@@ -10,7 +10,14 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.tables.cells import numbers, words
 from pbdn.tables.column_format import (
-    Format, date_format, given_format, is_number_style, number_format, odd_words, style_words, whole_codes,
+    Format,
+    date_format,
+    given_format,
+    is_number_style,
+    number_format,
+    odd_words,
+    style_words,
+    whole_codes,
 )  # fmt: skip
 from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.identifiers import identifier_words, is_long_code
@@ -55,7 +62,9 @@ class Decision:
     long_code: bool = False
 
 
-def decide_columns(table: Table, target: str | None = None, options: ColumnOptions | None = None) -> dict[str, Decision]:
+def decide_columns(
+    table: Table, target: str | None = None, options: ColumnOptions | None = None
+) -> dict[str, Decision]:
     """What each column but the target is, in the order of the table."""
     options = options or ColumnOptions()
     options.check(table, target)
@@ -66,52 +75,38 @@ def _decide(name: str, table: Table, options: ColumnOptions) -> Decision:
     values, asked = table.columns[name], options.asked(name)
     if asked in ("drop", "id"):
         return Decision("dropped", words="left out as asked", asked=True)
-    cells = _cells(values)
-    if not cells:
+    if all(is_missing(value) for value in values):
         return Decision("dropped", words="left out: always missing")
-    if name in options.formats and values.dtype.kind == "O":
-        kind, found = given_format(cells, options.formats[name], name)
-        return _formatted(name, kind, found, asked=True)
     if asked == "categorical":
-        return Decision("category", asked=True, instead="")
-    if asked in ("numeric", "date"):
-        return _asked_format(name, values, cells, asked, table.separator)
-    if values.dtype.kind == "M":
-        return Decision("date", "iso", instead=option("categorical", name))
-    if values.dtype.kind == "f":
-        return _found_number(name, values, Format(".", sum(cells.values()), _infinite(values)))
-    return _found_text(name, values, cells, table)
+        return Decision("category", asked=True)
+    if name in options.formats and values.dtype.kind != "M":
+        kind, found = given_format(_cells(values), options.formats[name], name)
+        return _formatted(name, kind, found, asked=True)
+    if values.dtype.kind == "M" and asked != "numeric":
+        return Decision("date", "iso", instead="" if asked else option("categorical", name), asked=bool(asked))
+    if values.dtype.kind == "f" and asked != "date":
+        infinite = Counter(values[np.isinf(values)].astype(str).tolist())
+        found = Format(".", int(np.isfinite(values).sum()), dict(infinite))
+        return _formatted(name, "number", found, asked=True) if asked else _found_number(name, values, found)
+    if asked:
+        return _asked_format(name, _cells(values), asked, table.separator)
+    return _found_text(name, values, _cells(values), table)
 
 
 def _cells(values: NDArray[Any]) -> Counter[str]:
     """Different cells with how often each occurs, missing ones left out."""
-    if values.dtype.kind == "f":
-        values = values[~np.isnan(values)].astype(str)
-    elif values.dtype.kind == "M":
-        values = values[~np.isnat(values)].astype(str)
-    counted = Counter(values.tolist())
-    return Counter({str(cell): n for cell, n in counted.items() if not is_missing(cell)})
+    if values.dtype.kind != "O":
+        return Counter(word for word in words(values) if word is not None)
+    return Counter({str(cell): n for cell, n in Counter(values.tolist()).items() if not is_missing(cell)})
 
 
-def _infinite(values: NDArray[Any]) -> dict[str, int]:
-    return dict(Counter(values[np.isinf(values)].astype(str).tolist()))
-
-
-def _asked_format(name: str, values: NDArray[Any], cells: Counter[str], asked: str, separator: str | None) -> Decision:
-    if asked == "date":
-        if values.dtype.kind == "M":
-            return Decision("date", "iso", asked=True)
-        plain = Counter({str(word): n for word, n in Counter(words(values)).items() if word is not None})
-        found = date_format(plain, asked=True)
-        kind = "date"
-    elif values.dtype.kind == "f":
-        found, kind = Format(".", sum(cells.values()), _infinite(values)), "number"
-    else:
-        found, kind = number_format(cells, separator), "number"
+def _asked_format(name: str, cells: Counter[str], asked: str, separator: str | None) -> Decision:
+    """The decision for text (or numbers, or dates) that a user calls numeric or date."""
+    kind = "date" if asked == "date" else "number"
+    found = date_format(cells, asked=True) if kind == "date" else number_format(cells, separator)
     if found is None or found.read == 0:
         shown = ", ".join(repr(text[:30]) for text in list(cells)[:3])
-        what = "number" if kind == "number" else "date"
-        raise InvalidInputError(f"{option(asked, name)}: hardly a cell is a {what} (there are {shown}); leave it out.")
+        raise InvalidInputError(f"{option(asked, name)}: hardly a cell is a {kind} (there are {shown}); leave it out.")
     return _formatted(name, kind, found, asked=True)
 
 
@@ -158,7 +153,11 @@ def _formatted(name: str, kind: str, found: Format, asked: bool = False) -> Deci
         are = f"1 of {total} cells is no {what[:-1]} and counts" if found.n_odd == 1 else (
             f"{found.n_odd} of {total} cells are no {what} and count"
         )  # fmt: skip
-        notes.append(f"{name}: {are} as missing: {odd_words(found.odd)} ({option('categorical', name)} keeps all texts).")
+        notes.append(
+            f"{name}: {are} as missing: {odd_words(found.odd)} ({option('categorical', name)} keeps all texts)."
+        )
+    if found.remark:
+        notes.append(f"{name}: {found.remark}.")
     if found.rival and not asked:
         notes.append(
             f"{name}: {found.unclear!r} is read as {_value(found.unclear, found.style)} "

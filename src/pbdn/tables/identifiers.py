@@ -7,10 +7,11 @@ import numpy as np
 from pbdn.numerics.arrays import FloatArray
 
 LEAST_ROWS = 11
-NAMES = frozenset(
-    """id ids idx index row rowid rownum rownr key pk uuid guid no nr num number account acct phone telephone tel mobile
-    fax serial ssn passport iban isbn ean barcode sku invoice ticket recordno customerid userid""".split()
+ANYWHERE = re.compile(
+    "ids?|idx|index|row(id|num|nr|no)?|key|pk|uuid|guid|account|acct|(tele)?phone|tel|mobile|fax|serial|ssn|passport|"
+    "iban|isbn|ean|barcode|sku|invoice|ticket"
 )
+AT_THE_END = re.compile("no|nr|num|number")  # a number of persons is a quantity, a person's number is not
 LONG = 8  # digits of numbers that are rather written down than measured
 CHANCE = 10.0  # minus the logarithm of the chance that numbers drawn from their range never repeat
 
@@ -59,4 +60,4 @@ def _named(name: str) -> bool:
     """Whether a word of the name says identifier: ``customer_no``, ``accountNumber``, ``Phone``."""
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     tokens = [token.lower() for token in re.split(r"[\W_]+", spaced) if token]
-    return any(token in NAMES for token in tokens)
+    return any(ANYWHERE.fullmatch(token) for token in tokens) or bool(tokens and AT_THE_END.fullmatch(tokens[-1]))

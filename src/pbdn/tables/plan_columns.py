@@ -116,7 +116,9 @@ def _plan_number(name: str, values: NDArray[Any], decision: Decision) -> ColumnP
     fill = float(np.median(present))
     indicator, more = _missing(n_missing, number.size, f"median {fill:g}")
     text = style_words(decision.style) + more
-    return ColumnPlan(name, "number", fill=fill, indicator=indicator, style=decision.style, odd=decision.odd, words=text)
+    return ColumnPlan(
+        name, "number", fill=fill, indicator=indicator, style=decision.style, odd=decision.odd, words=text
+    )
 
 
 def _plan_date(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:

@@ -101,5 +101,6 @@ def to_python_with_preparation(preparation: Preparation, network: Network, class
     source = inspect.getsource(read_cell).removeprefix(f'"""{read_cell.__doc__}"""').lstrip()
     imports, reading = source.split("\n\n", 1)
     imports = imports.replace("import datetime", "import datetime, timedelta")
-    base = base.replace("from math import", f"{imports}\nfrom math import", 1)
+    future = "from __future__ import annotations"
+    base = base.replace("from math import", f"{future}\n\n{imports}\nfrom math import", 1)
     return f"{base}\n\n{reading.rstrip()}\n" + _SOURCE.format(columns=lines)

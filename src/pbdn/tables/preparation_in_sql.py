@@ -51,7 +51,8 @@ def to_sql_with_preparation(
         (PREPARED, back + features, "pbdn_read"),
     ]
     made = ",\n".join(
-        f"{name} {fence} (\n  SELECT " + ",\n    ".join(columns) + f"\n  FROM {source})" for name, columns, source in steps
+        f"{name} {fence} (\n  SELECT " + ",\n    ".join(columns) + f"\n  FROM {source})"
+        for name, columns, source in steps
     )
     scoring = to_sql(network, classes, names, dialect, PREPARED, keep=keep)  # type: ignore[arg-type]
     return f"WITH {made},\n" + scoring.removeprefix("WITH ")

@@ -12,7 +12,34 @@ from datetime import datetime
 from functools import lru_cache
 
 MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "none", "nil", "?", "-", "."])
-CURRENCIES = "US$ $ € £ ¥ ₹ ₩ ₽ ₺ ₪ ฿ USD EUR GBP CHF JPY CNY INR SEK NOK DKK PLN CAD AUD zł kr".split()
+CURRENCIES = (
+    "US$",
+    "$",
+    "€",
+    "£",
+    "¥",
+    "₹",
+    "₩",
+    "₽",
+    "₺",
+    "₪",
+    "฿",
+    "USD",
+    "EUR",
+    "GBP",
+    "CHF",
+    "JPY",
+    "CNY",
+    "INR",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CAD",
+    "AUD",
+    "zł",
+    "kr",
+)
 CURRENCY = "(?:" + "|".join(map(re.escape, CURRENCIES)) + r")\.?"
 MONEY = re.compile(rf"([+-]?)\s*(?:{CURRENCY})?\s*([^\s(].*?)\s*(?:{CURRENCY})?", re.IGNORECASE)
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?")
@@ -82,11 +109,11 @@ def to_hours(text: str) -> float | None:
 
 
 def to_date(text: str, style: str) -> datetime | None:
-    """A date (with time, if any) in the given style, or None."""
+    """A date (with time, if any) in the given style or in ISO's, which nothing else looks like, or None."""
     text = text.strip()
     try:
-        if style == "iso":
-            return datetime.fromisoformat(text).replace(tzinfo=None) if ISO.fullmatch(text) else None
-        return datetime.strptime(text, style)
+        if ISO.fullmatch(text):
+            return datetime.fromisoformat(text).replace(tzinfo=None)
+        return None if style == "iso" else datetime.strptime(text, style)
     except ValueError:
         return None

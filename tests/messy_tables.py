@@ -75,11 +75,19 @@ def strays():
         cells[i], truth[i] = "not measured", np.nan
     yield Messy("a quarter not measured", {"x": cells, "y": classes(x, rng)}, {"x": "number"}, {"x": truth},
                 {"x": "'not measured' (75 times)"})  # fmt: skip
+    flags = rng.integers(0, 2, size=N)
+    cells, truth = [str(value) for value in flags], flags.astype(float)
+    for i in range(0, N, 25):
+        cells[i], truth[i] = f"remark {i}", np.nan
+    yield Messy("flags with remarks", {"flag": cells, "y": classes(flags, rng)}, {"flag": "number"}, {"flag": truth},
+                {"flag": "12 of 300 cells are no numbers"})  # fmt: skip
     ages = rng.integers(18, 90, size=N)
     cells, truth = [str(value) for value in ages], ages.astype(float)
     for i in range(0, N, 8):
         cells[i], truth[i] = "refused", np.nan
-    yield Messy("ages", {"age": cells, "y": classes(ages, rng)}, {"age": "number"}, {"age": truth}, {"age": "'refused'"})
+    yield Messy(
+        "ages", {"age": cells, "y": classes(ages, rng)}, {"age": "number"}, {"age": truth}, {"age": "'refused'"}
+    )
 
 
 def row_numbers():
@@ -106,6 +114,8 @@ def row_numbers():
     for name in ("customer_no", "account", "phone", "AccountNumber", "order id"):
         keys = rng.choice(10**6, size=N, replace=False)
         yield Messy(f"key {name}", {name: keys.tolist(), "x": x, "y": y}, {name: "dropped"}, {}, {name: "key"})
+    people = (10 ** rng.uniform(2, 7, size=N)).astype(int) * N + np.arange(N)
+    yield Messy("a number of people", {"number of people": people.tolist(), "y": y}, {"number of people": "number"})
     calls = (10**9 + rng.choice(8 * 10**9, size=N, replace=False)).tolist()
     yield Messy("telephones", {"contact": calls, "x": x, "y": rng.permutation(y).tolist()}, {"contact": "dropped"}, {},
                 {"contact": "telephone"})  # fmt: skip
@@ -147,6 +157,13 @@ def formats():
     yield Messy("percent", {"x": [f"{value}%" for value in share], "y": y}, {"x": "number"}, {"x": share}, {}, silent)
     comma = [f"{value} %".replace(".", ",") for value in share]
     yield Messy("percent, comma", {"x": comma, "y": y}, {"x": "number"}, {"x": share}, {}, silent, ";")
+    some = [f"{value}%" if i % 3 else f"{value}" for i, value in enumerate(share)]
+    said = {"x": "100 cells without a percent sign"}
+    yield Messy("percent, some without a sign", {"x": some, "y": y}, {"x": "number"}, {"x": share}, said)
+    cells = [f"{'$€'[i % 2]}{text}" for i, text in enumerate(texts)]
+    yield Messy(
+        "two currencies", {"x": cells, "y": y}, {"x": "number"}, {"x": money}, {"x": "several currencies ($, €)"}
+    )
     minutes = rng.integers(24 * 60, size=N)
     clock = [f"{m // 60:02d}:{m % 60:02d}" for m in minutes]
     yield Messy("times", {"x": clock, "y": y}, {"x": "number"}, {"x": minutes / 60}, {}, silent)
