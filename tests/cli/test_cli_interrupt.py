@@ -19,7 +19,19 @@ from pbdn import PBDNClassifier
 from pbdn.cli.app import app
 
 LONG = ["--inference", "gibbs", "--sweeps", "1000000", "--max-depth", "1"]
-SHORT = ["--inference", "gibbs", "--sweeps", "2500", "--max-depth", "1", "--paths", "0", "--holdout", "0.3", "--refit"]
+SHORT = [
+    "--inference",
+    "gibbs",
+    "--sweeps",
+    "2500",
+    "--max-depth",
+    "1",
+    "--members",
+    "1",
+    "--holdout",
+    "0.3",
+    "--refit",
+]
 
 
 def can_be_interrupted():
@@ -80,6 +92,7 @@ def test_ctrl_c_leaves_the_old_model(folder):
     assert sorted(os.listdir(folder)) == ["m.pbdn", "t.csv"]
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_from_a_checkpoint(folder):
     (folder / "m.pbdn").unlink()
     command = ["fit", "t.csv", "-t", "y", "-o", "m.pbdn", "--checkpoint", "c.pbdn", *SHORT]
@@ -116,9 +129,7 @@ def test_a_cut_off_output_is_an_error(folder, unbuffered):
     assert len(whole.communicate(timeout=120)[0]) > 100_000
     assert whole.returncode == 0
     with open(folder / "out.csv", "w") as target:
-        cut = start(
-            folder, "predict", "m.pbdn", "more.csv", env=environment, stdout=target, preexec_fn=at_most(65_536)
-        )
+        cut = start(folder, "predict", "m.pbdn", "more.csv", env=environment, stdout=target, preexec_fn=at_most(65_536))
         said = cut.communicate(timeout=120)[1].strip()
     assert cut.returncode == 2
     assert said.startswith("pbdn: Cannot write to standard output: File too large. What is there is not complete.")
@@ -127,7 +138,9 @@ def test_a_cut_off_output_is_an_error(folder, unbuffered):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("command", [["inspect", "m.pbdn"], ["inspect", "m.pbdn", "--json"], ["inspect", "none", "--json"]])
+@pytest.mark.parametrize(
+    "command", [["inspect", "m.pbdn"], ["inspect", "m.pbdn", "--json"], ["inspect", "none", "--json"]]
+)
 def test_a_full_disk_behind_standard_output(folder, unbuffered, command):
     with open("/dev/full", "w") as target:
         done = start(folder, *command, stdout=target, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})

@@ -79,13 +79,15 @@ def test_weights_of_classes(folder, tmp_path):
         assert words in said
 
 
-@pytest.mark.parametrize(("paths", "prediction"), [(2, "paths"), (0, "posterior")])
-def test_the_size_of_the_committee(folder, tmp_path, paths, prediction):
-    chain = ["--inference", "gibbs", "--sweeps", 20, "--max-depth", 1, "--holdout", 0, "--paths", paths]
+@pytest.mark.parametrize(("members", "n_paths", "prediction"), [(2, 2, "paths"), (1, 0, "posterior")])
+def test_the_size_of_the_committee(folder, tmp_path, members, n_paths, prediction):
+    chain = ["--inference", "gibbs", "--sweeps", 20, "--max-depth", 1, "--holdout", 0, "--members", members]
     invoke("fit", folder / "t.csv", "-t", "answer", "-o", tmp_path / "m.pbdn", *chain)
     model = PBDNClassifier.load(tmp_path / "m.pbdn")
-    assert len(model.paths_) == paths
+    assert len(model.paths_) == n_paths
     assert model.config_.prediction == prediction
+    invoke("fit", folder / "t.csv", "-t", "answer", "-o", tmp_path / "m.pbdn", "--members", members, *QUICK)
+    assert PBDNClassifier.load(tmp_path / "m.pbdn").config_.map.n_members == members
 
 
 def test_numbers_that_make_no_sense_are_named(folder):

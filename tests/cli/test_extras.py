@@ -8,7 +8,6 @@ import pytest
 from pbdn import GibbsConfig
 from pbdn.errors import MissingExtraError
 
-
 PACKAGES = {
     "plot": r"pip install 'matplotlib>=\S+' \(",
     "report": r"pip install 'jinja2>=\S+' 'matplotlib>=\S+' 'pillow>=\S+' \(",

@@ -31,7 +31,7 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
 )  # fmt: skip
 @click.option(
     "--criterion",
-    type=click.Choice(["auto", "aic", "aic_eps", "aic_inputs", "bic", "holdout"]),
+    type=click.Choice(["auto", "folds", "holdout", "aic_inputs", "aic", "aic_eps", "bic"]),
     default="auto",
     show_default=True,
     help="What decides the depth.",
@@ -40,9 +40,7 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
 @click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
 @click.option("--sweeps", default=1000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in.")
 @click.option("--chains", default=1, show_default=True, help="Independent chains.")
-@click.option(
-    "--paths", type=click.IntRange(min=0), help="Networks whose predictions are averaged after sampling; 0: one."
-)
+@click.option("--members", type=click.IntRange(min=1), help="Networks that are averaged; 1: one network.")
 @click.option(
     "--class-weight", "class_weights", multiple=True, metavar="balanced|CLASS=W",
     help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
@@ -72,7 +70,7 @@ def fit_command(
     seed: int,
     sweeps: int,
     chains: int,
-    paths: int | None,
+    members: int | None,
     class_weights: tuple[str, ...],
     weight: str | None,
     checkpoint: str | None,
@@ -91,16 +89,13 @@ def fit_command(
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
     data = read_table(table, separator)
-    averaged = (
-        {} if paths is None else {"prediction": "paths", "n_paths": paths} if paths else {"prediction": "posterior"}
-    )
     began = time.perf_counter()
     try:
         model = fit_table(
             data, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
             class_weights=class_weights, weight=weight,
-            gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains, **averaged), n_jobs=jobs,
-            verbose=output.progress, checkpoint=checkpoint, **options,
+            gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs, verbose=output.progress,
+            members=members, checkpoint=checkpoint, **options,
         )  # fmt: skip
     except KeyboardInterrupt:
         output.if_interrupted = _if_interrupted(path, checkpoint)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from pbdn.cli.row_weights import RowWeights, row_weights
+from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
@@ -90,6 +91,7 @@ def fit_table(
     source: str = "",
     weight: str | None = None,
     class_weights: Sequence[str] = (),
+    members: int | None = None,
     checkpoint: str | None = None,
     **parameters: Any,
 ) -> TableModel:
@@ -109,7 +111,7 @@ def fit_table(
         table = replace(table, columns={name: cells for name, cells in table.columns.items() if name != weight})
     decisions = decide_columns(table, target, options)
     table = table.rows(known)
-    parameters |= {"class_weight": weights.of_classes, "checkpoint": checkpoint}
+    parameters = _of_members(members, parameters) | {"class_weight": weights.of_classes, "checkpoint": checkpoint}
     if not 0.0 <= holdout < 1.0:
         raise InvalidInputError(f"holdout={holdout} must be at least 0 and below 1, e.g. 0.2.")
     rows = np.arange(table.n_rows)
@@ -160,6 +162,16 @@ def _fit(
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
+
+
+def _of_members(members: int | None, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with the number of networks that are averaged: of folds, or where every layer is sampled, of paths."""
+    if members is None:
+        return parameters
+    if parameters["inference"] != "gibbs":
+        return {**parameters, "map_config": MapConfig(n_members=members)}
+    averaged = {"prediction": "paths", "n_paths": members} if members > 1 else {"prediction": "posterior"}
+    return {**parameters, "gibbs_config": replace(parameters["gibbs_config"], **averaged)}
 
 
 def refit_checkpoint(checkpoint: str) -> str:

@@ -56,9 +56,7 @@ def to_sql(
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
-    first += [
-        f"{_number(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)
-    ]
+    first += [f"{_number(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
     for columns in _columns(planned):

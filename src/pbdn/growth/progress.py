@@ -12,7 +12,11 @@ from pbdn.numerics.compiled import before_compiling
 MOST_COLUMNS = 80  # or as many as the terminal has, if these are fewer
 BAR = 20
 REDRAW_AFTER = 0.1  # seconds between two redraws
-FIRST_LINE_AFTER, LINE_AFTER, LINE_SHARE = 2.0, 10.0, 0.02  # of a log: seconds, and the share of a phase between two lines
+FIRST_LINE_AFTER, LINE_AFTER, LINE_SHARE = (
+    2.0,
+    10.0,
+    0.02,
+)  # of a log: seconds, and the share of a phase between two lines
 GUESS_AFTER = 1.0  # seconds of a phase before its end is guessed
 COMPILING = "compiling, once per machine"
 
@@ -65,7 +69,9 @@ class ProgressBar:
             self._done[task] = done
             share = sum(self._done.values()) / max(total, 1)
             if self._is_due(now, share):
-                self._write(f"{phase} {self._drawn(share)}{100 * share:3.0f} %{self._time(now, share)}, {note}", now, share)
+                self._write(
+                    f"{phase} {self._drawn(share)}{100 * share:3.0f} %{self._time(now, share)}, {note}", now, share
+                )
 
     def _is_due(self, now: float, share: float) -> bool:
         """Redraws often and at the end of a phase; lines seldom."""

@@ -109,12 +109,21 @@ class Trainee:
     response : Response
     config : MapSettings
     run : Run
+    n_fellows : int
+        Networks that are trained in the same phase, this one included.
     """
 
     def __init__(
-        self, view: View, mask: NDArray[np.bool_], number: int, response: Response, config: MapSettings, run: Run
+        self,
+        view: View,
+        mask: NDArray[np.bool_],
+        number: int,
+        response: Response,
+        config: MapSettings,
+        run: Run,
+        n_fellows: int = 1,
     ) -> None:
-        self.view, self.number, self.response, self.run = view, number, response, run
+        self.view, self.number, self.response, self.run, self.n_fellows = view, number, response, run, n_fellows
         self.config = replace(config, max_experts=min(config.max_experts, START_EXPERTS))
         self.rows = view.rows.take(mask)
         noise = view.noise
@@ -187,7 +196,7 @@ class Trainee:
         )
 
     def _tell(self, phase: str, info: dict[str, Any]) -> None:
-        self.run.bar.update(phase, info["n_steps"], self.number, info["step"], f"loss {info['loss']:.4g}")
+        self.run.bar.update(phase, self.n_fellows * info["n_steps"], self.number, info["step"], f"loss {info['loss']:.4g}")
 
     def _name(self, history: tuple[Step, ...]) -> str:
         shape = "flat" if self.view.curve is None else "curved"
