@@ -61,7 +61,7 @@ def made(tmp_path_factory):
     X = np.random.default_rng(4).normal(size=(120, 3))
     rows = [f"{a:.4f},{b:.4f},{c:.4f},{int(a * b > 0)}" for a, b, c in X]
     (folder / "t.csv").write_text("\n".join(["a,b,c,y", *rows]))
-    options = ["--inference", "map", "--max-depth", "1", "--holdout", "0"]
+    options = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", "1", "--holdout", "0"]
     arguments = ["fit", str(folder / "t.csv"), "-t", "y", "-o", str(folder / "m.pbdn"), *options]
     assert CliRunner().invoke(app, arguments).exit_code == 0
     return folder

@@ -15,7 +15,7 @@ from pbdn.cli.app import app
 from pbdn.cli.output import counted, text_table
 from pbdn.cli.table_model import load_model
 
-QUICK = ["--inference", "map", "--max-depth", 1, "--holdout", 0]
+QUICK = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", 1, "--holdout", 0]
 
 
 def invoke(*arguments, code=0):
@@ -55,7 +55,7 @@ def test_a_column_of_weights_is_no_feature_and_counts(folder, tmp_path):
         rows = list(csv.DictReader(stream))
     X = np.array([[float(row["x"]), float(row["z"])] for row in rows])
     counts = [float(row["count"]) for row in rows]
-    direct = PBDNClassifier(inference="map", max_depth=1, random_state=0)
+    direct = PBDNClassifier(inference="map", criterion="aic_inputs", max_depth=1, random_state=0)
     direct.fit(X, [row["answer"] for row in rows], sample_weight=counts)
     assert same(planes(tmp_path / "w.pbdn"), [side.hyperplanes for side in direct.layers_[0].sides])
     for name, words in (("answer", "it is the target"), ("nothing", "no weight column 'nothing'"), ("x", "at least 0")):

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from estimators.small import assert_probabilities, blobs, fitted, small
 from estimators.test_properties import same_network
@@ -63,10 +64,12 @@ def always_deeper(layers, log_likelihood, n_rows):
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
 def test_an_interrupt_of_a_callback_reaches_the_caller(inference, rng):
     X, y = blobs(rng)
-    model = small(inference, criterion=always_deeper, max_depth=4).set_callbacks(Interrupting(at=2))
+    model = fitted(small(inference, criterion=always_deeper, max_depth=4), X, y)
+    model.set_callbacks(Interrupting(at=2))
     with pytest.raises(KeyboardInterrupt):
-        fitted(model, X, y)
-    assert not hasattr(model, "network_")
+        fitted(model, X, 1 - y)
+    with pytest.raises(NotFittedError):  # neither the old network nor half of the new one
+        model.predict(X)
 
 
 def test_the_first_ctrl_c_is_raised_at_the_end_and_the_second_at_once():

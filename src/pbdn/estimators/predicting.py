@@ -278,6 +278,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         return str(estimator_html_repr(self)) + html_summary(self)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has come to its end."""
+        return hasattr(self, "network_")
+
     def __sklearn_tags__(self) -> Any:
         """Sparse rows and, unless there can be two classes only, several classes."""
         tags = super().__sklearn_tags__()

@@ -47,14 +47,7 @@ class GibbsEngine:
         path: int = 0,
         start: Sequence[Side] | None = None,
     ) -> None:
-        self.rows, self.response, self.config, self.run, self.path, self.start = (
-            rows,
-            response,
-            config,
-            run,
-            path,
-            start,
-        )
+        self.rows, self.response, self.config, self.run, self.path, self.start = rows, response, config, run, path, start
         self.settings: ChainSettings = config.chain
         self.targets = response.labelling.targets(rows.codes)
         self.n_sides = response.labelling.n_sides
@@ -106,7 +99,7 @@ class GibbsEngine:
         note = f"experts {int(chain.active.sum())}, ln L {chain.trace[chain.done - 1, 0]:.1f}"
         n_paths = self.config.n_paths
         n_chains = self.n_sides * (n_paths * self.config.max_depth if self.path else self.n_chains)
-        phase = f"{n_paths} paths" if self.path else f"layer {depth}"
+        phase = f"{n_paths} paths" if self.path else f"sampling layer {depth}"
         self.run.bar.update(phase, n_chains * self.settings.n_sweeps, task, chain.done, note)
 
     def fit_layer(self, depth: int) -> LayerFit:

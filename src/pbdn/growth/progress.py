@@ -12,11 +12,8 @@ from pbdn.numerics.compiled import before_compiling
 MOST_COLUMNS = 80  # or as many as the terminal has, if these are fewer
 BAR = 20
 REDRAW_AFTER = 0.1  # seconds between two redraws
-FIRST_LINE_AFTER, LINE_AFTER, LINE_SHARE = (
-    2.0,
-    10.0,
-    0.02,
-)  # of a log: seconds, and the share of a phase between two lines
+FIRST_LINE_AFTER, LINE_AFTER = 2.0, 10.0  # seconds to the first line of a log, and between two lines
+LINE_SHARE = 0.02  # of a phase between two lines
 GUESS_AFTER = 1.0  # seconds of a phase before its end is guessed
 COMPILING = "compiling, once per machine"
 
