@@ -103,7 +103,9 @@ def written(tmp_path_factory):
     with open(folder / "t.csv", "w", newline="", encoding="utf-8") as stream:
         csv.writer(stream, delimiter=";").writerows([TEXTS, *rows])
     arguments = ["fit", folder / "t.csv", "-t", "buys", "-o", folder / "m.pbdn", "--inference", "map", "-q"]
-    result = CliRunner().invoke(app, [str(a) for a in [*arguments, "--criterion", "aic_inputs", "--max-depth", 1, "--holdout", 0]])
+    result = CliRunner().invoke(
+        app, [str(a) for a in [*arguments, "--criterion", "aic_inputs", "--max-depth", 1, "--holdout", 0]]
+    )
     assert result.exit_code == 0, result.output
     model = load_model(folder / "m.pbdn")
     kinds = {plan.name: plan.kind for plan in model.preparation.columns}

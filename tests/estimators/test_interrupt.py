@@ -215,8 +215,8 @@ def test_quiet_by_default(inference, rng, capfd):
 def test_verbose_tells_standard_error_how_far_it_is(inference, rng, capsys, monkeypatch):
     monkeypatch.setattr("pbdn.growth.progress.can_redraw", lambda stream: True)
     X, y = blobs(rng)
-    quiet = fitted(small(inference), X, y)
-    loud = fitted(small(inference, verbose=1), X, y)
+    quiet = fitted(small(inference, criterion=always_deeper), X, y)
+    loud = fitted(small(inference, criterion=always_deeper, verbose=1), X, y)
     out, err = capsys.readouterr()
     assert out == ""
     assert "layer 1" in err

@@ -50,9 +50,9 @@ def row_weights(
         label, _, number = text.rpartition("=")
         there = texts == label
         if not there.any():
-            known = ", ".join(dict.fromkeys(sorted(texts)))
+            classes = ", ".join(dict.fromkeys(sorted(texts)))
             raise InvalidInputError(
-                f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {known}."
+                f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {classes}."
             )
         by_class[there] = _positive(number, text)
     return RowWeights(by_class if weights is None else weights * by_class)
