@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import json
 import pickle
 import warnings
 
@@ -14,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from messy_tables import messy_tables
 from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
-from pbdn.tables import TablePreparation, TableWarning, fit_preparation, labels_of
+from pbdn.tables import Preparation, TablePreparation, TableWarning, fit_preparation, labels_of
 from pbdn.tables.frame_to_table import needs_preparation
 from pbdn.tables.transformer import in_python
 
@@ -104,6 +105,13 @@ def test_in_a_pipeline_cloned_and_pickled():
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
     assert clone(model[0]).get_params() == model[0].get_params()
+
+
+def test_a_stored_preparation_takes_frames():
+    X, y = mixed()
+    fitted = TablePreparation().fit(X, y)
+    stored = Preparation.from_json(json.loads(json.dumps(fitted.preparation_.to_json())))
+    np.testing.assert_array_equal(TablePreparation.from_preparation(stored).transform(X), fitted.transform(X))
 
 
 def test_data_frames_come_out_where_asked():

@@ -14,6 +14,7 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.tables.column_options import ColumnOptions
 from pbdn.tables.frame_to_table import table_from
 from pbdn.tables.plan_columns import fit_preparation
+from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table
 
 _OPTION = re.compile(r"--(categorical|numeric|date|id|drop|format) ('[^']*'|[^\s):]*[^\s):.,])")
@@ -94,6 +95,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.notes_:
             warn(" ".join(self.notes_), TableWarning)
         return self
+
+    @classmethod
+    def from_preparation(cls, preparation: Preparation) -> "TablePreparation":
+        """A fitted transformer from a stored preparation, such as that of a model of ``pbdn fit``."""
+        made = cls()
+        made.preparation_ = preparation
+        made.notes_ = [in_python(note) for note in preparation.notes]
+        made.feature_names_in_ = np.array([plan.name for plan in preparation.columns], dtype=object)
+        made.n_features_in_ = len(preparation.columns)
+        return made
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Features of the rows of X, in the order of `get_feature_names_out`; surprises are told in a `TableWarning`."""
