@@ -159,3 +159,21 @@ def test_same_probabilities_in_postgresql(rng, postgres, shape):
     parsed = [(int(row[0]), *map(float, row[1:-1]), row[-1]) for row in answer]
     header = ["key", *(f"probability_{label}" for label in labels_of(network)), "label"]
     compare(network, (header, parsed), rows)
+
+
+def test_texts_that_are_no_numbers_give_nothing_in_sqlite(rng):
+    network = network_of("deep pair", rng)
+    names = [f"x{j}" for j in range(network.n_features)]
+    rows = [["0.5"] * len(names), ["0,5"] * len(names), ["n/a"] * len(names), [0.5] * len(names)]
+    statement = to_sql(network, labels_of(network), names, "sqlite")
+    connection = sqlite3.connect(":memory:")
+    if not has_mathematics(connection):
+        connection.create_function("exp", 1, np.exp)
+        connection.create_function("ln", 1, np.log)
+    connection.execute(f"CREATE TABLE data ({', '.join(names)})")
+    connection.executemany(f"INSERT INTO data VALUES ({', '.join('?' * len(names))})", rows)
+    found = connection.execute(statement).fetchall()
+    connection.close()
+    assert found[0] == found[3]
+    assert None not in found[0]
+    assert set(found[1] + found[2]) == {None}

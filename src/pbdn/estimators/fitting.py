@@ -127,6 +127,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """
         self._check_parameters()
         self._increment, self._grow_next = None, False
+        self.__dict__.pop("network_", None)  # a fit that does not end leaves nothing of the one before
         tasks = FitTasks(self, X, y)
         streams = opening.is_stream(X, y)
         if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):

@@ -96,7 +96,7 @@ class Search:
         """One per fold that decides."""
         part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
         return [
-            Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)
+            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held)) for f, kept in enumerate(self.held)
         ]
 
     def after(self, stage: Stage, step: Step) -> Stage:
@@ -236,7 +236,7 @@ def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_m
     numbers = range(len(done), n_folds) if n_members > 1 else [n_folds]
     part = search.run.shared_by(min(search.run.n_jobs, len(masks)))
     trainees = [
-        Trainee(stage.view, mask, number, search.response, search.config.map, part)
+        Trainee(stage.view, mask, number, search.response, search.config.map, part, len(masks))
         for number, mask in zip(numbers, masks, strict=True)
     ]
     others = search.run.on_threads(lambda trainee: trainee.follow(stage.history), trainees)
