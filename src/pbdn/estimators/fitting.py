@@ -151,7 +151,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         criterion = options.choose_criterion(
             self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
         )
-        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, in any order, to the last bit
+        if (
+            inference != "map" or criterion == options.FOLDS
+        ):  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
         present = np.unique(rows.codes)

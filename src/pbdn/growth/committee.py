@@ -96,7 +96,8 @@ class Search:
         """One per fold that decides."""
         part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
         return [
-            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held)) for f, kept in enumerate(self.held)
+            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held))
+            for f, kept in enumerate(self.held)
         ]
 
     def after(self, stage: Stage, step: Step) -> Stage:
@@ -104,7 +105,9 @@ class Search:
         tasks = list(zip(self.trainees(stage.view), stage.stacks, strict=True))
         results = self.run.on_threads(lambda task: task[0].take(task[1], stage.history, step), tasks)
         stacks = tuple(layers for layers, _ in results)
-        losses = [stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)]
+        losses = [
+            stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)
+        ]
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 
@@ -116,7 +119,9 @@ class Search:
         """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
         if self.run.stop():
             return None
-        new = self.after(stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))))
+        new = self.after(
+            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
+        )
         if not new.complete:
             return None
         kept = new.deviance < stage.deviance
@@ -154,7 +159,8 @@ def grow_committee(
     network = stage.view.network(merged.layers, response)
     fits = _fits(network, search, stage)
     path = [
-        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step for t, step in enumerate(search.path)
+        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
+        for t, step in enumerate(search.path)
     ]
     return Growth(fits, tuple(path), reason, network.curve, merged.members, tuple(search.trials))
 
