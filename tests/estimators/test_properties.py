@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
 from estimators.small import blobs, fitted, small
-from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import FileFormatError
 from pbdn.model.network import Network
 from pbdn.model.scaling import standard_scaling

@@ -6,8 +6,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
-The networks of the folds are then averaged (`pbdn.model.committee`). A single network is trained on all rows by the same
-steps.
+The networks of the folds are then averaged (`pbdn.model.committee`). A single network is trained on all rows with what was
+found.
 """
 
 import logging
@@ -75,6 +75,12 @@ class Stage:
         """Number of layers."""
         return sum(step.adds_layer for step in self.history)
 
+    @property
+    def recipe(self) -> tuple[Step, ...]:
+        """The short way there, for networks that need not search: every layer with the penalty and noise found at the end."""
+        last = self.history[-1]
+        return tuple(step._replace(penalty=last.penalty, noise=last.noise) for step in self.history if step.adds_layer)
+
 
 @dataclass
 class Search:
@@ -139,7 +145,7 @@ class Search:
 def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
-    """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows by the same steps."""
+    """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows with what they found."""
     n_members = config.map.n_members
     folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
     n_folds = int(folds.max()) + 1
@@ -233,7 +239,7 @@ def _strength(search: Search, stage: Stage) -> Stage:
 
 
 def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_members: int) -> list[Layers]:
-    """The networks to be averaged: those of the folds that decided, and others trained by the same steps."""
+    """The networks to be averaged: those of the folds that decided, and others trained with what they found."""
     if n_members > 1 and len(search.held) == n_folds:
         return list(stage.stacks)
     folds = folds_of_rows(rows.codes, search.run.seed, n_folds)
@@ -245,7 +251,7 @@ def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_m
         Trainee(stage.view, mask, number, search.response, search.config.map, part, len(masks))
         for number, mask in zip(numbers, masks, strict=True)
     ]
-    others = search.run.on_threads(lambda trainee: trainee.follow(stage.history), trainees)
+    others = search.run.on_threads(lambda trainee: trainee.follow(stage.recipe), trainees)
     finished = [layers for layers in others if layers is not None]
     return [*done, *finished] or list(stage.stacks[:1])
 
