@@ -128,6 +128,7 @@ def _fit(
     preparation = fit_preparation(table, target, drop)
     features, _ = preparation.apply(table)
     estimator = PBDNClassifier(random_state=seed, **parameters)
+    estimator.column_groups_ = preparation.groups
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(NamedArray(features, preparation.feature_names), labels)
@@ -154,6 +155,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     preparation = Preparation.from_json(extra["preparation"])
     if len(preparation.feature_names) != estimator.n_features_in_:
         raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
+    estimator.column_groups_ = preparation.groups
     notes = [str(note) for note in extra.get("notes") or []]
     return TableModel(estimator, preparation, str(extra.get("target") or ""), extra.get("validation"), notes)
 

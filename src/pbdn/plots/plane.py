@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.access import dense_rows, feature_names
-from pbdn.inspection.effects import feature_effects
+from pbdn.inspection.access import dense_rows, feature_names, network_of
+from pbdn.inspection.effects import shuffled_moves, some_rows
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown
@@ -21,7 +21,8 @@ def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
     names = feature_names(estimator)
     if len(names) < 2:
         raise InvalidInputError("A map needs two features; the model has one.")
-    first, second = sorted(names.index(one["feature"]) for one in feature_effects(estimator, rows)[:2])
+    moved, _ = shuffled_moves(network_of(estimator), rows[some_rows(rows)], [(j,) for j in range(len(names))])
+    first, second = sorted(np.argsort(-moved, kind="stable")[:2].tolist())
     return first, second
 
 
