@@ -1,5 +1,6 @@
 """Importances, effects, curves and Shapley values of fitted networks."""
 
+import warnings
 from functools import lru_cache
 
 import numpy as np
@@ -191,24 +192,12 @@ def test_shapley_values_add_up(build, output):
 def test_shapley_values_agree_with_shap(build):
     shap = pytest.importorskip("shap", reason="shap is not installed")
     model, X, _ = build()
-    rows = np.asarray(X)[:35]
-
-    def predict(part):
-        return network_of(model).predict(part)
-
-    masker = shap.maskers.Independent(rows, max_samples=100)
-    want = shap.explainers.Exact(predict, masker)(rows[:3], silent=True)
-
-    class Point:
-        """The recorded point of the network alone."""
-
-        classes_, n_features_in_, network_ = model.classes_, model.n_features_in_, model.network_
-        __sklearn_tags__ = model.__sklearn_tags__
-        predict_proba = staticmethod(predict)
-
-    from pbdn.inspection.shapley import shapley_values
-
-    found = shapley_values(Point(), rows[:3], rows)
+    rows = X[:35]
+    masker = shap.maskers.Independent(np.asarray(rows), max_samples=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # shap gives rows without names
+        want = shap.explainers.Exact(model.predict_proba, masker)(np.asarray(rows)[:3], silent=True)
+    found = model.shap_values(rows[:3], rows)
     np.testing.assert_allclose(found.values, want.values, atol=1e-10)
     np.testing.assert_allclose(found.base_values, want.base_values[0], atol=1e-10)
 
@@ -220,9 +209,9 @@ def test_sampled_orders_agree_with_all_coalitions_within_their_error():
     assert exact.exact
     assert not drawn.exact
     np.testing.assert_allclose(drawn.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-12)
-    distance = np.abs(drawn.values - exact.values)
-    assert (distance <= 5.0 * drawn.standard_error + 1e-12).all()
     more = model.shap_values(X[:4], X[:20], method="orders", n_orders=3200)
+    distance = (more.values - exact.values) / more.standard_error
+    assert 0.5 < np.sqrt(np.mean(distance**2)) < 1.6  # 1 in expectation, over 24 values that hang together
     assert more.standard_error.mean() == pytest.approx(drawn.standard_error.mean() / 4, rel=0.3)
 
 

@@ -31,7 +31,7 @@ ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier
 
 @dataclass(frozen=True)
 class TableModel:
-    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit."""
+    """What the command line fits, saves and loads; after a fit, the rows measured on and those trained on."""
 
     estimator: Any
     preparation: Preparation
@@ -39,6 +39,7 @@ class TableModel:
     validation: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     held_out: Table | None = field(default=None, repr=False)
+    trained: Table | None = field(default=None, repr=False)
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -98,9 +99,8 @@ def fit_table(
         quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
         validation = {**quality.to_dict(), "n_train": len(train)}
         if not refit:
-            return TableModel(
-                model.estimator, model.preparation, target, validation, model.notes + more, table.rows(test)
-            )
+            parts = table.rows(test), table.rows(train)
+            return TableModel(model.estimator, model.preparation, target, validation, model.notes + more, *parts)
     model = _fit(table, labels, target, drop, seed, notes, parameters)
     return TableModel(model.estimator, model.preparation, target, validation, model.notes)
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.inspection.access import feature_names
+from pbdn.numerics.arrays import FloatArray
 
 MISSING = "missing"
 
@@ -42,6 +43,17 @@ class ColumnGroup:
         """A value of one of the features, for people; days are written as dates."""
         return date_text(value) if self.parts[place] == "days" else number_text(value)
 
+    def row_text(self, row: FloatArray) -> str:
+        """The value of the column in a row of features, for people."""
+        own = row[list(self.features)]
+        if self.moving is not None:
+            gone = self.parts[-1] == MISSING and own[-1] == 1.0
+            return MISSING if gone else self.text(float(own[0]))
+        for label, setting in self.choices:
+            if np.array_equal(own, setting):
+                return label
+        return "(other)"
+
 
 def number_text(value: float) -> str:
     """Four digits at most where that is enough, never 1.78e+04."""
@@ -55,6 +67,11 @@ def number_text(value: float) -> str:
         text = f"{value:.{digits}f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
     return f"{value:.3g}"
+
+
+def percent_text(share: float, digits: int = 0) -> str:
+    """A share as per cent."""
+    return f"{100.0 * share:.{digits}f} %"
 
 
 def date_text(days: float) -> str:

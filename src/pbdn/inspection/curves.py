@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.inspection.access import dense_rows, with_names
-from pbdn.inspection.columns import ColumnGroup, column_groups
+from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.numerics.arrays import FloatArray
 
@@ -86,7 +86,7 @@ def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGrou
     values = rows[:, own]
     moving = group.moving
     present = values[:, 0]
-    if group.parts[-1] == "missing" and moving is not None:
+    if group.parts[-1] == MISSING and moving is not None:
         present = present[values[:, -1] == 0.0]
     distinct = np.unique(present)
     if moving is None:
@@ -100,7 +100,7 @@ def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGrou
         settings = np.repeat(np.full((1, len(own)), np.nan), at.size, axis=0)  # NaN: as it is in the row
         settings[:, 0] = at
         for place, part in enumerate(group.parts):
-            if part == "missing":
+            if part == MISSING:
                 settings[:, place] = 0.0
             elif part == "month":
                 months = np.rint(at).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
@@ -154,12 +154,12 @@ def curve_words(curve: EffectCurve, label: Any) -> str:
         return f"{name} hardly moves the probability of {label}."
     steps = np.diff(p)
     if curve.group.moving is None or curve.discrete:
-        words = "is lowest at {} ({:.0%}) and highest at {} ({:.0%})"
-        return f"P({label}) " + words.format(curve.labels[low], p[low], curve.labels[high], p[high]) + "."
+        ends = [f"{curve.labels[j]} ({percent_text(p[j])})" for j in (low, high)]
+        return f"P({label}) is lowest at {ends[0]} and highest at {ends[1]}."
     if np.all(steps >= -0.005) or np.all(steps <= 0.005):
         goes = "rises" if p[-1] > p[0] else "falls"
-        return f"P({label}) {goes} from {p[0]:.0%} to {p[-1]:.0%} as {name} grows."
+        return f"P({label}) {goes} from {percent_text(p[0])} to {percent_text(p[-1])} as {name} grows."
     return (
-        f"P({label}) is highest, {p[high]:.0%}, near {name} = {curve.labels[high]} "
-        f"and lowest, {p[low]:.0%}, near {curve.labels[low]}."
+        f"P({label}) is highest, {percent_text(p[high])}, near {name} = {curve.labels[high]} "
+        f"and lowest, {percent_text(p[low])}, near {curve.labels[low]}."
     )

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.inspection.access import feature_names, network_of, side_names
-from pbdn.inspection.columns import column_groups, date_text, number_text
+from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.subtypes import subtype_means
 from pbdn.numerics.arrays import FloatArray
 
@@ -42,7 +42,7 @@ class Background:
         """How a group's mean of feature j differs from the usual."""
         name, usual = self.names[j], self.mean[j]
         if self.yes_no[j]:
-            return f"{name}: {value:.0%} (usually {usual:.0%})"
+            return f"{name}: {percent_text(value)} (usually {percent_text(usual)})"
         side = "above" if value > usual else "below"
         step = abs(value - usual) / self.spread[j]
         far = "far " if step >= 1.0 else "" if step >= 0.5 else "a little "
@@ -75,6 +75,7 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
                         "weight": float(side.expert_weights[k]),
                         "share": float(share[k]),
                         "rule": "; ".join(phrases) or "rows much like the average",
+                        "phrases": phrases,
                         "features": [background.names[j] for j in order],
                     }
                 )

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import dense_rows, feature_names, network_of
+from pbdn.inspection.columns import column_groups, date_text
 from pbdn.inspection.effects import shuffled_moves, some_rows
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
@@ -48,6 +49,7 @@ class Plane:
     y: FloatArray = field(repr=False)
     base: FloatArray = field(repr=False)
     points: FloatArray = field(repr=False)
+    dates: tuple[bool, bool] = (False, False)
 
     @classmethod
     def of(cls, estimator: Any, X: Any, features: tuple[Any, Any] | None, grid: int) -> "Plane":
@@ -62,7 +64,10 @@ class Plane:
             edge = MARGIN * ((high - low) or 1.0)
             ticks.append(np.linspace(low - edge, high + edge, grid))
         base = np.median(rows, axis=0)
-        return cls((first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]])
+        days = {group.features[0]: group.name for group in column_groups(estimator) if group.parts[0] == "days"}
+        shown_names = (days.get(first, names[first]), days.get(second, names[second]))
+        dates = (first in days, second in days)
+        return cls((first, second), shown_names, ticks[0], ticks[1], base, rows[:, [first, second]], dates)
 
     @property
     def remark(self) -> str:
@@ -124,4 +129,10 @@ class Plane:
         left, right, bottom, top = self.extent
         ax.set(xlabel=shown(self.names[0]), ylabel=shown(self.names[1]), xlim=(left, right), ylim=(bottom, top))
         ax.set_title(self.remark, fontsize="small")
+        for is_date, axis, (low, high) in zip(
+            self.dates, (ax.xaxis, ax.yaxis), ((left, right), (bottom, top)), strict=True
+        ):
+            if is_date:
+                ticks = np.linspace(low, high, 4)
+                axis.set_ticks(ticks, [date_text(tick) for tick in ticks])
         ax.grid(False)
