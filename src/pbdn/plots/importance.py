@@ -48,8 +48,8 @@ class ImportanceDisplay:
         self.ax_.invert_yaxis()
         self.ax_.set_xlim(0, 1.14 * max([*widths, 1.0]))
         left = len(self.effects) - len(self.drawn)
-        more = f" ({left} weaker column{'s' if left > 1 else ''} not drawn)" if left else ""
-        self.ax_.set_xlabel(f"share of importance, %{more}")
+        more = f" ({left} weaker left out)" if left else ""
+        self.ax_.set_xlabel(f"share, %{more}")
         self.ax_.grid(axis="y", visible=False)
         self.ax_.tick_params(axis="y", length=0)
         return self

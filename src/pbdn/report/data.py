@@ -29,7 +29,7 @@ from pbdn.plots.subtypes import SubtypesDisplay
 from pbdn.plots.trace import TraceDisplay
 from pbdn.report.explorer import explored_rows, scores
 from pbdn.report.groups import group_cards
-from pbdn.report.profile import ColumnProfile, column_profiles
+from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
 from pbdn.report.rivals import compare
 from pbdn.report.words import answers, sentences
 
@@ -144,6 +144,8 @@ def collect(
     cards = group_cards(estimator, some, numbers, None if y is None else y[numbers], rules, effects)
     shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE]
     curves = effect_curves(lighter(estimator), with_names(estimator, some), shown)
+    profile = column_profiles(estimator, some, None if y is None else y[numbers], effects, columns or [])
+    leaks = [one.name for one in profile if LEAK in one.alerts]
     rivals: list[dict[str, Any]] = []
     if training is not None and y is not None and quality is not None:
         fitted = (_dense(estimator, training[0]), np.asarray(training[1]))
@@ -151,11 +153,11 @@ def collect(
     return ReportData(
         facts=facts,
         sentences=sentences(estimator, facts, effects, quality, validation),
-        answers=answers(facts, effects, cards, quality, validation, y, probability),
+        answers=answers(facts, effects, cards, quality, validation, y, probability, leaks),
         importance=ImportanceDisplay(effects),
         curves=[EffectCurveDisplay(curve) for curve in curves],
         confidence=ConfidenceDisplay.from_predictions(y, probability, estimator.classes_, draw=False),
-        profile=column_profiles(estimator, some, None if y is None else y[numbers], effects, columns or []),
+        profile=profile,
         cards=cards,
         explored=explored_rows(estimator, rows, y, probability, effects),
         scores=scored,

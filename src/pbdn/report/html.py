@@ -1,5 +1,6 @@
 """One offline HTML page: no request leaves it, and no name in it becomes markup."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def render_html(data: ReportData) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["glue"] = lambda text: re.sub(r"(\d) %", "\\1\u00a0%", text)  # no line ends before a %
     environment.filters["percent"] = lambda value: f"{100 * value:.1f} %"
     environment.filters["fixed"] = lambda value: f"{value:.3f}" if np.isfinite(value) else "–"
     environment.filters["number"] = lambda value: f"{value:.4g}" if np.isfinite(value) else "–"

@@ -16,6 +16,7 @@ ALMOST_PERFECT = 0.995  # area under the ROC curve of a column alone
 MANY_MISSING = 0.2
 FEWEST_ROWS = 40  # under which a column that tells everything, or counts the rows, may do so by chance
 MAX_PROFILED = 500
+LEAK = "Alone it tells the class almost perfectly. Check that it is known before the outcome is."
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def _seen(
         score = values[:, 0]
         bars = np.histogram(present, bins=N_BARS)[0].astype(float) if present.size and high > low else np.empty(0)
     if y is not None and _tells_all(score, y):
-        alerts.append("Alone it tells the class almost perfectly. Check that it is known before the outcome is.")
+        alerts.append(LEAK)
     tallest = float(bars.max(initial=0.0)) or 1.0
     return words, missing, [round(float(bar) / tallest, 3) for bar in bars], alerts
 

@@ -21,11 +21,12 @@ def answers(
     validation: dict[str, Any] | None,
     y: NDArray[Any] | None,
     probability: FloatArray,
+    leaks: list[str] | None = None,
 ) -> list[dict[str, str]]:
     """The four questions of the first screen: question, short answer, sentence, where to read on."""
     classes = np.asarray(facts["classes"])
     return [
-        _how_good(quality, validation),
+        _how_good(quality, validation, leaks or []),
         _how_sure(classes, y, probability),
         _which_columns(effects),
         _which_groups(cards),
@@ -36,7 +37,7 @@ def _answer(question: str, short: str, text: str, link: str, mood: str = "") -> 
     return {"question": question, "short": short, "text": text, "link": link, "mood": mood}
 
 
-def _how_good(quality: Quality | None, validation: dict[str, Any] | None) -> dict[str, str]:
+def _how_good(quality: Quality | None, validation: dict[str, Any] | None, leaks: list[str]) -> dict[str, str]:
     measured = validation or (quality.to_dict() if quality else None)
     if not measured:
         text = "No labels were given, so quality was not measured."
@@ -53,6 +54,9 @@ def _how_good(quality: Quality | None, validation: dict[str, Any] | None) -> dic
         mood, text = "fair", text + " With so few rows the gain may be chance."
     else:
         mood, text = "poor", text + " It is no better than that."
+    if leaks:
+        mood = "fair"
+        text += f" But {_listed(leaks[:N_NAMED])} alone tells the class almost perfectly: is it known in time?"
     return _answer("How good is it?", f"{percent_text(1 - error['value'], 1)} right", text, "quality", mood)
 
 
