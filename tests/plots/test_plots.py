@@ -8,9 +8,12 @@ from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
 from pbdn.plots import (
     CalibrationDisplay,
+    ConfidenceDisplay,
     CriterionPathDisplay,
     DecisionMapDisplay,
+    EffectCurveDisplay,
     ExpertWeightsDisplay,
+    ImportanceDisplay,
     NetworkDiagramDisplay,
     PolytopeViolationDisplay,
     SubtypesDisplay,
@@ -35,6 +38,10 @@ DISPLAYS = {
     "path": lambda m, X, y, **k: CriterionPathDisplay.from_estimator(m, **k),
     "trace": lambda m, X, y, **k: TraceDisplay.from_estimator(m, **k),
     "calibration": lambda m, X, y, **k: CalibrationDisplay.from_estimator(m, X, y, **k),
+    "confidence": lambda m, X, y, **k: ConfidenceDisplay.from_estimator(m, X, y, **k),
+    "importance": lambda m, X, y, **k: ImportanceDisplay.from_estimator(m, X, **k),
+    "curve": lambda m, X, y, **k: EffectCurveDisplay.from_estimator(m, X, 1, **k),
+    "log-odds": lambda m, X, y, **k: EffectCurveDisplay.from_estimator(m, X, 0, scale="log_odds", **k),
     "diagram": lambda m, X, y, **k: NetworkDiagramDisplay.from_estimator(m, X, **k),
 }
 
@@ -126,6 +133,21 @@ def test_calibration_bins_hold_all_rows(rng):
     assert np.all(np.diff(display.predicted) > 0)
     assert np.all((display.low <= display.observed) & (display.observed <= display.high))
     assert display.observed @ display.count == pytest.approx(y.sum())
+
+
+def test_confidence_bars_hold_all_rows(rng):
+    p = rng.random(1000)
+    y = (rng.random(1000) < p).astype(int)
+    display = ConfidenceDisplay.from_predictions(y, np.column_stack([1 - p, p]), [0, 1], draw=False)
+    assert display.rows.sum() == 1000
+    assert display.wrong.sum() == np.sum((p > 0.5) != y)
+    assert ConfidenceDisplay.from_predictions(None, np.column_stack([1 - p, p]), [0, 1]).wrong is None
+
+
+def test_curves_of_unknown_scales_are_refused():
+    model, X, _ = sampled()
+    with pytest.raises(InvalidInputError, match="scale='odds'"):
+        EffectCurveDisplay.from_estimator(model, X, 0, scale="odds")
 
 
 def test_traces_of_loaded_models_are_refused(tmp_path):

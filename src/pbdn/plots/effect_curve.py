@@ -1,6 +1,6 @@
 """The prediction as one column moves."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ class EffectCurveDisplay:
     Two classes: of the second class. More: a line per class. ``scale`` is "probability" or "log_odds".
     """
 
-    curve: EffectCurve
+    curve: EffectCurve = field(repr=False)
     scale: str = "probability"
 
     @classmethod
