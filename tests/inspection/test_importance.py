@@ -11,10 +11,10 @@ from pbdn import PBDNClassifier
 from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import network_of
+from pbdn.inspection.changed_columns import ChangedColumns
 from pbdn.inspection.columns import ColumnGroup, date_text, number_text
 from pbdn.inspection.curves import curve_words, effect_curves
 from pbdn.inspection.effects import feature_effects, shuffled_moves
-from pbdn.inspection.narrowed import Offsets
 from pbdn.inspection.rules import subtype_rules
 
 BUILDS = [sampled, optimised, three_classes, lone_side]
@@ -96,18 +96,38 @@ def test_importances_of_sparse_streamed_and_incremental_fits():
         assert np.argmax(model.feature_importances_) == 2
 
 
+def test_importances_of_very_many_columns(rng):
+    X = rng.standard_normal((80, 700))
+    y = (X[:, 650] > 0).astype(int)
+    X[:, 650] *= 5.0
+    settings = {"inference": "map", "map_config": QUICK_MAP, "max_depth": 1, "random_state": 0, "standardize": False}
+    model = quietly(PBDNClassifier(**settings), X, y)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    assert (model.feature_importances_ >= 0).all()
+    assert np.argmax(model.feature_importances_) == 650
+
+
 @pytest.mark.parametrize("build", BUILDS)
-def test_a_narrowed_network_predicts_the_same(build):
+def test_changed_columns_predict_what_changed_rows_predict(build):
     model, X, _ = build()
     network, rows = network_of(model), np.asarray(X)[:30]
-    offsets = Offsets(network, rows)
+    changed = ChangedColumns(network, rows)
     for features in ((0,), (1,), (1, 0)):
-        small, narrow = offsets.narrowed(features)
-        np.testing.assert_allclose(small.predict(narrow), network.predict(rows), atol=1e-12)
-        changed, direct = narrow.copy(), rows.copy()
-        changed[:, -len(features) :] += 0.7
+        direct = rows.copy()
         direct[:, list(features)] += 0.7
-        np.testing.assert_allclose(small.predict(changed), network.predict(direct), atol=1e-12)
+        found = changed.predict(features, direct[:, list(features)])
+        np.testing.assert_allclose(found, network.predict(direct), atol=1e-12)
+
+
+def test_changed_columns_of_three_layers(rng):
+    from networks import random_network
+
+    network = random_network(rng, ((2, 3), (2, 1), (3, 2)))
+    rows = rng.standard_normal((20, 4))
+    direct = rows.copy()
+    direct[:, 2] *= -1.0
+    found = ChangedColumns(network, rows).predict((2,), direct[:, [2]])
+    np.testing.assert_allclose(found, network.predict(direct), atol=1e-12)
 
 
 def test_shuffling_moves_as_far_as_predictions_of_shuffled_rows():

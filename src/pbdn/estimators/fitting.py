@@ -30,7 +30,7 @@ from pbdn.growth.progress import ProgressBar
 from pbdn.growth.run import Run
 from pbdn.growth.stop import StopSignal
 from pbdn.inspection.access import checked_rows
-from pbdn.inspection.effects import training_importances
+from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
 from pbdn.model.scaling import Scaling, identity_scaling
@@ -232,7 +232,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             self._increment = Increment.begin(scaling, response, self.config_.map, self._seed(), network)
         self._increment.learn(rows, self._grow_next)
         self._grow_next = False
-        self._adopt(FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []), rows)
+        self._adopt(
+            FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []), rows, FEWEST_ROWS
+        )
         return self
 
     @_in_steps
@@ -335,10 +337,10 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self.criterion_path_, self.trace_, self.convergence_ = [], [], []
         self._importances = np.zeros(self.n_features_in_)
 
-    def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource) -> None:
+    def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource, n_rows: int = MAX_ROWS) -> None:
         """Fill the fitted attributes."""
         self.network_, self.paths_ = result.network, result.paths
         self.criterion_path_ = [asdict(step) for step in result.growth.path]
         self.trace_ = [fit.traces() for fit in result.growth.fits]
         self.convergence_ = [asdict(one) for one in result.convergence]
-        self._importances = training_importances(self, rows)
+        self._importances = training_importances(self, rows, n_rows)

@@ -5,18 +5,21 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.inspection.access import network_of
+from pbdn.inspection.changed_columns import ChangedColumns
 from pbdn.inspection.columns import column_groups
-from pbdn.inspection.narrowed import Offsets
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
+from pbdn.model.wiring import sees_features
 from pbdn.numerics.arrays import FloatArray
 
 MAX_ROWS = 1000
-FEWEST_ROWS = 64
-MAX_CELLS = 1_000_000  # rows times columns shuffled at the end of a fit; fewer rows of wide data
+FEWEST_ROWS = 32
+MAX_WORK = 3_000_000  # rows times columns times units at the end of a fit; fewer rows of large networks
+MOST_SHUFFLED = 500  # columns shuffled at the end of a fit; weaker ones are judged by their coefficients
 
 
 def some_rows(rows: Any, n: int = MAX_ROWS, seed: int = 0) -> NDArray[np.int64]:
@@ -27,24 +30,23 @@ def some_rows(rows: Any, n: int = MAX_ROWS, seed: int = 0) -> NDArray[np.int64]:
 
 
 def shuffled_moves(
-    network: Network, rows: Any, groups: Sequence[tuple[int, ...]], seed: int = 0
+    network: Network, rows: FloatArray, groups: Sequence[tuple[int, ...]], seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
     """Per group of features, shuffled together: mean move of probability, and share of labels that flip."""
     rng = np.random.default_rng(seed)
     before = network.predict(rows)
     label = np.argmax(before, axis=1)
-    offsets = Offsets(network, rows)
+    changed = ChangedColumns(network, rows)
     moved, flips = np.zeros(len(groups)), np.zeros(len(groups))
-    for g, features in enumerate(groups):
-        order = rng.permutation(rows.shape[0])
-        small, changed = offsets.narrowed(features)
-        own = slice(changed.shape[1] - len(features), None)
-        if np.array_equal(changed[order, own], changed[:, own]):
-            continue
-        changed[:, own] = changed[order, own]
-        after = small.predict(changed)
-        moved[g] = 0.5 * np.abs(after - before).sum(axis=1).mean()
-        flips[g] = np.mean(np.argmax(after, axis=1) != label)
+    with threadpool_limits(1):  # many small products: threads would wait for each other
+        for g, features in enumerate(groups):
+            own = rows[:, list(features)]
+            shuffled = own[rng.permutation(rows.shape[0])]
+            if np.array_equal(shuffled, own):
+                continue
+            after = changed.predict(features, shuffled)
+            moved[g] = 0.5 * np.abs(after - before).sum(axis=1).mean()
+            flips[g] = np.mean(np.argmax(after, axis=1) != label)
     return moved, flips
 
 
@@ -65,20 +67,43 @@ def feature_effects(estimator: Any, rows: FloatArray, seed: int = 0) -> list[dic
     return sorted(out, key=lambda one: -one["moved"])
 
 
-def training_importances(estimator: Any, rows: Any) -> FloatArray:
+def training_importances(estimator: Any, rows: Any, n_rows: int = MAX_ROWS) -> FloatArray:
     """What `feature_importances_` keeps of a fit: moves of probability on training rows, as shares that sum to one.
 
     ``rows`` are `LabelledRows`, a stream (its first block is used) or an array. All zero where nothing moves.
+    At most ``n_rows`` rows are used, fewer for large networks. Of more than 500 columns the 500 with the largest
+    coefficients are shuffled; the others have the share that their coefficients suggest.
     """
     network = network_of(estimator)
     if isinstance(rows, LabelledRows):
         rows = rows.inputs
     elif hasattr(rows, "blocks"):
         rows = next(iter(rows.blocks())).inputs
-    groups = column_groups(estimator)
-    n = min(MAX_ROWS, max(FEWEST_ROWS, MAX_CELLS // max(len(groups), 1)))
-    rows = clip_features(rows[some_rows(rows, n)], network.feature_limits)
-    return _shares(shuffled_moves(network, rows, [group.features for group in groups])[0])
+    groups = [group.features for group in column_groups(estimator)]
+    n_shuffled = min(len(groups), MOST_SHUFFLED)
+    n = min(n_rows, max(FEWEST_ROWS, MAX_WORK // max(n_shuffled * sum(network.n_units), 1)))
+    rows = rows[some_rows(rows, n)]
+    rows = clip_features(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows), network.feature_limits)
+    if len(groups) <= MOST_SHUFFLED:
+        return _shares(shuffled_moves(network, rows, groups)[0])
+    size = _coefficient_size(network, rows)
+    strength = np.array([size[list(features)].sum() for features in groups])
+    order = np.argsort(-strength, kind="stable")
+    first = order[:MOST_SHUFFLED]
+    moved = np.zeros(len(groups))
+    moved[first] = shuffled_moves(network, rows, [groups[g] for g in first])[0]
+    weakest = first[MOST_SHUFFLED // 2 :]
+    rest = order[MOST_SHUFFLED:]
+    moved[rest] = strength[rest] * moved[weakest].sum() / max(float(strength[weakest].sum()), 1e-300)
+    return _shares(moved)
+
+
+def _coefficient_size(network: Network, rows: FloatArray) -> FloatArray:
+    """Per feature: the sum of its absolute coefficients times its spread."""
+    n = network.n_features
+    layers = [layer for t, layer in enumerate(network.layers, 1) if sees_features(t)]
+    planes = np.concatenate([side.hyperplanes[:, 1 : n + 1] for layer in layers for side in layer.sides])
+    return np.asarray(np.abs(planes).sum(axis=0) * rows.std(axis=0))
 
 
 def _shares(moved: FloatArray) -> FloatArray:

@@ -79,7 +79,7 @@ def collect(
     *,
     source: str = "",
     target: str = "",
-    columns: list[Sequence[Any]] | None = None,
+    columns: Sequence[Sequence[Any]] | None = None,
     validation: dict[str, Any] | None = None,
     notes: list[str] | None = None,
     features: tuple[Any, Any] | None = None,

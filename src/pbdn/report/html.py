@@ -57,7 +57,7 @@ def render_html(data: ReportData) -> str:
 
 def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, float]]]]:
     """Tables of quality: (where, [(measure, value, low, high)])."""
-    out = []
+    out: list[tuple[str, list[tuple[str, float, float, float]]]] = []
     for where, q in (
         ("held-out rows of the fit", data.validation),
         (
