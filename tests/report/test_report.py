@@ -245,6 +245,9 @@ def test_the_same_rows_are_not_measured_twice():
     once = collect(model, X, y)
     data = collect(model, X, y, validation=once.quality.to_dict())
     assert render_html(data).count("<th>measure</th>") == 1
+    assert "Fitted rows" not in data.answers[1]["text"]
+    fewer = collect(model, X[:50], y[:50], validation=once.quality.to_dict())
+    assert "Fitted rows may be among these" in fewer.answers[1]["text"]
 
 
 def test_a_layer_that_was_stopped_before_it_began_has_no_trace():

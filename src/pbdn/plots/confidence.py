@@ -64,7 +64,7 @@ class ConfidenceDisplay:
         self.ax_.set(xlabel="how sure the model was of its answer, %", ylabel="rows", xlim=(left[0] - 1, 101))
         self.ax_.grid(axis="x", visible=False)
         if self.wrong is not None:
-            self.ax_.legend(loc="upper left")
+            self.ax_.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, frameon=False, borderaxespad=0.1)
         return self
 
     def table(self) -> Any:

@@ -25,9 +25,12 @@ def answers(
 ) -> list[dict[str, str]]:
     """The four questions of the first screen: question, short answer, sentence, where to read on."""
     classes = np.asarray(facts["classes"])
+    sure = _how_sure(classes, y, probability)
+    if validation is not None and quality is not None and quality.n_rows != validation["n_rows"]:
+        sure["text"] += " Fitted rows may be among these."
     return [
         _how_good(quality, validation, leaks or []),
-        _how_sure(classes, y, probability),
+        sure,
         _which_columns(effects),
         _which_groups(cards),
     ]
