@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.chain import ChainSettings, Pruning, Record
 from pbdn.gibbs.sweep import SamplerName
@@ -19,10 +21,13 @@ from pbdn.sgd.map_settings import MapSettings
 from pbdn.validation import check_choice, check_integer
 
 HOLDOUT = "holdout"
+FOLDS = "folds"
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
+MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
+N_MEMBERS = 5  # networks that are averaged
 AUTO_WORK = 20_000  # rows x sides up to which inference="auto" samples
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
-CRITERION_NAMES = ("auto", HOLDOUT, *CRITERIA)
+CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
 Prediction = Literal["point", "posterior", "paths"]
 GIBBS_CHOICES: dict[str, tuple[str, ...]] = {
@@ -125,7 +130,7 @@ class MapConfig(Options):
     n_minibatches : int
         Adam steps per layer. Default: 4000 (the paper's), or 16 000 with more than two sides.
     batch_size : int
-        Rows per step, never more than there are. Default: 100.
+        Rows per step, never more than there are. Default: 100, and more where the steps would not see all rows often.
     learning_rate : float
         Adam's step. Default: the paper's 0.05 / (4 + T) for the T-th layer.
     schedule : {"constant", "cosine"}
@@ -162,6 +167,12 @@ class MapConfig(Options):
         Whether the layers of a grown network are tuned together at the end (`pbdn.sgd.polish`), where rows kept back
         become likelier by it. Needs ``criterion="holdout"`` and dense rows in memory. Default: True with more than two
         sides, else False.
+    n_members : int
+        Networks that are averaged with ``criterion="folds"``, each trained without the rows of one fold; 1: one network,
+        trained on all rows. Default: 5.
+    curved : bool
+        Whether the first layer sees the squares of the features too, with ``criterion="folds"``. Default: what the rows
+        kept back say.
     device : str
         A torch device ("cpu", "cuda", "cuda:1", "mps"). Default: the compiled CPU kernels.
     precision : {"double", "single"}
@@ -183,6 +194,8 @@ class MapConfig(Options):
     replacement: bool | None = None
     when_empty: str | None = None
     polish: bool | None = None
+    n_members: int | None = None
+    curved: bool | None = None
     device: str | None = None
     precision: str | None = None
 
@@ -193,6 +206,9 @@ class MapConfig(Options):
 
 MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
 """Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
+OF_FOLDS: dict[str, Any] = {"n_minibatches": 1500, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
+"""Where the networks of folds differ: their layers are trained together afterwards, so growing them is short."""
+MOST_PASSES, MOST_VISITS = 20, 1e8  # over the rows that a layer is trained on; rows seen in all passes
 
 
 @dataclass(frozen=True)
@@ -231,23 +247,34 @@ class FitConfig:
         return self.gibbs.n_chains
 
     @property
+    def samples_top(self) -> bool:
+        """Whether the top layer of the trained network is sampled."""
+        return self.inference == "map+gibbs"
+
+    @property
     def n_paths(self) -> int:
         """Runs from bottom to top that are averaged; none unless the prediction asks for them."""
         return self.gibbs.n_paths if self.prediction == "paths" else 0
 
 
 def choose_inference(inference: str, gibbs_config: GibbsConfig | None, n_sides: int, total_weight: float) -> str:
-    """The inference in force: "auto" samples where that is a matter of a minute or two, or draws are asked for."""
+    """The inference in force: "auto" adds posterior draws where that is a matter of seconds, or they are asked for."""
     prediction = set_fields(gibbs_config).get("prediction")
-    wants_draws = prediction in ("posterior", "paths")
-    if inference == "map" and wants_draws:
+    if prediction == "paths" and inference != "gibbs":
+        if inference == "auto":
+            return "gibbs"
         raise InvalidInputError(
-            f"gibbs_config.prediction={prediction!r} needs posterior draws, which inference='map' does not make; "
-            "use inference='gibbs', or prediction='point'."
+            f"gibbs_config.prediction='paths' samples every layer, which inference={inference!r} does not; "
+            "use inference='gibbs', or prediction='posterior'."
+        )
+    if inference == "map" and prediction == "posterior":
+        raise InvalidInputError(
+            "gibbs_config.prediction='posterior' needs posterior draws, which inference='map' does not make; "
+            "use inference='map+gibbs', or prediction='point'."
         )
     if inference != "auto":
         return inference
-    if wants_draws:
+    if prediction == "posterior":
         return "map+gibbs"
     return "map+gibbs" if total_weight * n_sides <= AUTO_WORK else "map"
 
@@ -262,6 +289,7 @@ def resolve(
     priors: Hyperpriors | None,
     gibbs_config: GibbsConfig | None,
     map_config: MapConfig | None,
+    n_rows: int | None = None,
 ) -> FitConfig:
     """Fill in the defaults for this problem.
 
@@ -272,6 +300,8 @@ def resolve(
         As chosen by `choose_inference` and `choose_criterion`.
     max_depth, max_experts, priors, gibbs_config, map_config
         As the user gave them.
+    n_rows : int or None
+        Where they are known.
     """
     n_sides = response.labelling.n_sides
     priors = Hyperpriors() if priors is None else priors
@@ -293,7 +323,7 @@ def resolve(
         max_depth=int(max_depth),
         gibbs=gibbs,
         chain=chain,
-        map=resolve_map(map_config, priors, n_sides, int(max_experts)),
+        map=resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows),
     )
 
 
@@ -302,11 +332,18 @@ def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> G
     chosen = set_fields(config)
     chosen.setdefault("n_burn_in", chosen.get("n_sweeps", GibbsSettings.n_sweeps) // 2)
     if chosen.get("prediction", "auto") == "auto":
-        chosen["prediction"] = "point" if inference == "map" else "paths" if n_sides == 2 else "posterior"
+        chosen["prediction"] = "point" if inference != "gibbs" else "paths" if n_sides == 2 else "posterior"
     return GibbsSettings(**chosen)
 
 
-def resolve_map(config: MapConfig | None, priors: Hyperpriors, n_sides: int, max_experts: int) -> MapSettings:
+def resolve_map(
+    config: MapConfig | None,
+    priors: Hyperpriors,
+    n_sides: int,
+    max_experts: int,
+    of_folds: bool = False,
+    n_rows: int | None = None,
+) -> MapSettings:
     """MAP options with every field set, and the priors as point values."""
     filled = priors.over(MAP_PRIORS_OF_MANY_SIDES if n_sides > 2 else MAP_PRIORS)
     settings = MapSettings(
@@ -316,19 +353,53 @@ def resolve_map(config: MapConfig | None, priors: Hyperpriors, n_sides: int, max
         coef_shape=filled.coef_shape,
         coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
     )
-    return replace(settings, **((MANY_SIDES if n_sides > 2 else {}) | set_fields(config)))
+    defaults = MANY_SIDES if n_sides > 2 else OF_FOLDS if of_folds else {}
+    settings = replace(settings, **(defaults | set_fields(config)))
+    if config is not None and config.batch_size is not None or n_rows is None:
+        return settings
+    return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches))
+
+
+def batch_for(n_rows: int, n_steps: int) -> int:
+    """Rows per step: 100, or so many that all rows are seen twenty times; once where there are very many."""
+    passes = min(MOST_PASSES, max(1.0, MOST_VISITS / n_rows))
+    return max(MapSettings.batch_size, int(np.ceil(passes * n_rows / n_steps)))
 
 
 def choose_criterion(
-    criterion: str | Callable[..., float], n_sides: int, inference: str, n_rows: int | None
+    criterion: str | Callable[..., float],
+    n_sides: int,
+    inference: str,
+    n_rows: int | None,
+    n_sparse: int = 0,
+    device: str | None = None,
 ) -> str | Callable[..., float]:
-    """What decides the depth; "auto" is rows kept back for MAP with more than two sides, else AIC over all inputs.
+    """What decides the depth.
 
-    ``n_rows`` are the rows in memory; None for a stream.
+    "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with one or
+    two sides, one network with more. Else it is AIC over all inputs.
+
+    Parameters
+    ----------
+    criterion, n_sides, inference
+    n_rows : int or None
+        Rows in memory; None for a stream.
+    n_sparse : int
+        Rows times features where they are sparse.
+    device : str or None
+        Of MAP; layers are trained together on the CPU.
     """
     can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
+    can_fold = can_spare and inference != "gibbs" and n_sides <= 2 and n_sparse <= MOST_DENSE and device is None
     if criterion == "auto":
-        return HOLDOUT if n_sides > 2 and inference == "map" and can_spare else "aic_inputs"
+        if can_fold:
+            return FOLDS
+        return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
+    if criterion == FOLDS and not can_fold:
+        raise InvalidInputError(
+            f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, one or two sides, inference='map' or "
+            f"'map+gibbs', no device, and of sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
+        )
     if criterion == HOLDOUT and not can_spare:
         raise InvalidInputError(
             f"criterion='holdout' needs at least {HOLDOUT_LEAST} rows in memory; use criterion='aic_inputs'."

@@ -8,7 +8,7 @@ import pytest
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Layer, Side, climb, inputs_above
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import loss_and_gradient, pack, prior_constants
+from pbdn.sgd.objective import loss_and_gradient, pack, unpack
 from pbdn.sgd.polish import neighbour_noise, network_loss_and_gradient, polish
 
 CONFIG = MapSettings(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
@@ -41,8 +41,8 @@ def packed(layers):
 
 
 def whole(X, codes, weights, parameters, starts, labelling=PAIRS):
-    priors = [prior_constants(CONFIG, one) for one in starts]
-    return network_loss_and_gradient(X, labelling.targets(codes), weights, parameters, starts, priors)
+    layers = [Layer(unpack(one, where)) for one, where in zip(parameters, starts, strict=True)]
+    return network_loss_and_gradient(X, codes, weights, layers, labelling, CONFIG)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
@@ -55,6 +55,17 @@ def test_value_is_the_top_layers_objective_and_the_penalties_below(case, labelli
     expected, _ = loss_and_gradient(inputs, codes, weights, parameters[-1], starts[-1], CONFIG, labelling)
     planes = np.concatenate([np.empty(0), *(side.hyperplanes.ravel() for layer in layers[:-1] for side in layer.sides)])
     assert value == pytest.approx(expected + 2.0 * np.log1p(planes**2 / 6.0).sum(), rel=1e-12)
+
+
+def test_rows_beyond_one_tile_add_up(case):
+    X, codes, weights, layers = case(n_rows=300)
+    pieces = [slice(0, 100), slice(100, 300)]
+    parts = [network_loss_and_gradient(X[p], codes[p], weights[p], layers, PAIRS, CONFIG) for p in pieces]
+    nothing, prior = network_loss_and_gradient(X[:1], codes[:1], np.zeros(1), layers, PAIRS, CONFIG)
+    value, gradients = network_loss_and_gradient(X, codes, weights, layers, PAIRS, CONFIG)
+    assert value == pytest.approx(parts[0][0] + parts[1][0] - nothing, rel=1e-12)
+    for t, gradient in enumerate(gradients):
+        np.testing.assert_allclose(gradient, parts[0][1][t] + parts[1][1][t] - prior[t], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("depth", [3, 4])

@@ -149,10 +149,12 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         n_sides = response.labelling.n_sides
         inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, rows.total_weight)
         sampler = options.set_fields(self.gibbs_config).get("sampler")
-        if inference != "map":  # weight 2 is the row given twice, in any order, to the last bit
+        n_sparse = X.shape[0] * X.shape[1] if hasattr(X, "toarray") else 0
+        device = options.set_fields(self.map_config).get("device")
+        criterion = options.choose_criterion(self.criterion, n_sides, inference, rows.n_rows, n_sparse, device)
+        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
-        criterion = options.choose_criterion(self.criterion, n_sides, inference, rows.n_rows)
-        self.config_ = self._resolve(response, inference, criterion)
+        self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
         present = np.unique(rows.codes)
         if present.size < 2:
             self._adopt_one_class(int(present[0]))
@@ -169,7 +171,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
         response = self._response()
         criterion = options.choose_criterion(self.criterion, response.labelling.n_sides, "map", None)
-        self.config_ = self._resolve(response, "map", criterion)
+        self.config_ = self._resolve(response, "map", criterion, source.n_rows)
         if self.classes_.size < 2:
             self._adopt_one_class(0)
         else:
@@ -182,7 +184,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         run = self._run(rows)
 
         def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
-            return {"network_": assemble(fits, scaling, response, n_features), "paths_": ()}
+            return {"network_": assemble(Growth(tuple(fits), (), ""), scaling, response, n_features), "paths_": ()}
 
         tasks.attributes = attributes
         self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine), rows)
@@ -286,7 +288,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             self.feature_names_in_ = np.asarray(names, dtype=object)
         return X, y
 
-    def _resolve(self, response: Response, inference: str, criterion: Any) -> FitConfig:
+    def _resolve(self, response: Response, inference: str, criterion: Any, n_rows: int | None = None) -> FitConfig:
         """The options in force for this problem."""
         return options.resolve(
             response,
@@ -297,6 +299,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             priors=self.priors,
             gibbs_config=self.gibbs_config,
             map_config=self.map_config,
+            n_rows=n_rows,
         )
 
     def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
@@ -341,6 +344,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """Fill the fitted attributes."""
         self.network_, self.paths_ = result.network, result.paths
         self.criterion_path_ = [asdict(step) for step in result.growth.path]
+        self.trials_ = [asdict(one) for one in result.growth.trials]
         self.trace_ = [fit.traces() for fit in result.growth.fits]
         self.convergence_ = [asdict(one) for one in result.convergence]
         self._importances = training_importances(self, rows, n_rows)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pbdn.model.criteria import Criterion, count_inputs
+from pbdn.model.curve import Curve
 from pbdn.model.network import Layer
 
 logger = logging.getLogger("pbdn")
@@ -64,7 +65,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class PathStep:
-    """One entry of the criterion path; ``polished`` on the last layer kept, where all layers were tuned together at the end."""
+    """One entry of the criterion path; ``polished`` where all layers were trained together."""
 
     depth: int
     criterion: float
@@ -81,11 +82,15 @@ class Growth:
     """A grown stack of layers, the whole path, and why growth stopped.
 
     ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted", or "incremental" where a user decides.
+    ``curve`` is that of a curved network, and ``trials`` are the settings that rows kept back have judged
+    (`pbdn.growth.committee`).
     """
 
     fits: tuple[LayerFit, ...]
     path: tuple[PathStep, ...]
     reason: str
+    curve: Curve | None = None
+    trials: tuple[Any, ...] = ()
 
 
 def grow(engine: Engine, criterion: Criterion, max_depth: int, observer: Observer | None = None) -> Growth:

@@ -20,6 +20,6 @@ def make_engine(
     """Gibbs sampling or MAP on these rows, whose features are scaled; ``path`` as in `GibbsEngine`."""
     if isinstance(rows, StreamedSource):
         return MapEngine(rows, response.labelling, config.map, run)
-    if config.inference == "map":
+    if config.inference != "gibbs":
         return MapEngine(rows.source(response.n_outputs), response.labelling, config.map, run)
     return GibbsEngine(rows, response, config, run, path)

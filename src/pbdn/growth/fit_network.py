@@ -1,16 +1,17 @@
 """From labelled rows to a grown network: the one place where engines, growth and scaling meet."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pbdn.config import HOLDOUT, FitConfig
+from pbdn.config import FOLDS, HOLDOUT, FitConfig
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.growth.committee import grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, make_engine
+from pbdn.growth.gibbs_engine import GibbsEngine
 from pbdn.growth.holdout import grow_by_holdout
 from pbdn.growth.paths import grow_paths
 from pbdn.growth.run import Run
@@ -46,6 +47,8 @@ def fit_network(
     try:
         with run.stop.on_interrupt():
             growth = grow_network(scaled, response, config, run, observer, maker)
+            if config.samples_top and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
+                growth = sample_top(growth, scaled, response, config, run)
             if config.n_paths and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
                 paths = grow_paths(scaled, response, config, run, len(growth.fits))
     finally:
@@ -56,10 +59,9 @@ def fit_network(
         raise InvalidInputError("The criterion of the first layer is not a number; no layer can be kept by it.")
     _say_how_it_ended(growth, config, run, len(paths))
     convergence = _diagnose(growth, response, config, scaled) if isinstance(scaled, LabelledRows) else []
-    network = assemble(growth.fits, scaling, response, n_features)
-    return FitResult(
-        network, growth, convergence, tuple(assemble(fits, scaling, response, n_features) for fits in paths)
-    )
+    network = assemble(growth, scaling, response, n_features)
+    of_paths = (assemble(Growth(fits, (), ""), scaling, response, n_features) for fits in paths)
+    return FitResult(network, growth, convergence, tuple(of_paths))
 
 
 def scale_rows(rows: LabelledRows | StreamedSource, scaling: Scaling) -> LabelledRows | StreamedSource:
@@ -78,22 +80,37 @@ def grow_network(
     maker: EngineMaker = make_engine,
 ) -> Growth:
     """Layers until the criterion says that it is enough."""
-    if config.criterion == HOLDOUT and isinstance(scaled, LabelledRows):
+    if config.criterion in (FOLDS, HOLDOUT) and isinstance(scaled, LabelledRows):
+        by_rows_kept_back = grow_committee if config.criterion == FOLDS else grow_by_holdout
         with single_blas_thread():
-            return grow_by_holdout(scaled, response, config, run, observer)
+            return by_rows_kept_back(scaled, response, config, run, observer)
     criterion = CRITERIA[config.criterion] if isinstance(config.criterion, str) else config.criterion
     return grow(maker(scaled, response, config, run), criterion, config.max_depth, observer)
 
 
-def assemble(fits: Sequence[LayerFit], scaling: Scaling, response: Response, n_features: int) -> Network:
+def sample_top(growth: Growth, scaled: LabelledRows, response: Response, config: FitConfig, run: Run) -> Growth:
+    """Posterior draws of the top layer given the layers below, by chains that start at the trained layer.
+
+    The trained layer stays what predicts. Chains that were cut short leave no draws.
+    """
+    network, last = _stack(growth, scaled.n_features, response), growth.fits[-1]
+    inputs = scaled.with_inputs(network.top_inputs(scaled.inputs))
+    sampled = GibbsEngine(inputs, response, config, run, start=network.top.sides).fit_layer(network.depth)
+    if not sampled.complete:
+        return replace(growth, reason="interrupted")
+    layer = Layer(last.layer.sides, sampled.layer.draws)
+    return replace(growth, fits=(*growth.fits[:-1], replace(last, layer=layer, details=sampled.details)))
+
+
+def assemble(growth: Growth, scaling: Scaling, response: Response, n_features: int) -> Network:
     """The network of finished layers, acting on unscaled features."""
-    return scaling.fold(_stack(fits, n_features, response))
+    return scaling.fold(_stack(growth, n_features, response))
 
 
-def _stack(fits: Sequence[LayerFit], n_features: int, response: Response) -> Network:
+def _stack(growth: Growth, n_features: int, response: Response) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
-    lower = (Layer(fit.layer.sides) for fit in fits[:-1])
-    return Network((*lower, fits[-1].layer), int(n_features), response)
+    lower = (Layer(fit.layer.sides) for fit in growth.fits[:-1])
+    return Network((*lower, growth.fits[-1].layer), int(n_features), response, growth.curve)
 
 
 def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int) -> None:
@@ -104,7 +121,7 @@ def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int)
         what += f" and {n_paths} of {config.n_paths} paths"
     if growth.reason == "interrupted" or n_paths < config.n_paths:
         if run.stop() and not run.stop.flag.is_set():
-            work = "n_minibatches of map_config" if config.inference == "map" else "n_sweeps of gibbs_config"
+            work = "n_sweeps of gibbs_config" if config.inference == "gibbs" else "n_minibatches of map_config"
             advice = f"Raise time_limit, or lower {work}, to let it grow by its criterion."
             warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
         else:
@@ -127,7 +144,7 @@ def _diagnose(growth: Growth, response: Response, config: FitConfig, scaled: Lab
     """Convergence of the top layer's chains, with one warning that says what to raise."""
     if not isinstance(growth.fits[-1].details, list):  # no chains
         return []
-    network = _stack(growth.fits, scaled.n_features, response)
+    network = _stack(growth, scaled.n_features, response)
     anchors = network.top_inputs(dense_rows(scaled.inputs, anchor_rows(scaled.n_rows)))
     found = layer_convergence(growth.fits[-1].details, config.chain.n_burn_in, anchors)
     bad = [one for one in found if one.fails]

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
@@ -19,10 +17,8 @@ from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of
-from pbdn.sgd.train_layer import fit_map
 
 MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
-STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 
 
 class GibbsEngine:
@@ -38,10 +34,20 @@ class GibbsEngine:
     path : int
         0 for the network itself. Other numbers are runs from bottom to top that hand one posterior draw upward instead of
         the recorded one.
+    start : sequence of Side or None
+        Where the chains of every side start; None: at the prior.
     """
 
-    def __init__(self, rows: LabelledRows, response: Response, config: FitConfig, run: Run, path: int = 0) -> None:
-        self.rows, self.response, self.config, self.run, self.path = rows, response, config, run, path
+    def __init__(
+        self,
+        rows: LabelledRows,
+        response: Response,
+        config: FitConfig,
+        run: Run,
+        path: int = 0,
+        start: Sequence[Side] | None = None,
+    ) -> None:
+        self.rows, self.response, self.config, self.run, self.path, self.start = rows, response, config, run, path, start
         self.settings: ChainSettings = config.chain
         self.targets = response.labelling.targets(rows.codes)
         self.n_sides = response.labelling.n_sides
@@ -60,10 +66,11 @@ class GibbsEngine:
             merge=self.settings.sampler != "counts",
         )
 
-    def run_task(self, task: Task, start: Side | None) -> ChainResult:
+    def run_task(self, task: Task) -> ChainResult:
         """One chain of one side, resumed where the checkpoint has seen it."""
         checkpoint = self.run.checkpoint
         saved = checkpoint.finished(task) if checkpoint is not None else None
+        start = None if self.start is None else self.start[task[1]]
 
         def on_sweep(chain: ChainState) -> None:
             if checkpoint is not None:
@@ -95,10 +102,9 @@ class GibbsEngine:
     def fit_layer(self, depth: int) -> LayerFit:
         """Sample every side with every chain; the recorded draw is the best over chains."""
         began = time.perf_counter()
-        starts = [self.start(depth, chain) for chain in range(self.n_chains)]
         tasks = [(depth, side, chain, self.path) for side in range(self.n_sides) for chain in range(self.n_chains)]
         with single_blas_thread():
-            results = self.run.on_threads(lambda task: self.run_task(task, starts[task[2]][task[1]]), tasks)
+            results = self.run.on_threads(self.run_task, tasks)
         of_side = [results[s * self.n_chains : (s + 1) * self.n_chains] for s in range(self.n_sides)]
         best = [max(chains, key=lambda chain: chain.log_likelihood) for chains in of_side]
         n_draws = min(sum(len(chain.draws) for chain in chains) for chains in of_side)
@@ -109,26 +115,6 @@ class GibbsEngine:
         complete = all(chain.complete for chain in results)
         scores = tuple(chain.log_likelihood for chain in best)
         return LayerFit(layer, scores, of_side, complete, time.perf_counter() - began)
-
-    def start(self, depth: int, chain: int) -> Sequence[Side | None]:
-        """Where a chain of each side starts: at the prior (None), or at a MAP fit of its own on the same inputs.
-
-        Another seed finds another mode. A start for a short chain is short too.
-        """
-        if self.config.inference != "map+gibbs":
-            return [None] * self.n_sides
-        most = STEPS_PER_SWEEP * self.settings.n_sweeps
-        settings = replace(self.config.map, n_minibatches=min(self.config.map.n_minibatches, most))
-        seed = np.random.SeedSequence(self.run.seed, spawn_key=(self.path, chain)).generate_state(1)[0]
-        found = fit_map(
-            self.rows.with_inputs(self.inputs).source(self.response.n_outputs),
-            self.response.labelling,
-            depth=depth,
-            config=settings,
-            seed=int(seed),
-            should_stop=self.run.stop,
-        )
-        return found.sides
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""

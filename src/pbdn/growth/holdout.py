@@ -60,7 +60,7 @@ def grow_by_holdout(
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
     """The trial networks of all folds, not grown yet."""
     folds = folds_of_rows(rows.codes, run.seed)
-    in_turn = config.inference == "map" and rows.n_rows <= FOLDED_ROWS
+    in_turn = config.inference != "gibbs" and rows.n_rows <= FOLDED_ROWS
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
     n_at_a_time = min(run.n_jobs, len(kept))
     trial = run.on_trial().shared_by(n_at_a_time)
@@ -84,14 +84,14 @@ def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
     return losses
 
 
-def folds_of_rows(codes: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+def folds_of_rows(codes: NDArray[np.int64], seed: int, n_folds: int = N_FOLDS) -> NDArray[np.int64]:
     """A fold for every row, at random and even within each class; `RARE` in a class of fewer rows than folds."""
     order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(codes.size)
     by_class = order[np.argsort(codes[order], kind="stable")]
     _, first, counts = np.unique(codes[by_class], return_index=True, return_counts=True)
     rank = np.arange(codes.size) - np.repeat(first, counts)
     folds = np.empty(codes.size, np.int64)
-    folds[by_class] = np.where(np.repeat(counts, counts) < N_FOLDS, RARE, rank % N_FOLDS)
+    folds[by_class] = np.where(np.repeat(counts, counts) < n_folds, RARE, rank % n_folds)
     return folds
 
 
@@ -102,7 +102,7 @@ def make_polisher(rows: LabelledRows, response: Response, config: FitConfig, run
         run.bar.update(f"polish {n_layers} layers", info["n_steps"], "map", info["step"], f"loss {info['loss']:.4g}")
 
     def polisher(layers: Sequence[Layer]) -> Sequence[Layer] | None:
-        if config.inference != "map" or not config.map.polish or sp.issparse(rows.inputs) or len(layers) < 2:
+        if config.inference == "gibbs" or not config.map.polish or sp.issparse(rows.inputs) or len(layers) < 2:
             return None
         return polish(
             layers,

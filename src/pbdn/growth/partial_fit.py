@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.row_source import ArraySource
+from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
@@ -25,6 +26,7 @@ class Increment:
     frozen: tuple[Layer, ...] = ()
     initial: tuple[Side, ...] | None = None
     layer: IncrementalLayer | None = None
+    curve: Curve | None = None
 
     @classmethod
     def begin(
@@ -35,7 +37,7 @@ class Increment:
             return cls(scaling, response, settings, seed)
         scaled = scaling.unfold(network)
         frozen = tuple(Layer(layer.sides) for layer in scaled.layers[:-1])
-        return cls(scaling, response, settings, seed, frozen, scaled.top.sides)
+        return cls(scaling, response, settings, seed, frozen, scaled.top.sides, curve=scaled.curve)
 
     def learn(self, rows: LabelledRows, start_layer: bool) -> None:
         """Take the steps of one call, on a new layer if asked to."""
@@ -43,7 +45,8 @@ class Increment:
         if start_layer and top is not None:
             self.frozen = (*self.frozen, Layer(top))
             self.layer = self.initial = None
-        inputs = inputs_above(self.frozen, self.scaling.apply(rows.inputs))
+        features = self.scaling.apply(rows.inputs)
+        inputs = inputs_above(self.frozen, features if self.curve is None else self.curve.expand(features))
         classes = range(self.response.n_outputs)
         batch = ArraySource(inputs, rows.codes, classes=list(classes), weights=rows.weights, sparse_below=0.0)
         if self.layer is None:
@@ -55,4 +58,4 @@ class Increment:
         """The network so far, on raw features."""
         assert self.layer is not None
         top = Layer(tuple(side.strongest_first() for side in self.layer.sides))
-        return self.scaling.fold(Network((*self.frozen, top), n_features, self.response))
+        return self.scaling.fold(Network((*self.frozen, top), n_features, self.response, self.curve))

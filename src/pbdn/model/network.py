@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from pbdn.model.curve import Curve
 from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of, sees_features
@@ -105,11 +106,24 @@ def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
 
 @dataclass(frozen=True)
 class Network:
-    """A grown network acting on raw features: layers from bottom to top, and what the sides of its top layer predict."""
+    """A grown network acting on raw features: layers from bottom to top, and what the sides of its top layer predict.
+
+    ``curve`` says which squares stand beside the features; None: hyperplanes are flat.
+    """
 
     layers: tuple[Layer, ...]
     n_features: int
     response: Response
+    curve: Curve | None = None
+
+    def expand(self, features: Inputs) -> Inputs:
+        """What layers that see the features are given: the features and, in a curved network, their squares."""
+        return features if self.curve is None else self.curve.expand(features)
+
+    @property
+    def n_expanded(self) -> int:
+        """Columns of `expand`."""
+        return self.n_features + (0 if self.curve is None else self.curve.n_squares)
 
     @property
     def depth(self) -> int:
@@ -123,11 +137,11 @@ class Network:
 
     def layer_inputs(self, features: Inputs) -> Iterator[Inputs]:
         """Inputs of layer 1, 2, … depth, without the constant column."""
-        return climb(self.layers[:-1], features)
+        return climb(self.layers[:-1], self.expand(features))
 
     def top_inputs(self, features: Inputs) -> Inputs:
         """Inputs of the top layer."""
-        return inputs_above(self.layers[:-1], features)
+        return inputs_above(self.layers[:-1], self.expand(features))
 
     def side_probability(self, features: Inputs) -> FloatArray:
         """P(side s says yes) from the point of the top layer, shape (n, n_sides)."""
@@ -162,22 +176,30 @@ class Network:
 
     @property
     def n_weights(self) -> int:
-        """Numbers that the point prediction needs: all hyperplanes and the top layer's expert weights."""
-        return sum(d * k for d, k in zip(self.n_inputs, self.n_units, strict=True)) + self.n_units[-1]
+        """Numbers that the point prediction needs: all hyperplanes (without zeros) and the top layer's expert weights."""
+        return self._n_coefficients + self.n_units[-1]
 
     @property
     def complexity(self) -> float:
-        """Cost of a prediction in units of one inner product x'β: Σ_t d_t K_{t+1} / (V+1)."""
-        cost = sum(d * k for d, k in zip(self.n_inputs, self.n_units, strict=True))
-        return cost / (self.n_features + 1)
+        """Cost of a prediction in units of one inner product x'β: Σ_t d_t K_{t+1} / (V+1), zeros not counted."""
+        return self._n_coefficients / (self.n_features + 1)
+
+    @property
+    def _n_coefficients(self) -> int:
+        """Coefficients that are not zero, over all hyperplanes."""
+        return sum(int(np.count_nonzero(side.hyperplanes)) for layer in self.layers for side in layer.sides)
 
     @cached_property
     def feature_limits(self) -> FloatArray:
         """Largest absolute value per feature whose product with every coefficient keeps far from overflow."""
-        n = self.n_features
+        n = self.n_expanded
         largest = np.full(n, LARGEST_TERM / np.finfo(float).max)
         for t, layer in enumerate(self.layers, 1):
             if sees_features(t):
                 for side in (*layer.sides, *(side for draw in layer.draws for side in draw)):
                     np.maximum(largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest)
-        return LARGEST_TERM / largest
+        limits = LARGEST_TERM / largest
+        if self.curve is not None:
+            squares = np.sqrt(np.minimum(limits[self.n_features :], LARGEST_TERM))
+            limits[self.curve.columns] = np.minimum(limits[self.curve.columns], squares)
+        return np.asarray(limits[: self.n_features])

@@ -46,25 +46,42 @@ class Scaling:
 
     def fold(self, network: Network) -> Network:
         """The same network acting on unscaled features: every layer that sees the features is rewritten."""
-        n = self.center.shape[0]
-        folded = []
-        for t, layer in enumerate(network.layers, 1):
-            folded.append(self._fold_layer(layer, n) if sees_features(t) else layer)
-        return replace(network, layers=tuple(folded))
+        curve = network.curve
+        if curve is None:
+            return replace(network, layers=_fold_columns(network, self.center, self.scale))
+        some = curve.columns  # ((x - m) / s - c)² = (x - (m + s c))² / s²
+        center = np.concatenate([self.center, np.zeros(some.size)])
+        scale = np.concatenate([self.scale, self.scale[some] ** 2])
+        moved = replace(curve, centers=self.center[some] + self.scale[some] * curve.centers)
+        return replace(network, layers=_fold_columns(network, center, scale), curve=moved)
 
-    def _fold_layer(self, layer: Layer, n: int) -> Layer:
-        def fold(side: Side) -> Side:
-            planes = side.hyperplanes.copy()
-            planes[:, 0] -= planes[:, 1 : n + 1] @ (self.center / self.scale)
-            planes[:, 1 : n + 1] /= self.scale
-            return replace(side, hyperplanes=planes)
-
-        draws = tuple(tuple(fold(side) for side in draw) for draw in layer.draws)
-        return Layer(tuple(fold(side) for side in layer.sides), draws)
+    def fold_squares(self, network: Network) -> Network:
+        """As `fold`, where the columns scaled are the squares of a curved network, not its features."""
+        assert network.curve is not None
+        center = np.concatenate([np.zeros(network.n_features), self.center])
+        scale = np.concatenate([np.ones(network.n_features), self.scale])
+        return replace(network, layers=_fold_columns(network, center, scale))
 
     def unfold(self, network: Network) -> Network:
         """The network on scaled features that `fold` turns into this one."""
         return Scaling(-self.center / self.scale, 1.0 / self.scale).fold(network)
+
+
+def _fold_columns(network: Network, center: FloatArray, scale: FloatArray) -> tuple[Layer, ...]:
+    """Layers for expanded features x that act as the network's do on (x - center) / scale."""
+    n = center.shape[0]
+
+    def fold(side: Side) -> Side:
+        planes = side.hyperplanes.copy()
+        planes[:, 0] -= planes[:, 1 : n + 1] @ (center / scale)
+        planes[:, 1 : n + 1] /= scale
+        return replace(side, hyperplanes=planes)
+
+    def fold_layer(layer: Layer) -> Layer:
+        draws = tuple(tuple(fold(side) for side in draw) for draw in layer.draws)
+        return Layer(tuple(fold(side) for side in layer.sides), draws)
+
+    return tuple(fold_layer(layer) if sees_features(t) else layer for t, layer in enumerate(network.layers, 1))
 
 
 def identity_scaling(n_features: int) -> Scaling:

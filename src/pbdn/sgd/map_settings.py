@@ -82,6 +82,8 @@ class MapSettings:
     replacement: bool = False
     when_empty: WhenEmpty = "keep_strongest"
     polish: bool = False
+    n_members: int = 5
+    curved: bool | None = None
     device: str | None = None
     precision: Precision = "double"
 
@@ -89,7 +91,7 @@ class MapSettings:
         """Refuse values that cannot mean anything, by name."""
         for name, allowed in CHOICES.items():
             check_choice(name, getattr(self, name), get_args(allowed))
-        for name in ("n_minibatches", "batch_size", "prune_every", "max_experts"):
+        for name in ("n_minibatches", "batch_size", "prune_every", "max_experts", "n_members"):
             check_integer(name, getattr(self, name), 1)
         for name in ("mass", "inv_scale", "coef_shape", "coef_rate"):
             check_finite(name, getattr(self, name))
@@ -97,6 +99,8 @@ class MapSettings:
             check_finite("learning_rate", self.learning_rate)
         for name in ("keep_moments", "replacement", "polish"):
             check_flag(name, getattr(self, name))
+        if self.curved is not None:
+            check_flag("curved", self.curved)
         check_share("prune_above", self.prune_above)
         check_share("average_last", self.average_last, zero=True)
         if self.device is not None and not isinstance(self.device, str):

@@ -1,0 +1,263 @@
+"""The default: networks of folds, judged by the rows that they have not seen, averaged into one.
+
+Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
+
+1. whether the first layer is curved (`pbdn.model.curve`),
+2. how many layers there are: another one stays while the rows kept back become clearly likelier,
+3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
+
+The networks of the folds are then averaged (`pbdn.model.committee`). A single network is trained on all rows by the same
+steps.
+"""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pbdn.config import FitConfig
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
+from pbdn.growth.holdout import N_FOLDS, folds_of_rows
+from pbdn.growth.run import Run
+from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
+from pbdn.model.committee import committee
+from pbdn.model.network import Network
+from pbdn.model.response import Response
+from pbdn.numerics.arrays import FloatArray
+
+logger = logging.getLogger("pbdn")
+
+SEARCHED_ROWS = 2000  # up to so many rows all folds decide, above one of them
+FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
+PENALTIES = (0.05, 0.3, 2.0, 8.0)
+FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
+LESS_NOISE = (0.5, 0.0)
+FIRST_STEPS = 1500  # of training together, after a new layer
+MORE_STEPS = 1000  # with another penalty or noise
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept."""
+
+    curved: bool
+    depth: int
+    penalty: float
+    noise: float
+    deviance: float
+    kept: bool
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far the networks of the folds have come: their layers, by which steps, and the losses of the rows kept back."""
+
+    view: View
+    history: tuple[Step, ...]
+    stacks: tuple[Layers, ...]
+    losses: FloatArray
+    complete: bool = True
+
+    @property
+    def deviance(self) -> float:
+        """Of all rows kept back."""
+        return float(self.losses.sum())
+
+    def clearly_below(self, other: "Stage") -> bool:
+        """Whether the deviance is lower by more than the standard error of the difference."""
+        gain = other.losses - self.losses
+        return bool(gain.sum() > np.sqrt(gain.size) * gain.std())
+
+    @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return sum(step.adds_layer for step in self.history)
+
+
+@dataclass
+class Search:
+    """Tries steps on the folds that decide, and remembers what was tried."""
+
+    response: Response
+    config: FitConfig
+    run: Run
+    held: Sequence[np.ndarray]
+    observer: Observer | None = None
+    trials: list[Trial] = field(default_factory=list)
+    path: list[PathStep] = field(default_factory=list)
+
+    def begin(self, view: View) -> Stage:
+        """Nothing learned yet."""
+        return Stage(view, (), tuple(() for _ in self.held), np.full(1, np.inf))
+
+    def trainees(self, view: View) -> list[Trainee]:
+        """One per fold that decides."""
+        part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
+        return [
+            Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)
+        ]
+
+    def after(self, stage: Stage, step: Step) -> Stage:
+        """All folds after one more step."""
+        tasks = list(zip(self.trainees(stage.view), stage.stacks, strict=True))
+        results = self.run.on_threads(lambda task: task[0].take(task[1], stage.history, step), tasks)
+        stacks = tuple(layers for layers, _ in results)
+        losses = [stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)]
+        done = all(done for _, done in results)
+        return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
+
+    def better(self, stage: Stage, step: Step) -> Stage | None:
+        """The next stage, if it was trained to its end and the rows kept back become likelier."""
+        if self.run.stop():
+            return None
+        new = self.after(stage, step)
+        if not new.complete:
+            return None
+        kept = new.deviance < stage.deviance
+        self.note(new, kept)
+        return new if kept else None
+
+    def note(self, stage: Stage, kept: bool) -> None:
+        """Write down what was tried."""
+        last = stage.history[-1]
+        trial = Trial(stage.view.curve is not None, stage.depth, last.penalty, last.noise, stage.deviance, kept)
+        self.trials.append(trial)
+        logger.info("tried %s", trial)
+
+
+def grow_committee(
+    rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
+) -> Growth:
+    """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows by the same steps."""
+    n_members = config.map.n_members
+    folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
+    n_folds = int(folds.max()) + 1
+    all_decide = rows.n_rows <= SEARCHED_ROWS
+    held = [folds == f for f in range(n_folds if all_decide else 1)]
+    search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
+
+    began = time.perf_counter()
+    stage = _shape(search, make_views(rows, config.map.curved, run.seed))
+    stage, reason = _depth(search, stage, config.max_depth, began)
+    if reason != "interrupted":
+        stage = _strength(search, stage)
+    layers = _members(search, stage, rows, n_folds, n_members)
+    if run.stop() and reason != "observer":
+        reason = "interrupted"
+    network = stage.view.network(committee([_plain(one, stage, response) for one in layers]).layers, response)
+    fits = _fits(network, search, stage)
+    return Growth(fits, tuple(search.path), reason, network.curve, tuple(search.trials))
+
+
+def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
+    """The network of a member, on expanded inputs."""
+    return Network(tuple(layers), stage.view.rows.n_features, response)
+
+
+def _shape(search: Search, views: Sequence[View]) -> Stage:
+    """One layer, flat or curved."""
+    if search.observer is not None:
+        search.observer.layer_begins(1)
+    step = Step(True, FIRST_PENALTY, FULL_NOISE, FIRST_STEPS)
+    best = search.after(search.begin(views[0]), step)
+    for view in views[1:]:
+        if not best.complete or search.run.stop():
+            break
+        other = search.after(search.begin(view), step)
+        wins = other.complete and other.deviance < best.deviance
+        search.note(best if wins else other, False)
+        best = other if wins else best
+    search.note(best, True)
+    return best
+
+
+def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:
+    """Layers while the rows kept back become likelier; and why growth stopped."""
+    _tell(search, stage, began, True)
+    while True:
+        stop = search.observer is not None and search.observer.layer_ends(_fits(None, search, stage))
+        if not stage.complete or search.run.stop():
+            return stage, "interrupted"
+        if stop:
+            return stage, "observer"
+        if stage.depth == max_depth:
+            return stage, "max_depth"
+        if search.observer is not None:
+            search.observer.layer_begins(stage.depth + 1)
+        began = time.perf_counter()
+        new = search.after(stage, Step(True, FIRST_PENALTY, FULL_NOISE, FIRST_STEPS))
+        if not new.complete:
+            return stage, "interrupted"
+        pays = new.clearly_below(stage)
+        search.note(new, pays)
+        _tell(search, new, began, pays)
+        if not pays:
+            return stage, "criterion"
+        stage = new
+
+
+def _strength(search: Search, stage: Stage) -> Stage:
+    """The penalty, in the direction in which the rows kept back become likelier; then the noise."""
+    first = PENALTIES.index(FIRST_PENALTY)
+    for penalties in (PENALTIES[first + 1 :], PENALTIES[:first][::-1]):
+        begun = stage
+        for penalty in penalties:
+            new = search.better(stage, Step(False, penalty, FULL_NOISE, MORE_STEPS))
+            if new is None:
+                break
+            stage = new
+        if stage is not begun:
+            break
+    for noise in LESS_NOISE:
+        new = search.better(stage, Step(False, stage.history[-1].penalty, noise, MORE_STEPS))
+        if new is None:
+            break
+        stage = new
+    return stage
+
+
+def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_members: int) -> list[Layers]:
+    """The networks to be averaged: those of the folds that decided, and others trained by the same steps."""
+    if n_members > 1 and len(search.held) == n_folds:
+        return list(stage.stacks)
+    folds = folds_of_rows(rows.codes, search.run.seed, n_folds)
+    done = list(stage.stacks) if n_members > 1 else []
+    masks = [folds != f for f in range(len(done), n_folds)] if n_members > 1 else [np.ones(rows.n_rows, np.bool_)]
+    numbers = range(len(done), n_folds) if n_members > 1 else [n_folds]
+    part = search.run.shared_by(min(search.run.n_jobs, len(masks)))
+    trainees = [
+        Trainee(stage.view, mask, number, search.response, search.config.map, part)
+        for number, mask in zip(numbers, masks, strict=True)
+    ]
+    others = search.run.on_threads(lambda trainee: trainee.follow(stage.history), trainees)
+    finished = [layers for layers in others if layers is not None]
+    return [*done, *finished] or list(stage.stacks[:1])
+
+
+def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:
+    """The layers of the networks averaged so far, as growth tells of them."""
+    if network is None:
+        members = [_plain(layers, stage, search.response) for layers in stage.stacks]
+        network = stage.view.network(committee(members).layers, search.response)
+    score = (-0.5 * stage.deviance,)
+    return tuple(LayerFit(layer, score, None, stage.complete) for layer in network.layers)
+
+
+def _tell(search: Search, stage: Stage, began: float, kept: bool) -> None:
+    """One more entry of the path."""
+    layers = stage.stacks[0]
+    search.path.append(
+        PathStep(
+            depth=stage.depth,
+            criterion=stage.deviance,
+            log_likelihood=-0.5 * stage.deviance,
+            n_parameters=sum(side.hyperplanes.size for layer in layers for side in layer.sides),
+            n_experts=layers[-1].n_experts,
+            seconds=time.perf_counter() - began,
+            kept=kept,
+            polished=True,
+        )
+    )

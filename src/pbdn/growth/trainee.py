@@ -1,0 +1,215 @@
+"""One network in training on part of the rows: layers are added, and all of them trained together."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from pbdn.data.labelled_rows import LabelledRows, dense_rows
+from pbdn.growth.run import Run
+from pbdn.model.curve import Curve, curve_of
+from pbdn.model.network import Layer, Network, Side, inputs_above
+from pbdn.model.response import Response
+from pbdn.model.scaling import Scaling, standard_scaling
+from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.starts import START_ROWS, fit_from_starts
+from pbdn.sgd.train_layer import falling_rates
+from pbdn.sgd.trainer import POLISH
+
+Layers = tuple[Layer, ...]
+
+N_STARTS = 3  # of every layer and side
+START_EXPERTS = 10  # of every start, or max_experts if that is less
+JOINT_RATE = 0.01
+JOINT_BATCH = 200  # rows per step of training together, and more where there are many rows
+JOINT_PASSES = 10  # over the rows, at least
+
+
+class Step(NamedTuple):
+    """What the networks do next: add a layer or not, then train all layers together with this penalty and noise."""
+
+    adds_layer: bool
+    penalty: float
+    noise: float
+    n_steps: int
+
+    @property
+    def name(self) -> str:
+        """For checkpoints."""
+        return f"{'layer' if self.adds_layer else 'on'}_{self.penalty:g}_{self.noise:g}".replace(".", "p")
+
+
+@dataclass(frozen=True)
+class View:
+    """All rows as the first layer sees them: flat, or with scaled squares beside the features.
+
+    Attributes
+    ----------
+    rows : LabelledRows
+    n_features : int
+    curve : Curve or None
+    squares : Scaling or None
+        Of the squares.
+    noise : Noise
+        Of full size, for all rows.
+    """
+
+    rows: LabelledRows
+    n_features: int
+    curve: Curve | None
+    squares: Scaling | None
+    noise: Noise
+
+    def network(self, layers: Layers, response: Response) -> Network:
+        """The network of these layers on scaled features."""
+        network = Network(layers, self.n_features, response, self.curve)
+        return network if self.squares is None else self.squares.fold_squares(network)
+
+    def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
+        """Minus twice the weighted log-likelihood of each of some rows."""
+        rows = self.rows.take(some)
+        prediction = Network(layers, rows.n_features, response).predict(rows.inputs)
+        weights = 1.0 if rows.weights is None else rows.weights
+        return np.asarray(weights * response.deviance(prediction, rows.codes))
+
+
+def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]:
+    """The flat view and the curved one; only one of them if ``curved`` says which."""
+    if hasattr(rows.inputs, "toarray"):
+        rows = rows.with_inputs(rows.inputs.toarray())
+    rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
+    some = rows.inputs if rows.weights is None else rows.inputs[rows.weights > 0]
+    scale = neighbour_noise(some, np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,))))
+    flat = View(rows, rows.n_features, None, None, Noise(scale))
+    curve = None if curved is False else curve_of(rows.inputs)
+    if curve is None:
+        return [flat]
+    squares = curve.expand(rows.inputs)[:, rows.n_features :]
+    scaling = standard_scaling(squares, rows.weights)
+    inputs = np.ascontiguousarray(np.concatenate([rows.inputs, scaling.apply(squares)], axis=1))
+    slopes = 2.0 * rows.inputs[:, curve.columns] / scaling.scale
+    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, Noise(scale, slopes, curve.columns))
+    return [bent] if curved else [flat, bent]
+
+
+class Trainee:
+    """Trains one network on the rows of a mask.
+
+    Parameters
+    ----------
+    view : View
+    mask : array of bool
+        The rows to learn from.
+    number : int
+        Which of the networks this is; sets its random streams.
+    response : Response
+    config : MapSettings
+    run : Run
+    """
+
+    def __init__(
+        self, view: View, mask: NDArray[np.bool_], number: int, response: Response, config: MapSettings, run: Run
+    ) -> None:
+        self.view, self.number, self.response, self.run = view, number, response, run
+        self.config = replace(config, max_experts=min(config.max_experts, START_EXPERTS))
+        self.rows = view.rows.take(mask)
+        noise = view.noise
+        self.noise = noise if noise.slopes is None else noise._replace(slopes=noise.slopes[mask])
+
+    def take(self, layers: Layers, history: tuple[Step, ...], step: Step) -> tuple[Layers, bool]:
+        """The layers after one more step, and whether it was done to its end; looked up in the checkpoint first."""
+        checkpoint, name = self.run.checkpoint, self._name((*history, step))
+        if checkpoint is not None and name in checkpoint.saved:
+            return _layers_from(checkpoint.saved[name]), True
+        layers, done = self._take(layers, len(history), step)
+        if checkpoint is not None and done:
+            checkpoint.store(name, _arrays_of(layers))
+        return layers, done
+
+    def follow(self, history: tuple[Step, ...]) -> Layers | None:
+        """The layers after all these steps; None where the time was up."""
+        layers: Layers = ()
+        for n_taken, step in enumerate(history):
+            layers, done = self.take(layers, history[:n_taken], step)
+            if not done:
+                return None
+        return layers
+
+    def _take(self, layers: Layers, n_taken: int, step: Step) -> tuple[Layers, bool]:
+        if step.adds_layer:
+            layers, done = self._add_layer(layers)
+            if not done:
+                return layers, False
+        trained = self._train(layers, n_taken, step)
+        return (layers, not self.run.stop()) if trained is None else (trained, True)
+
+    def _add_layer(self, layers: Layers) -> tuple[Layers, bool]:
+        """One more layer, trained on the units of those below."""
+        depth = len(layers) + 1
+        inputs = np.ascontiguousarray(inputs_above(layers, self.rows.inputs))
+        rows = self.rows.with_inputs(inputs)
+        some = dense_rows(inputs, np.linspace(0, rows.n_rows - 1, min(rows.n_rows, START_ROWS)).astype(np.int64))
+        seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
+        result = fit_from_starts(
+            rows.source(self.response.n_outputs),
+            some,
+            self.response.labelling,
+            depth=depth,
+            config=self.config,
+            seed=int(seed),
+            n_starts=N_STARTS,
+            should_stop=self.run.stop,
+            on_progress=lambda info: self._tell(f"layer {depth}", info),
+        )
+        layer = Layer(tuple(side.strongest_first() for side in result.sides))
+        return (*layers, layer), bool(result.trace["loss"].size == self.config.n_minibatches)
+
+    def _train(self, layers: Layers, n_taken: int, step: Step) -> Layers | None:
+        """All layers trained together; None where the time was up or numbers overflowed."""
+        rows = self.rows
+        labelling = self.response.labelling
+        packed = Packed.of(layers, rows.n_features, labelling, self.config).with_gaussian_penalty(step.penalty)
+        return train_together(
+            packed,
+            rows.inputs,
+            rows.codes,
+            rows.weights,
+            noise=self.noise._replace(scale=step.noise * self.noise.scale),
+            rates=falling_rates(JOINT_RATE, step.n_steps),
+            batch_size=max(JOINT_BATCH, -(-JOINT_PASSES * rows.n_rows // step.n_steps)),
+            rng=np.random.default_rng(SeedSequence(self.run.seed, spawn_key=(self.number, n_taken, POLISH))),
+            should_stop=self.run.stop,
+            on_progress=lambda info: self._tell(f"{len(layers)} layers together", info),
+        )
+
+    def _tell(self, phase: str, info: dict[str, Any]) -> None:
+        self.run.bar.update(phase, info["n_steps"], self.number, info["step"], f"loss {info['loss']:.4g}")
+
+    def _name(self, history: tuple[Step, ...]) -> str:
+        shape = "flat" if self.view.curve is None else "curved"
+        return ".".join([shape, str(self.number), *(step.name for step in history)])
+
+
+def _arrays_of(layers: Layers) -> dict[str, NDArray[Any]]:
+    """Layers for a checkpoint."""
+    arrays: dict[str, NDArray[Any]] = {}
+    for t, layer in enumerate(layers):
+        for s, side in enumerate(layer.sides):
+            arrays[f"{t}.{s}.hyperplanes"] = side.hyperplanes
+            arrays[f"{t}.{s}.expert_weights"] = side.expert_weights
+    return arrays
+
+
+def _layers_from(arrays: dict[str, NDArray[Any]]) -> Layers:
+    """Inverse of `_arrays_of`."""
+    places = sorted({tuple(int(part) for part in name.split(".")[:2]) for name in arrays})
+    layers: list[list[Side]] = []
+    for t, s in places:
+        if s == 0:
+            layers.append([])
+        layers[t].append(Side(arrays[f"{t}.{s}.hyperplanes"], arrays[f"{t}.{s}.expert_weights"]))
+    return tuple(Layer(tuple(sides)) for sides in layers)

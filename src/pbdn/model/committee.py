@@ -1,0 +1,64 @@
+"""Several networks as one: its rates are the averages of theirs.
+
+The experts of all members stand side by side in every layer; an expert sees the features and the units of its own member
+only. The weights of the top layer are divided by the number of members, so that λ = mean of the members' λ. What predicts is
+then one network like any other.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pbdn.model.network import Layer, Network, Side
+from pbdn.model.wiring import FEATURES, sources_of
+
+
+def committee(members: Sequence[Network]) -> Network:
+    """One network whose rates are the averages of the members' rates.
+
+    Parameters
+    ----------
+    members : sequence of Network
+        Of the same depth, features, curve and response. Draws are left out.
+    """
+    if len(members) == 1:
+        return members[0]
+    layers = tuple(_layer(members, t) for t in range(1, members[0].depth + 1))
+    return replace(members[0], layers=layers)
+
+
+def _layer(members: Sequence[Network], t: int) -> Layer:
+    """Layer t = 1, 2, … of all members side by side."""
+    n_sides = len(members[0].layers[t - 1].sides)
+    sides = []
+    for s in range(n_sides):
+        planes = np.concatenate([_widened(members, m, t, s) for m in range(len(members))])
+        weights = np.concatenate([member.layers[t - 1].sides[s].expert_weights for member in members])
+        sides.append(Side(planes, weights / len(members)))
+    return Layer(tuple(sides))
+
+
+def _widened(members: Sequence[Network], m: int, t: int, s: int) -> np.ndarray:
+    """Hyperplanes of side s of member m, with zeros for the units of the other members."""
+    own = members[m].layers[t - 1].sides[s].hyperplanes
+    parts, place = [own[:, :1]], 1
+    for source in sources_of(t):
+        width = members[m].n_expanded if source == FEATURES else members[m].n_units[source - 1]
+        block = own[:, place : place + width]
+        place += width
+        parts.append(block if source == FEATURES else _spread(members, m, source, block))
+    return np.concatenate(parts, axis=1)
+
+
+def _spread(members: Sequence[Network], m: int, source: int, block: np.ndarray) -> np.ndarray:
+    """Coefficients on the units of layer ``source`` of member m at their places among those of all members."""
+    counts = np.array([member.layers[source - 1].n_experts for member in members])  # (n_members, n_sides)
+    out = np.zeros((block.shape[0], int(counts.sum())))
+    place = taken = 0
+    for s in range(counts.shape[1]):
+        begin = place + int(counts[:m, s].sum())
+        out[:, begin : begin + counts[m, s]] = block[:, taken : taken + counts[m, s]]
+        taken += counts[m, s]
+        place += int(counts[:, s].sum())
+    return out

@@ -1,0 +1,313 @@
+"""Compiled loss and gradient of a whole network on one minibatch, and Adam steps on them.
+
+All layers' parameters lie in one flat array, layer after layer, each packed as in `pbdn.sgd.objective`. Rows are visited in
+tiles. Reductions run in a fixed order: results do not depend on any thread count, nor on a BLAS.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pbdn.model.wiring import FEATURES, sources_of
+from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.products import padded_size, product
+from pbdn.numerics.softplus import softplus_logistic
+from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
+from pbdn.sgd.constants import TINY_RATE
+from pbdn.sgd.link_function import is_yes, link_slopes
+
+TILE = 128  # rows that are worked on together
+
+
+class Stack(NamedTuple):
+    """The layers of a network for compiled code; arrays have one entry, or one row, per layer.
+
+    Attributes
+    ----------
+    first : (n_layers + 1,)
+        Where a layer's parameters begin in the flat array.
+    n_inputs, n_units : (n_layers,)
+        Inputs without the constant, and experts of all sides.
+    starts : (n_layers, n_sides + 1)
+        Columns of every side.
+    sources : (n_layers, 2)
+        Whose units a layer sees (`pbdn.model.wiring.sources_of`); -1 fills the row of the first layer.
+    positive : (n_sides,)
+        What is "yes" for each side (`pbdn.model.labelling`).
+    """
+
+    first: IntArray
+    n_inputs: IntArray
+    n_units: IntArray
+    starts: IntArray
+    sources: IntArray
+    positive: IntArray
+
+
+class NoisyRows(NamedTuple):
+    """Rows, class codes and weights, and what is added to each row of each minibatch."""
+
+    inputs: FloatArray
+    codes: IntArray
+    weights: FloatArray
+    noise: FloatArray  # (rows of all minibatches, n_features)
+
+
+class LayerWork(NamedTuple):
+    """Memory of one tile, layer by layer: flat arrays, and where each layer's part begins."""
+
+    inputs: FloatArray  # a leading one, then what the layer sees: (TILE, stride)
+    units: FloatArray  # softplus: (TILE, padded units)
+    slopes: FloatArray
+    by_units: FloatArray
+    input_at: IntArray
+    unit_at: IntArray
+    panel: FloatArray  # of one layer at a time
+    experts: FloatArray  # (2, widest layer): r, and Σ ∂f/∂λ s
+    product: FloatArray
+    rate: FloatArray
+    row_weight: FloatArray
+    is_positive: Any
+
+
+def make_stack(starts: list[IntArray], n_features: int, positive: IntArray) -> Stack:
+    """The shape of a network whose layers have sides at ``starts``."""
+    n_units = np.array([one[-1] for one in starts], np.int64)
+    widths = [n_features, *n_units.tolist()]
+    numbers = range(1, len(starts) + 1)
+    sources = np.array([(*sources_of(t), -1)[:2] for t in numbers], np.int64)
+    n_inputs = np.array([sum(widths[source] for source in sources_of(t)) for t in numbers], np.int64)
+    first = np.concatenate([[0], np.cumsum((n_inputs + 2) * n_units)]).astype(np.int64)
+    return Stack(first, n_inputs, n_units, np.stack(starts).astype(np.int64), sources, positive)
+
+
+@summing_kernel
+def joint_workspace(stack: Stack) -> Any:
+    """Memory for one tile of rows."""
+    n_layers = stack.n_units.shape[0]
+    input_at, unit_at = np.zeros(n_layers + 1, np.int64), np.zeros(n_layers + 1, np.int64)
+    widest, largest = 1, 1
+    for t in range(n_layers):
+        stride, width = padded_size(stack.n_inputs[t] + 1), padded_size(stack.n_units[t])
+        input_at[t + 1] = input_at[t] + TILE * stride
+        unit_at[t + 1] = unit_at[t] + TILE * width
+        widest = max(widest, stride, width)
+        largest = max(largest, stride * width)
+    inputs = np.zeros(input_at[n_layers])
+    units, slopes, by_units = np.zeros(unit_at[n_layers]), np.zeros(unit_at[n_layers]), np.zeros(unit_at[n_layers])
+    row = np.zeros((2, TILE))
+    return LayerWork(
+        inputs, units, slopes, by_units, input_at, unit_at, np.zeros(largest), np.zeros((2, widest)),
+        np.zeros(max(largest, TILE * widest)), row[0], row[1], np.zeros(TILE, np.bool_),
+    )  # fmt: skip
+
+
+@summing_kernel
+def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork) -> None:
+    """Noisy features of a tile, with a leading one, into the inputs of the first layer."""
+    n_features = rows.inputs.shape[1]
+    stride = padded_size(n_features + 1)
+    for i in range(index.shape[0]):
+        begin, row = i * stride, index[i]
+        work.inputs[begin] = 1.0
+        for v in range(n_features):
+            work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.noise[at + i, v]
+
+
+@summing_kernel
+def _see(t: int, n: int, stack: Stack, work: LayerWork) -> None:
+    """Put together what layer t > 0 (from 0) sees: a one, then the features or units of its two sources."""
+    stride, begin = padded_size(stack.n_inputs[t] + 1), work.input_at[t]
+    n_features = stack.n_inputs[0]
+    feature_stride = padded_size(n_features + 1)
+    for i in range(n):
+        place = begin + i * stride
+        work.inputs[place] = 1.0
+        place += 1
+        for j in range(2):
+            source = stack.sources[t, j]
+            if source == FEATURES:
+                for v in range(n_features):
+                    work.inputs[place + v] = work.inputs[i * feature_stride + 1 + v]
+                place += n_features
+            else:
+                count = stack.n_units[source - 1]
+                here = work.unit_at[source - 1] + i * padded_size(count)
+                for v in range(count):
+                    work.inputs[place + v] = work.units[here + v]
+                place += count
+
+
+@summing_kernel
+def _fill_panel(t: int, parameters: Any, stack: Stack, transposed: bool, panel: Any) -> None:
+    """Hyperplanes of a layer, bias first, padded by zeros: one row per input, or per expert if ``transposed``."""
+    count, n_rows = stack.n_units[t], stack.n_inputs[t] + 1
+    width, stride = padded_size(count), padded_size(n_rows)
+    panel[: width * stride] = 0.0
+    first = stack.first[t] + count
+    for v in range(n_rows):
+        for k in range(count):
+            place = k * stride + v if transposed else v * width + k
+            panel[place] = parameters[first + v * count + k]
+
+
+@summing_kernel
+def _forward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork) -> None:
+    """Units of layer t (from 0) and the slopes of their softplus."""
+    width, n_rows = padded_size(stack.n_units[t]), stack.n_inputs[t] + 1
+    _fill_panel(t, parameters, stack, False, work.panel)
+    inputs, units = work.inputs[work.input_at[t] :], work.units[work.unit_at[t] :]
+    product(padded_size(n), width, n_rows, inputs, padded_size(n_rows), 1, work.panel, width, work.product, width)
+    softplus_logistic(n * width, work.product, units, work.slopes[work.unit_at[t] :])
+
+
+@summing_kernel
+def _sides(
+    t: int, rows: NoisyRows, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
+) -> float:
+    """Loss of the sides of layer t on its units; adds ∂/∂ln r, and for the top layer sets ∂/∂units."""
+    n, count = index.shape[0], stack.n_units[t]
+    width, begin, top = padded_size(count), work.unit_at[t], stack.n_units.shape[0] - 1
+    first, loss = stack.first[t], 0.0
+    for i in range(n):
+        work.row_weight[i] = scale * rows.weights[index[i]]
+    weights, by_weight = work.experts[0], work.experts[1]
+    for k in range(count):
+        weights[k] = math.exp(parameters[first + k])
+        by_weight[k] = 0.0
+    for s in range(stack.positive.shape[0]):
+        a, b = stack.starts[t, s], stack.starts[t, s + 1]
+        for i in range(n):
+            units, rate = work.units[begin + i * width : begin + (i + 1) * width], 0.0
+            for k in range(a, b):
+                rate += weights[k] * units[k]
+            work.rate[i] = max(rate, TINY_RATE)
+            work.is_positive[i] = is_yes(rows.codes[index[i]], stack.positive[s])
+        loss += link_slopes(n, work.is_positive, work.row_weight, work.rate)
+        for i in range(n):
+            here, slope = begin + i * width, work.rate[i]
+            for k in range(a, b):
+                by_weight[k] += slope * work.units[here + k]
+            if t == top:
+                for k in range(a, b):
+                    work.by_units[here + k] = slope * weights[k]
+    for k in range(count):
+        gradient[first + k] += weights[k] * by_weight[k]
+    return loss
+
+
+@summing_kernel
+def _backward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork, gradient: Any) -> None:
+    """Add ∂/∂hyperplanes of layer t, and hand ∂/∂inputs down to the units that they are."""
+    count, n_rows = stack.n_units[t], stack.n_inputs[t] + 1
+    width, stride = padded_size(count), padded_size(n_rows)
+    by_distance = work.by_units[work.unit_at[t] : work.unit_at[t] + TILE * width]
+    slopes = work.slopes[work.unit_at[t] :]
+    for j in range(n * width):
+        by_distance[j] *= slopes[j]
+    inputs = work.inputs[work.input_at[t] :]
+    product(stride, width, n, inputs, 1, stride, by_distance, width, work.product, width)
+    first = stack.first[t] + count
+    for v in range(n_rows):
+        for k in range(count):
+            gradient[first + v * count + k] += work.product[v * width + k]
+    if t == 0:
+        return
+    _fill_panel(t, parameters, stack, True, work.panel)
+    product(padded_size(n), stride, count, by_distance, width, 1, work.panel, stride, work.product, stride)
+    place = 1
+    for j in range(2):
+        source = stack.sources[t, j]
+        if source == FEATURES:
+            place += stack.n_inputs[0]
+            continue
+        below, here = stack.n_units[source - 1], work.unit_at[source - 1]
+        below_width = padded_size(below)
+        for i in range(n):
+            for v in range(below):
+                work.by_units[here + i * below_width + v] += work.product[i * stride + place + v]
+        place += below
+
+
+@summing_kernel
+def network_gradient(
+    rows: NoisyRows, index: Any, at: int, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
+) -> float:
+    """Scaled negative log-likelihood of the top layer on the rows ``index``; fills its gradient.
+
+    The noise of these rows begins at row ``at`` of ``rows.noise``. The weights ln r of a lower layer get the gradient of that
+    layer's own likelihood.
+    """
+    gradient[:] = 0.0
+    n_layers, loss = stack.n_units.shape[0], 0.0
+    for begin in range(0, index.shape[0], TILE):
+        tile = index[begin : min(begin + TILE, index.shape[0])]
+        n = tile.shape[0]
+        _gather(rows, tile, at + begin, stack, work)
+        work.by_units[:] = 0.0
+        for t in range(n_layers):
+            if t > 0:
+                _see(t, n, stack, work)
+            _forward(t, n, parameters, stack, work)
+        for t in range(n_layers):
+            own = _sides(t, rows, tile, scale, parameters, stack, work, gradient)
+            loss += own if t == n_layers - 1 else 0.0
+        for t in range(n_layers - 1, -1, -1):
+            _backward(t, n, parameters, stack, work, gradient)
+    return loss
+
+
+@summing_kernel
+def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior, gradient: Any) -> float:
+    """Add the gradient of every layer's penalty; returns the penalty: all of the top layer's, the hyperplanes' of the others.
+
+    ``slopes`` are those of ln r, expert after expert over all layers; the slope in ``prior`` is not used.
+    """
+    total, done = 0.0, 0
+    n_layers = stack.n_units.shape[0]
+    for t in range(n_layers):
+        count, n_rows, a = stack.n_units[t], stack.n_inputs[t] + 2, stack.first[t]
+        own = Prior(slopes[done : done + count], prior.inv_scale, prior.coef_power, prior.coef_rate)
+        here = parameters[a : a + n_rows * count].reshape((n_rows, count))
+        add_penalty_gradient(here, own, gradient[a : a + n_rows * count].reshape((n_rows, count)))
+        if t == n_layers - 1:
+            for k in range(count):
+                total += prior.inv_scale * math.exp(here[0, k]) - own.log_weight_slope[k] * here[0, k]
+        for v in range(1, n_rows):
+            for k in range(count):
+                total += prior.coef_power * math.log1p(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
+        done += count
+    return total
+
+
+@summing_kernel
+def run_joint_steps(
+    rows: NoisyRows,
+    order: Any,
+    batch_size: int,
+    rates: Any,
+    done: int,
+    total_weight: float,
+    stack: Stack,
+    parameters: Any,
+    first: Any,
+    second: Any,
+    slopes: Any,
+    prior: Prior,
+) -> float:
+    """Take one Adam step per minibatch of ``order``; returns the last loss per unit of weight, NaN as soon as one is not finite.
+
+    ``done`` are the steps taken before; ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
+    """
+    work, gradient = joint_workspace(stack), np.empty_like(parameters)
+    n_rows, loss = rows.codes.shape[0], 0.0
+    for b in range(rates.shape[0]):
+        index = order[b * batch_size : (b + 1) * batch_size]
+        loss = network_gradient(rows, index, b * batch_size, n_rows / batch_size, parameters, stack, work, gradient)
+        loss += add_network_penalty(parameters, stack, slopes, prior, gradient)
+        if not math.isfinite(loss):
+            return math.nan
+        adam_step(parameters, first, second, gradient, 1.0 / total_weight, rates[b], done + b + 1)
+    return loss / total_weight

@@ -1,0 +1,208 @@
+"""All layers of a network learn together for what its top layer says.
+
+Growth trains a layer, freezes it and trains the next one on its units. Training together starts there and minimises
+
+    f = Σ_s f_s(top layer, on the units of the layers below) + Σ_{lower layers} penalty of the hyperplanes
+
+over all hyperplanes and the weights of the top layer (f_s: `pbdn.sgd.objective`), by Adam on rows with Gaussian noise.
+No expert comes or goes. Prediction does not need the weights r of the lower layers; they follow the objective of their own
+layer as its units change, so that they still say how strongly an expert speaks for its side.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+
+from pbdn.model.labelling import Labelling
+from pbdn.model.network import Layer
+from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.sgd.adam import Prior
+from pbdn.sgd.joint_gradient import (
+    NoisyRows,
+    Stack,
+    add_network_penalty,
+    joint_workspace,
+    make_stack,
+    network_gradient,
+    run_joint_steps,
+)
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.objective import pack, prior_constants, unpack
+
+NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
+STEPS_PER_CHECK = 100  # between two looks at whether to stop
+
+
+FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
+
+
+class Noise(NamedTuple):
+    """Gaussian noise on rows.
+
+    Attributes
+    ----------
+    scale : (n_features,)
+        Standard deviation per feature.
+    slopes : (n_rows, n_squares) or None
+        In a curved network, what a unit of noise on a squared feature moves its square by, to first order.
+    columns : (n_squares,) or None
+        Which features are squared.
+    """
+
+    scale: FloatArray
+    slopes: FloatArray | None = None
+    columns: IntArray | None = None
+
+    def draw(self, rng: Generator, order: IntArray) -> FloatArray:
+        """What is added to the rows ``order``."""
+        noise = self.scale * rng.standard_normal((len(order), self.scale.size))
+        if self.slopes is None:
+            return noise
+        return np.concatenate([noise, noise[:, self.columns] * self.slopes[order]], axis=1)
+
+
+def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
+    """Standard deviation of the noise on every feature.
+
+    In proportion to the features' own, and of expected squared length δ²/2 in all, where δ is the median distance from a row
+    to its nearest neighbour.
+    """
+    from sklearn.neighbors import NearestNeighbors
+
+    spread = inputs.std(axis=0)
+    if len(inputs) < 2 or not spread.any():
+        return np.zeros_like(spread)
+    rows = rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)
+    distance, _ = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(inputs).kneighbors(inputs[rows])
+    return np.asarray(spread * np.median(distance[:, 1]) / np.sqrt(2.0 * (spread**2).sum()))
+
+
+def network_loss_and_gradient(
+    inputs: FloatArray,
+    codes: IntArray,
+    weights: FloatArray,
+    layers: Sequence[Layer],
+    labelling: Labelling,
+    config: MapSettings,
+) -> tuple[float, list[FloatArray]]:
+    """f on these rows and its gradient by every layer's parameters (packed as in `pbdn.sgd.objective`).
+
+    The first row of a lower layer's gradient is that of its own objective by ln r.
+    """
+    network = Packed.of(layers, inputs.shape[1], labelling, config)
+    rows = NoisyRows(inputs, codes, weights, np.zeros_like(inputs))
+    gradient, work = np.empty_like(network.parameters), joint_workspace(network.stack)
+    loss = network_gradient(rows, np.arange(len(codes)), 0, 1.0, network.parameters, network.stack, work, gradient)
+    loss += add_network_penalty(network.parameters, network.stack, network.slopes, network.prior, gradient)
+    return float(loss), network.by_layer(gradient)
+
+
+class Packed(NamedTuple):
+    """A network for compiled code: its shape, all parameters in one array, and the constants of its penalty."""
+
+    stack: Stack
+    parameters: FloatArray
+    slopes: FloatArray  # of ln r in the penalty, expert after expert
+    prior: Prior
+
+    @classmethod
+    def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
+        """Pack the layers, with the penalty of ``config``."""
+        packed = [pack(layer.sides) for layer in layers]
+        priors = [prior_constants(config, starts) for _, starts in packed]
+        return cls(
+            make_stack([starts for _, starts in packed], n_features, labelling.positive),
+            np.concatenate([parameters.ravel() for parameters, _ in packed]),
+            np.concatenate([prior.log_weight_slope for prior in priors]),
+            priors[-1],
+        )
+
+    def by_layer(self, numbers: FloatArray) -> list[FloatArray]:
+        """Numbers in the order of the parameters as one array per layer, (n_inputs + 2, n_units)."""
+        first, n_units = self.stack.first, self.stack.n_units
+        return [numbers[a:b].reshape(-1, count) for (a, b), count in zip(pairwise(first), n_units, strict=True)]
+
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers held in the parameters."""
+        arrays = self.by_layer(self.parameters)
+        return tuple(Layer(unpack(one, starts)) for one, starts in zip(arrays, self.stack.starts, strict=True))
+
+    def with_gaussian_penalty(self, precision: float) -> "Packed":
+        """The same network, every coefficient β penalised by ``precision`` × β²/2."""
+        return self._replace(prior=self.prior._replace(coef_power=precision * FLAT, coef_rate=FLAT))
+
+
+def train_together(
+    network: Packed,
+    inputs: FloatArray,
+    codes: IntArray,
+    weights: FloatArray | None,
+    *,
+    noise: Noise,
+    rates: FloatArray,
+    batch_size: int,
+    rng: Generator,
+    should_stop: Callable[[], bool] | None = None,
+    on_progress: Callable[[dict[str, Any]], None] | None = None,
+) -> tuple[Layer, ...] | None:
+    """Take one Adam step per rate on all layers of a packed network, whose parameters change in place.
+
+    Parameters
+    ----------
+    network : Packed
+    inputs : array (n_rows, n_columns)
+        Dense and scaled, squares included.
+    codes : array (n_rows,)
+        Class codes.
+    weights : array (n_rows,) or None
+    noise : Noise
+    rates : array (n_steps,)
+    batch_size : int
+    rng : Generator
+    should_stop : callable or None
+        Asked every hundred steps.
+    on_progress : callable or None
+        Called every hundred steps with step, n_steps and loss.
+
+    Returns
+    -------
+    tuple of Layer or None
+        None where ``should_stop`` said so, or numbers overflowed. The experts of lower layers keep their order; those of the
+        top are sorted by weight.
+    """
+    parameters = network.parameters
+    first, second = np.zeros_like(parameters), np.zeros_like(parameters)
+    row_weights = np.ones(len(codes)) if weights is None else weights
+    n_rows, size, n_steps = len(codes), min(batch_size, len(codes)), len(rates)
+    rest = np.empty(0, np.int64)
+    for step in range(0, n_steps, STEPS_PER_CHECK):
+        if should_stop is not None and should_stop():
+            return None
+        some = rates[step : step + STEPS_PER_CHECK]
+        while len(rest) < len(some) * size:
+            rest = np.concatenate([rest, rng.permutation(n_rows)])
+        order, rest = rest[: len(some) * size], rest[len(some) * size :]
+        rows = NoisyRows(inputs, codes, row_weights, noise.draw(rng, order))
+        loss = run_joint_steps(
+            rows,
+            order,
+            size,
+            some,
+            step,
+            float(row_weights.sum()),
+            network.stack,
+            parameters,
+            first,
+            second,
+            network.slopes,
+            network.prior,
+        )
+        if not np.isfinite(loss) or not np.isfinite(parameters).all():
+            return None
+        if on_progress is not None:
+            on_progress({"step": step + len(some), "n_steps": n_steps, "loss": loss})
+    trained = network.layers()
+    return (*trained[:-1], Layer(tuple(side.strongest_first() for side in trained[-1].sides)))
