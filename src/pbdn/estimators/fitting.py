@@ -152,7 +152,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         n_sparse = X.shape[0] * X.shape[1] if hasattr(X, "toarray") else 0
         device = options.set_fields(self.map_config).get("device")
         criterion = options.choose_criterion(self.criterion, n_sides, inference, rows.n_rows, n_sparse, device)
-        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, in any order, to the last bit
+        if (
+            inference != "map" or criterion == options.FOLDS
+        ):  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
         present = np.unique(rows.codes)

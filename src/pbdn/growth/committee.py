@@ -96,16 +96,16 @@ class Search:
     def trainees(self, view: View) -> list[Trainee]:
         """One per fold that decides."""
         part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
-        return [
-            Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)
-        ]
+        return [Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)]
 
     def after(self, stage: Stage, step: Step) -> Stage:
         """All folds after one more step."""
         tasks = list(zip(self.trainees(stage.view), stage.stacks, strict=True))
         results = self.run.on_threads(lambda task: task[0].take(task[1], stage.history, step), tasks)
         stacks = tuple(layers for layers, _ in results)
-        losses = [stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)]
+        losses = [
+            stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)
+        ]
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 

@@ -47,7 +47,12 @@ def fit_network(
     try:
         with run.stop.on_interrupt():
             growth = grow_network(scaled, response, config, run, observer, maker)
-            if config.samples_top and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
+            if (
+                config.samples_top
+                and growth.fits
+                and growth.reason != "interrupted"
+                and isinstance(scaled, LabelledRows)
+            ):
                 growth = sample_top(growth, scaled, response, config, run)
             if config.n_paths and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
                 paths = grow_paths(scaled, response, config, run, len(growth.fits))

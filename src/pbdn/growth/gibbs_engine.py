@@ -47,7 +47,14 @@ class GibbsEngine:
         path: int = 0,
         start: Sequence[Side] | None = None,
     ) -> None:
-        self.rows, self.response, self.config, self.run, self.path, self.start = rows, response, config, run, path, start
+        self.rows, self.response, self.config, self.run, self.path, self.start = (
+            rows,
+            response,
+            config,
+            run,
+            path,
+            start,
+        )
         self.settings: ChainSettings = config.chain
         self.targets = response.labelling.targets(rows.codes)
         self.n_sides = response.labelling.n_sides

@@ -100,10 +100,13 @@ def training_importances(estimator: Any, rows: Any, n_rows: int = MAX_ROWS) -> F
 
 def _coefficient_size(network: Network, rows: FloatArray) -> FloatArray:
     """Per feature: the sum of its absolute coefficients times its spread."""
-    n = network.n_features
+    n = network.n_expanded
     layers = [layer for t, layer in enumerate(network.layers, 1) if sees_features(t)]
     planes = np.concatenate([side.hyperplanes[:, 1 : n + 1] for layer in layers for side in layer.sides])
-    return np.asarray(np.abs(planes).sum(axis=0) * rows.std(axis=0))
+    size = np.abs(planes).sum(axis=0) * network.expand(rows).std(axis=0)
+    if network.curve is not None:  # squares count for the features that they are of
+        np.add.at(size, network.curve.columns, size[network.n_features :])
+    return np.asarray(size[: network.n_features])
 
 
 def _shares(moved: FloatArray) -> FloatArray:

@@ -11,6 +11,8 @@ from pbdn.inspection.access import dense_rows, feature_names, network_of
 from pbdn.inspection.columns import column_groups, date_text
 from pbdn.inspection.effects import shuffled_moves, some_rows
 from pbdn.inspection.subtypes import as_frame
+from pbdn.model.likelihood import signed_distances
+from pbdn.model.network import Network, Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown
 
@@ -108,6 +110,24 @@ class Plane:
             constant = plane[0] + float(plane[1:][rest] @ self.base[rest])
             out.append((float(plane[1 + first]), float(plane[1 + second]), float(constant)))
         return out
+
+    def segments(self, hyperplanes: FloatArray) -> list[list[list[tuple[float, float]]]]:
+        """Per flat hyperplane: its line inside the rectangle, if it crosses it."""
+        found = [self.segment(line) for line in self.lines(hyperplanes)]
+        return [[segment] if segment else [] for segment in found]
+
+    def curves(self, network: Network, side: Side) -> list[list[list[tuple[float, float]]]]:
+        """Per expert of a curved first layer: the lines inside the rectangle on which it begins to vote."""
+        from contourpy import contour_generator  # comes with matplotlib
+
+        distance = signed_distances(side.hyperplanes, network.expand(self.rows()))
+        return [
+            [
+                [(float(x), float(y)) for x, y in np.asarray(line)]
+                for line in contour_generator(self.x, self.y, self.cells(one)).lines(0.0)
+            ]
+            for one in distance.T
+        ]
 
     def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
         """The part of a line inside the rectangle: two points, or none."""

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.inspection.access import network_of
 from pbdn.inspection.columns import percent_text
 from pbdn.inspection.quality import Quality
 from pbdn.numerics.arrays import FloatArray
@@ -134,9 +135,10 @@ def sentences(
     n_classes, n_columns = len(facts["classes"]), len(effects)
     depth = facts["depth"]
     layers = "one layer" if depth == 1 else f"{depth} layers"
+    shape = "hyperplane" if network_of(estimator).curve is None else "curved surface"
     out = [
         f"The model tells {n_classes} classes apart from {_counted(n_columns, 'column')}, with "
-        f"{_counted(total, 'expert')} in {layers}. Each expert is one hyperplane that votes for its class on one side and "
+        f"{_counted(total, 'expert')} in {layers}. Each expert is one {shape} that votes for its class on one side and "
         "stays silent on the other."
     ]
     tried = estimator.criterion_path_
