@@ -1,12 +1,14 @@
 """Importances, effects, curves and Shapley values of fitted networks."""
 
 import warnings
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pytest
 
 from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes
+from networks import random_network
 from pbdn import PBDNClassifier
 from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError
@@ -16,6 +18,8 @@ from pbdn.inspection.columns import ColumnGroup, date_text, number_text
 from pbdn.inspection.curves import curve_words, effect_curves
 from pbdn.inspection.effects import feature_effects, shuffled_moves
 from pbdn.inspection.rules import subtype_rules
+from pbdn.inspection.shapley import SMALLEST
+from pbdn.model.curve import Curve
 
 BUILDS = [sampled, optimised, three_classes, lone_side]
 
@@ -119,15 +123,29 @@ def test_changed_columns_predict_what_changed_rows_predict(build):
         np.testing.assert_allclose(found, network.predict(direct), atol=1e-12)
 
 
-def test_changed_columns_of_three_layers(rng):
-    from networks import random_network
+def three_layers(rng):
+    return random_network(rng, ((2, 3), (2, 1), (3, 2)))
 
-    network = random_network(rng, ((2, 3), (2, 1), (3, 2)))
-    rows = rng.standard_normal((20, 4))
+
+def curved(rng):
+    curve = Curve(np.array([0, 2]), np.array([0.5, -1.0]))
+    wide = random_network(rng, ((2, 3), (2, 1)), n_features=6)
+    return replace(wide, n_features=4, curve=curve)
+
+
+def race(rng):
+    from pbdn.experimental.race import Race
+
+    return random_network(rng, ((2, 3, 2), (2, 1, 2)), response=Race(3))
+
+
+@pytest.mark.parametrize("build", [three_layers, curved, race])
+def test_changed_columns_of_other_networks(build, rng):
+    network, rows = build(rng), rng.standard_normal((20, 4))
     direct = rows.copy()
-    direct[:, 2] *= -1.0
-    found = ChangedColumns(network, rows).predict((2,), direct[:, [2]])
-    np.testing.assert_allclose(found, network.predict(direct), atol=1e-12)
+    direct[:, [2, 1]] *= -1.5
+    found = ChangedColumns(network, rows).predict((2, 1), direct[:, [2, 1]])
+    np.testing.assert_allclose(found, network.predict(direct), atol=1e-8)
 
 
 def test_shuffling_moves_as_far_as_predictions_of_shuffled_rows():
@@ -202,7 +220,7 @@ def test_values_are_written_for_people():
 def test_shapley_values_add_up(build, output):
     model, X, _ = build()
     found = model.shap_values(X[:3], X[:25], output=output)
-    p = model.predict_proba(X[:3])
+    p = np.clip(model.predict_proba(X[:3]), SMALLEST, 1.0 - SMALLEST)
     want = p if output == "probability" else np.log(p / (1 - p))
     np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, want, atol=1e-9)
     assert found.exact

@@ -250,7 +250,7 @@ def test_the_same_rows_are_not_measured_twice():
     assert "Fitted rows may be among these" in fewer.answers[1]["text"]
 
 
-def test_a_layer_that_was_stopped_before_it_began_has_no_trace():
+def test_a_layer_that_was_not_trained_on_its_own_has_no_trace():
     from copy import copy
 
     from pbdn.plots import TraceDisplay
@@ -258,7 +258,7 @@ def test_a_layer_that_was_stopped_before_it_began_has_no_trace():
     model, X, y = optimised()
     model = copy(model)
     model.trace_ = [None] * model.depth_
-    with pytest.raises(InvalidInputError, match="stopped before it began"):
+    with pytest.raises(InvalidInputError, match="not trained on its own"):
         TraceDisplay.from_estimator(model)
     assert collect(model, X, y).traces is None
 

@@ -5,20 +5,9 @@ from typing import Any
 import numpy as np
 
 from pbdn.model.likelihood import softplus
-from pbdn.model.network import Network
-from pbdn.model.wiring import FEATURES, Inputs, sources_of
+from pbdn.model.network import Layer, Network, Side
+from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray
-
-
-class _Rates:
-    """A top layer whose rates are already known."""
-
-    def __init__(self, rates: FloatArray) -> None:
-        self.rates = rates
-
-    def side_rate(self, inputs: Inputs) -> FloatArray:
-        """λ of every side."""
-        return self.rates
 
 
 class ChangedColumns:
@@ -28,8 +17,7 @@ class ChangedColumns:
         """Compute once, for every layer, what the features and the bias add to its distances."""
         self.network, self.rows = network, rows
         self._planes = [np.concatenate([side.hyperplanes for side in layer.sides]) for layer in network.layers]
-        self._weights = np.concatenate([side.expert_weights for side in network.top.sides])
-        self._first = np.cumsum([0, *(side.n_experts for side in network.top.sides)])
+        self._top = _on_distances(network.top)
         widths = [network.n_expanded, *(len(planes) for planes in self._planes)]
         self._parts = []  # per layer: [(source, its coefficients)]
         for t, planes in enumerate(self._planes, 1):
@@ -64,8 +52,16 @@ class ChangedColumns:
             for source, coefficients in parts:
                 if source != FEATURES:
                     distance = distance + units[source - 1] @ coefficients.T
+            if len(units) + 1 == self.network.depth:
+                break
             units.append(softplus(distance))
-        rate = units[-1] * self._weights
-        ends = zip(self._first[:-1], self._first[1:], strict=True)
-        rates = np.column_stack([rate[:, low:high].sum(axis=1) for low, high in ends])
-        return self.network.response.prediction(_Rates(rates), self.rows)
+        return self.network.response.prediction(self._top, distance)
+
+
+def _on_distances(layer: Layer) -> Layer:
+    """A layer that takes the distances from its hyperplanes as inputs, whatever the response asks of it."""
+    total, sides, at = sum(layer.n_experts), [], 0
+    for side in layer.sides:
+        sides.append(Side(np.eye(side.n_experts, total + 1, at + 1), side.expert_weights))
+        at += side.n_experts
+    return Layer(tuple(sides))

@@ -76,6 +76,7 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
                         "share": float(share[k]),
                         "rule": "; ".join(phrases) or "rows much like the average",
                         "phrases": phrases,
+                        "directions": [(background.names[j], bool(step[k, j] > 0)) for j in order],
                         "features": [background.names[j] for j in order],
                     }
                 )

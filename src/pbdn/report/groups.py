@@ -1,5 +1,6 @@
 """The groups of rows that the experts of the top layer lead: size, rule in words, examples."""
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
@@ -23,10 +24,11 @@ def group_cards(
     rules: list[dict[str, Any]],
     effects: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
-    """One card per expert that leads some rows, largest group first.
+    """One card per kind of expert that leads some rows, largest group first.
 
-    A row belongs to the expert for a class, in the top layer, that votes for it most strongly. ``numbers`` are the
-    places of ``rows`` among the rows of the report.
+    A row belongs to the expert for a class, in the top layer, that votes for it most strongly. Experts for one class whose
+    rules name the same features in the same directions are alike and share a card: networks that are averaged find the
+    same groups. ``numbers`` are the places of ``rows`` among the rows of the report.
     """
     network, classes = network_of(estimator), estimator.classes_.tolist()
     inputs = network.top_inputs(rows)
@@ -42,18 +44,23 @@ def group_cards(
     leads = np.argmax(strength, axis=1)
     said = {(rule["number"], rule["expert"]): rule for rule in rules if rule["layer"] == network.depth}
     order = [one["feature"] for one in effects]
+    led = np.bincount(leads, minlength=len(owners))
+    alike: dict[Any, list[int]] = defaultdict(list)
+    for place in np.argsort(-led, kind="stable").tolist():
+        if led[place]:
+            _, s, k = owners[place]
+            alike[s, frozenset(said[s, k + 1]["directions"])].append(place)
     cards = []
-    for place, (name, s, k) in enumerate(owners):
-        mine = np.flatnonzero(leads == place)
-        if not mine.size:
-            continue
+    for places in alike.values():
+        name, s, k = owners[places[0]]
+        mine = np.flatnonzero(np.isin(leads, places))
         rule = said[s, k + 1]
-        best = mine[np.argsort(-strength[mine, place], kind="stable")[:N_EXAMPLES]]
+        best = mine[np.argsort(-strength[mine].max(axis=1), kind="stable")[:N_EXAMPLES]]
         named = _named_columns(estimator, rule["features"], order)
         cards.append(
             {
                 "side": name,
-                "expert": k + 1,
+                "experts": len(places),
                 "layer": network.depth,
                 "key": f"u{network.depth}.{s}.{k}",
                 "rows": int(mine.size),
