@@ -1,11 +1,4 @@
-import importlib
-import os
-import shutil
 import sqlite3
-import subprocess
-import tempfile
-from glob import glob
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -152,39 +145,6 @@ def test_literals_and_refusals(rng):
         literal("a\0")
 
 
-@pytest.fixture(scope="module")
-def postgres():
-    """A throw-away PostgreSQL server on a socket of its own; gives a function that runs psql."""
-    initdb = max(glob("/usr/lib/postgresql/*/bin/initdb"), default=None) or shutil.which("initdb")
-    psql = shutil.which("psql")
-    if initdb is None or psql is None:
-        pytest.skip("no PostgreSQL server found (initdb, psql)")
-    with tempfile.TemporaryDirectory(prefix="pbdn-") as folder:
-        options = {"cwd": folder, "check": True}
-        if os.geteuid() == 0:  # the server refuses to run as root
-            pwd = importlib.import_module("pwd")
-            if "postgres" not in {account.pw_name for account in pwd.getpwall()}:
-                pytest.skip("running as root, and no account named postgres to run the server")
-            shutil.chown(folder, "postgres")
-            options["user"] = "postgres"
-        quiet = {"stdout": subprocess.DEVNULL, **options}
-        subprocess.run([initdb, "-D", f"{folder}/data", "-U", "test", "-A", "trust"], **quiet)
-        server = [Path(initdb).with_name("pg_ctl"), "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
-        socket_only = f"-k {folder} -c listen_addresses=''"
-        subprocess.run([*server, "-o", socket_only, "start"], **quiet)
-
-        def query(script):
-            command = [psql, "-h", folder, "-U", "test", "-d", "postgres", "-v", "ON_ERROR_STOP=1"]
-            command += ["-q", "-A", "-t", "-F", "\x1f"]
-            done = subprocess.run(command, input=script, capture_output=True, text=True, **options)
-            return [line.split("\x1f") for line in done.stdout.splitlines()]
-
-        try:
-            yield query
-        finally:
-            subprocess.run([*server, "-m", "immediate", "stop"], **quiet)
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_same_probabilities_in_postgresql(rng, postgres, shape):
     network = network_of(shape, rng)
@@ -199,3 +159,21 @@ def test_same_probabilities_in_postgresql(rng, postgres, shape):
     parsed = [(int(row[0]), *map(float, row[1:-1]), row[-1]) for row in answer]
     header = ["key", *(f"probability_{label}" for label in labels_of(network)), "label"]
     compare(network, (header, parsed), rows)
+
+
+def test_texts_that_are_no_numbers_give_nothing_in_sqlite(rng):
+    network = network_of("deep pair", rng)
+    names = [f"x{j}" for j in range(network.n_features)]
+    rows = [["0.5"] * len(names), ["0,5"] * len(names), ["n/a"] * len(names), [0.5] * len(names)]
+    statement = to_sql(network, labels_of(network), names, "sqlite")
+    connection = sqlite3.connect(":memory:")
+    if not has_mathematics(connection):
+        connection.create_function("exp", 1, np.exp)
+        connection.create_function("ln", 1, np.log)
+    connection.execute(f"CREATE TABLE data ({', '.join(names)})")
+    connection.executemany(f"INSERT INTO data VALUES ({', '.join('?' * len(names))})", rows)
+    found = connection.execute(statement).fetchall()
+    connection.close()
+    assert found[0] == found[3]
+    assert None not in found[0]
+    assert set(found[1] + found[2]) == {None}

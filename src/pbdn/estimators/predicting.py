@@ -18,6 +18,7 @@ from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, feature_names, network_of
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
+from pbdn.model.intervals import jackknife_interval
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
 
@@ -160,7 +161,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         return np.concatenate([network.predict_draws(X) for network in self._averaged()])
 
     def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
-        """Equal-tailed credible intervals of the class probabilities.
+        """Intervals of the class probabilities.
+
+        From posterior draws, where there are any, equal-tailed credible intervals. Else, from how far the networks that are
+        averaged differ (`pbdn.model.intervals`).
 
         Returns
         -------
@@ -169,6 +173,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         """
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        network = self.network_ if hasattr(self, "network_") else None
+        if network is not None and network.n_members > 1 and not network.top.draws:
+            X = checked_rows(self, X)
+            return jackknife_interval(network.predict_members(X), network.predict(X), level)
         draws = self.posterior_predictive_proba(X)
         ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))
@@ -192,7 +200,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns layer, side, expert, weight, share, and one mean per feature.
         """
         X = checked_rows(self, X)
@@ -203,7 +211,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
         """
         X = checked_rows(self, X)
@@ -320,6 +328,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         from pbdn.report.summary import html_summary
 
         return str(estimator_html_repr(self)) + html_summary(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has come to its end."""
+        return hasattr(self, "network_")
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows and, unless there can be two classes only, several classes."""

@@ -30,13 +30,12 @@ from pbdn.numerics.arrays import FloatArray
 
 logger = logging.getLogger("pbdn")
 
-SEARCHED_ROWS = 2000  # up to so many rows all folds decide, above one of them
+SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 LESS_NOISE = (0.5, 0.0)
-FIRST_STEPS = 1500  # of training together, after a new layer
-MORE_STEPS = 1000  # with another penalty or noise
+SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,10 @@ class Search:
     def trainees(self, view: View) -> list[Trainee]:
         """One per fold that decides."""
         part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
-        return [Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)]
+        return [
+            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held))
+            for f, kept in enumerate(self.held)
+        ]
 
     def after(self, stage: Stage, step: Step) -> Stage:
         """All folds after one more step."""
@@ -109,11 +111,17 @@ class Search:
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 
-    def better(self, stage: Stage, step: Step) -> Stage | None:
-        """The next stage, if it was trained to its end and the rows kept back become likelier."""
+    def new_layer(self) -> Step:
+        """Add a layer, and train it together with those below."""
+        return Step(True, FIRST_PENALTY, FULL_NOISE, self.config.map.n_minibatches)
+
+    def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
+        """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
         if self.run.stop():
             return None
-        new = self.after(stage, step)
+        new = self.after(
+            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
+        )
         if not new.complete:
             return None
         kept = new.deviance < stage.deviance
@@ -135,7 +143,7 @@ def grow_committee(
     n_members = config.map.n_members
     folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
     n_folds = int(folds.max()) + 1
-    all_decide = rows.n_rows <= SEARCHED_ROWS
+    all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(n_folds if all_decide else 1)]
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
 
@@ -147,9 +155,14 @@ def grow_committee(
     layers = _members(search, stage, rows, n_folds, n_members)
     if run.stop() and reason != "observer":
         reason = "interrupted"
-    network = stage.view.network(committee([_plain(one, stage, response) for one in layers]).layers, response)
+    merged = committee([_plain(one, stage, response) for one in layers])
+    network = stage.view.network(merged.layers, response)
     fits = _fits(network, search, stage)
-    return Growth(fits, tuple(search.path), reason, network.curve, tuple(search.trials))
+    path = [
+        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
+        for t, step in enumerate(search.path)
+    ]
+    return Growth(fits, tuple(path), reason, network.curve, merged.members, tuple(search.trials))
 
 
 def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
@@ -161,7 +174,7 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer, flat or curved."""
     if search.observer is not None:
         search.observer.layer_begins(1)
-    step = Step(True, FIRST_PENALTY, FULL_NOISE, FIRST_STEPS)
+    step = search.new_layer()
     best = search.after(search.begin(views[0]), step)
     for view in views[1:]:
         if not best.complete or search.run.stop():
@@ -188,7 +201,7 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()
-        new = search.after(stage, Step(True, FIRST_PENALTY, FULL_NOISE, FIRST_STEPS))
+        new = search.after(stage, search.new_layer())
         if not new.complete:
             return stage, "interrupted"
         pays = new.clearly_below(stage)
@@ -205,14 +218,14 @@ def _strength(search: Search, stage: Stage) -> Stage:
     for penalties in (PENALTIES[first + 1 :], PENALTIES[:first][::-1]):
         begun = stage
         for penalty in penalties:
-            new = search.better(stage, Step(False, penalty, FULL_NOISE, MORE_STEPS))
+            new = search.better(stage, penalty, FULL_NOISE)
             if new is None:
                 break
             stage = new
         if stage is not begun:
             break
     for noise in LESS_NOISE:
-        new = search.better(stage, Step(False, stage.history[-1].penalty, noise, MORE_STEPS))
+        new = search.better(stage, stage.history[-1].penalty, noise)
         if new is None:
             break
         stage = new
@@ -229,7 +242,7 @@ def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_m
     numbers = range(len(done), n_folds) if n_members > 1 else [n_folds]
     part = search.run.shared_by(min(search.run.n_jobs, len(masks)))
     trainees = [
-        Trainee(stage.view, mask, number, search.response, search.config.map, part)
+        Trainee(stage.view, mask, number, search.response, search.config.map, part, len(masks))
         for number, mask in zip(numbers, masks, strict=True)
     ]
     others = search.run.on_threads(lambda trainee: trainee.follow(stage.history), trainees)
