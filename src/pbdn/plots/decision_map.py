@@ -11,7 +11,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, shown
 from pbdn.plots.plane import Plane
 
-MAX_LINES = 40  # hyperplanes drawn, strongest first; a remark says how many are left out
+MAX_LINES = 24  # hyperplanes drawn, strongest first; a remark says how many are left out
 STYLES = ("-", "--", ":", "-.")
 LEGEND_LETTERS = 56  # in one line of the legend
 

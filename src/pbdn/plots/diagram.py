@@ -15,7 +15,7 @@ from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
 
 MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 MAX_UNITS = 60  # experts drawn per layer, strongest first; a remark says how many are left out
-MAX_EDGES = 1000  # connections drawn; where there are more, each unit keeps its strongest ones
+MAX_EDGES = 500  # connections drawn; where there are more, each unit keeps its strongest ones
 FAINT = 0.15  # edges below this share of the strongest one of their unit are not drawn
 
 
