@@ -320,4 +320,3 @@ def test_auto_is_map_and_has_intervals_from_its_members(rng):
     asked = fitted(small("folds", max_depth=1, prediction="posterior"), X, y)
     assert asked.inference_ == "map+gibbs"
     assert asked.predict_proba_interval(X).shape == (60, 2, 2)
-

@@ -107,7 +107,7 @@ def fit_command(
 
         rows = model.held_out or data.rows(_labelled(data, target))
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
-        page = report_bytes(model, rows, source)
+        page = report_bytes(model, rows, source, model.trained)
     content = model.to_bytes()
     files = {path: content}
     if report_path is not None and page is not None:

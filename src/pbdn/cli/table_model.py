@@ -36,7 +36,7 @@ ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier
 
 @dataclass(frozen=True)
 class TableModel:
-    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit.
+    """What the command line fits, saves and loads; after a fit, ``held_out`` and ``trained`` are the rows.
 
     ``source`` is the name of the table's file.
     """
@@ -48,6 +48,7 @@ class TableModel:
     notes: list[str] = field(default_factory=list)
     held_out: Table | None = field(default=None, repr=False)
     source: str = ""
+    trained: Table | None = field(default=None, repr=False)
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -124,7 +125,12 @@ def fit_table(
         validation = {**quality.to_dict(), "n_train": len(train)}
         if not refit:
             return replace(
-                model, validation=validation, notes=model.notes + more, held_out=table.rows(test), source=source
+                model,
+                validation=validation,
+                notes=model.notes + more,
+                held_out=table.rows(test),
+                trained=table.rows(train),
+                source=source,
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
@@ -156,6 +162,7 @@ def _fit(
     preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
     features, _ = preparation.apply(table)
     estimator = PBDNClassifier(random_state=seed, **parameters)
+    estimator.column_groups_ = preparation.groups
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(NamedArray(features, preparation.feature_names), labels, sample_weight=weights.of_rows)
@@ -198,6 +205,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     preparation = Preparation.from_json(extra["preparation"])
     if len(preparation.feature_names) != estimator.n_features_in_:
         raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
+    estimator.column_groups_ = preparation.groups
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
     return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)

@@ -6,6 +6,7 @@ from typing import Any
 from pbdn.errors import MissingExtraError
 
 RAISES, LOWERS = "#b2182b", "#2166ac"  # what raises or lowers a unit
+ACCENT, SOFT = "#2563a8", "#64748b"  # what is meant to be read first, and what stays behind
 
 
 @dataclass(frozen=True)

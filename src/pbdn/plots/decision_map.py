@@ -11,7 +11,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, shown
 from pbdn.plots.plane import Plane
 
-MAX_LINES = 40  # hyperplanes drawn, strongest first; a remark says how many are left out
+MAX_LINES = 24  # hyperplanes drawn, strongest first; a remark says how many are left out
 STYLES = ("-", "--", ":", "-.")
 LEGEND_LETTERS = 56  # in one line of the legend
 
@@ -26,7 +26,7 @@ class DecisionMapDisplay:
     label : object
         The class whose probability is shown.
     probability : array (grid, grid)
-    segments : list of (side, weight, two points)
+    segments : list of (side, weight, points of a line)
     labels : array or None
         Of the rows drawn on top.
     """
@@ -75,11 +75,11 @@ class DecisionMapDisplay:
         classes = estimator.classes_.tolist()
         probability = estimator.predict_proba(with_names(estimator, plane.rows()))
         segments = []
-        for name, side in zip(side_names(estimator), network_of(estimator).layers[0].sides, strict=True):
-            for line, weight in zip(plane.lines(side.hyperplanes), side.expert_weights.tolist(), strict=True):
-                segment = plane.segment(line)
-                if segment:
-                    segments.append((name, weight, segment))
+        network = network_of(estimator)
+        for name, side in zip(side_names(estimator), network.layers[0].sides, strict=True):
+            drawn = plane.curves(network, side) if network.curve is not None else plane.segments(side.hyperplanes)
+            for parts, weight in zip(drawn, side.expert_weights.tolist(), strict=True):
+                segments += [(name, weight, part) for part in parts]
         y = None if y is None else np.asarray(y)
         return [
             cls(plane, label, plane.cells(probability[:, classes.index(label)]), segments, y)

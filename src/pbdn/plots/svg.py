@@ -12,10 +12,18 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from pbdn.errors import MissingExtraError
-from pbdn.plots.base import LOWERS, RAISES, Mark, Marks
+from pbdn.plots.base import ACCENT, LOWERS, RAISES, SOFT, Mark, Marks
 
 INK, PAGE, LINE = "#1e293b", "#ffffff", "#e2e8f0"
-VARIABLES = {INK: "--ink", PAGE: "--page", LINE: "--line", RAISES: "--raises", LOWERS: "--lowers"}
+VARIABLES = {
+    INK: "--ink",
+    PAGE: "--page",
+    LINE: "--line",
+    RAISES: "--raises",
+    LOWERS: "--lowers",
+    ACCENT: "--mark",
+    SOFT: "--soft",
+}
 STYLE = {
     "axes.edgecolor": INK,
     "axes.facecolor": PAGE,
