@@ -112,7 +112,9 @@ FITS = {
     "map_streamed": lambda folder: _streamed(),
     "map_holdout": lambda folder: _fit(_map(criterion="holdout"), *_rows()),
     "map_in_parts": lambda folder: _in_parts(),
-    "gibbs_from_map": lambda folder: _fit(_gibbs({"n_paths": 2, "start": "map"}, map_config=MapConfig(**STEPS)), *_rows()),
+    "gibbs_from_map": lambda folder: _fit(
+        _gibbs({"n_paths": 2, "start": "map"}, map_config=MapConfig(**STEPS)), *_rows()
+    ),
     "resumed": _resumed,
     "reloaded": _reloaded,
     "race": lambda folder: _fit(RaceClassifier(gibbs_config=GibbsConfig(**CHAIN), **SMALL), *_rows(3)),

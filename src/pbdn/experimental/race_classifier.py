@@ -80,7 +80,9 @@ time_limit
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.criterion in (FOLDS, HOLDOUT):
-            raise InvalidInputError(f"RaceClassifier does not do criterion={self.criterion!r}; use PBDNClassifier for that.")
+            raise InvalidInputError(
+                f"RaceClassifier does not do criterion={self.criterion!r}; use PBDNClassifier for that."
+            )
         for name, value in set_fields(self.gibbs_config).items():
             if value not in ONLY.get(name, (value,)):
                 choices = " or ".join(repr(one) for one in ONLY[name])
