@@ -23,7 +23,7 @@ class Curve:
     columns : array of int
         The features that are squared, in rising order.
     centers : array (n_columns,)
-        Zero for sparse features, so that zeros stay zero.
+        Zero where the network was fitted on sparse features, so that zeros stay zero.
     """
 
     columns: IntArray
@@ -38,7 +38,9 @@ class Curve:
         """The features and, after them, the squares: (n, n_features + n_squares)."""
         some = features[:, self.columns]
         if sp.issparse(features):
-            return sp.hstack([features, some.multiply(some)], format="csr")
+            dense = self.centers.any()  # rows given sparse to a network that was fitted on dense ones
+            squares = sp.csr_array((some.toarray() - self.centers) ** 2) if dense else some.multiply(some)
+            return sp.hstack([features, squares], format="csr")
         return np.concatenate([features, (some - self.centers) ** 2], axis=1)
 
 
