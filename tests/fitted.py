@@ -61,3 +61,14 @@ def lone_side():
     """A single hyperplane machine."""
     X, y = xor_rows()
     return quietly(ISHMClassifier(gibbs_config=GibbsConfig(n_sweeps=40, n_draws=10), random_state=0), X, y), X, y
+
+
+def with_network(network, names=None):
+    """An estimator around a network made by hand; its classes are 0, 1, …"""
+    model = PBDNClassifier()
+    model.network_, model.paths_ = network, ()
+    model.n_features_in_ = network.n_features
+    model.classes_ = np.arange(network.response.n_outputs)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
