@@ -2,6 +2,7 @@
 
 import warnings
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def lone_side():
 def with_network(network, names=None):
     """An estimator around a network made by hand; its classes are 0, 1, …"""
     model = PBDNClassifier()
-    model.network_, model.paths_ = network, ()
+    model.network_, model.paths_, model.config_ = network, (), SimpleNamespace(prediction="point")
     model.n_features_in_ = network.n_features
     model.classes_ = np.arange(network.response.n_outputs)
     if names is not None:

@@ -1,4 +1,4 @@
-"""A rectangle of two features, on which maps are computed: its cells, and the lines that hyperplanes draw on it."""
+"""A rectangle of two features, on which maps are computed: its cells, and the borders that experts draw on it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +10,12 @@ from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import dense_rows, feature_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
+from pbdn.model.network import Network
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown
 
 MARGIN = 0.05
+FINE = 201  # points along each side of the rectangle, between which curves are drawn
 
 
 def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
@@ -93,15 +95,34 @@ class Plane:
             {names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()}
         )
 
-    def lines(self, hyperplanes: FloatArray) -> list[tuple[float, float, float]]:
-        """(a, b, c) with a x + b y + c = 0 for every hyperplane, the other features at their medians."""
+    def borders(self, network: Network, hyperplane: FloatArray) -> list[list[tuple[float, float]]]:
+        """Where an expert of the first layer changes its mind, the other features at their medians.
+
+        The two ends of a line, or many points of every curve of a curved network; empty where it is outside.
+        """
+        if network.curve is not None:
+            return self._curves(network, hyperplane)
         first, second = self.features
         rest = np.delete(np.arange(self.base.size), list(self.features))
-        out = []
-        for plane in hyperplanes:
-            constant = plane[0] + float(plane[1:][rest] @ self.base[rest])
-            out.append((float(plane[1 + first]), float(plane[1 + second]), float(constant)))
-        return out
+        constant = hyperplane[0] + float(hyperplane[1:][rest] @ self.base[rest])
+        ends = self.segment((float(hyperplane[1 + first]), float(hyperplane[1 + second]), float(constant)))
+        return [ends] if ends else []
+
+    def _curves(self, network: Network, hyperplane: FloatArray) -> list[list[tuple[float, float]]]:
+        """The distance is the sum of what the two features add; contours of it at zero."""
+        try:
+            from contourpy import contour_generator
+        except ImportError:  # it comes with matplotlib, and without that nothing is drawn
+            return []
+        ticks, added = [], []
+        for j, (low, high) in zip(self.features, (self.extent[:2], self.extent[2:]), strict=True):
+            rows = np.repeat(self.base[None], FINE, axis=0)
+            rows[:, j] = np.linspace(low, high, FINE)
+            ticks.append(rows[:, j])
+            added.append(network.expand(rows) @ hyperplane[1:])
+        middle = float((network.expand(self.base[None]) @ hyperplane[1:])[0]) - float(hyperplane[0])
+        lines = contour_generator(*ticks, added[0][None, :] + added[1][:, None] - middle).lines(0.0)
+        return [[(float(x), float(y)) for x, y in line] for line in lines]
 
     def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
         """The part of a line inside the rectangle: two points, or none."""

@@ -43,6 +43,10 @@ class TraceDisplay:
         if not 1 <= number <= len(estimator.trace_):
             raise InvalidInputError(f"layer={layer!r} must lie between 1 and {len(estimator.trace_)}.")
         trace = estimator.trace_[number - 1]
+        if not trace:
+            raise InvalidInputError(
+                f"Layer {number} has no trace: networks averaged into one keep none, nor does a layer stopped before it began."
+            )
         lines: list[tuple[str, FloatArray, FloatArray]] = []
         if isinstance(trace, list):
             quantity, burn_in = quantity or "log_likelihood", estimator.config_.chain.n_burn_in
