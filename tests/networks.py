@@ -23,9 +23,9 @@ def random_side(rng, n_experts, n_inputs, spread=1.0, weight_shape=1.0):
 
 
 def random_curve(rng, n_features, n_squares=None):
-    """Squares of some features (default: all), each around a centre of its own."""
+    """Squares of some features (default: all), each around a centre and in a unit of its own."""
     columns = np.sort(rng.permutation(n_features)[:n_squares]).astype(np.int64)
-    return Curve(columns, rng.normal(size=columns.size))
+    return Curve(columns, rng.normal(size=columns.size), rng.uniform(0.5, 2.0, size=columns.size))
 
 
 def random_network(

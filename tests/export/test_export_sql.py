@@ -206,7 +206,7 @@ def test_same_probabilities_in_postgresql(rng, postgres, shape):
 
 def test_tiny_distances_in_postgresql(rng, postgres):
     """It refuses to underflow, also in a square."""
-    network = random_network(rng, ((3, 2),), 1, curve=Curve(np.array([0]), np.zeros(1)))
+    network = random_network(rng, ((3, 2),), 1, curve=Curve(np.array([0]), np.zeros(1), np.ones(1)))
     statement = to_sql(network, [0, 1], ["x"], "postgresql", "tiny", keep=["x"])
     answer = postgres(
         f"CREATE TABLE tiny (x double precision); INSERT INTO tiny VALUES (1e-200), (-3e-170);\n{statement};"

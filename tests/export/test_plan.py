@@ -34,8 +34,10 @@ def test_squares_stand_after_the_features(rng):
     network = network_of("curved deep pair", rng)
     planned = plan(network, labels_of(network))
     assert planned.widths == (7, 5, 6, 6)
-    assert [j for j, _ in planned.squares] == network.curve.columns.tolist()
-    assert [c for _, c in planned.squares] == network.curve.centers.tolist()
+    columns, centers, scales = zip(*planned.squares, strict=True)
+    assert list(columns) == network.curve.columns.tolist()
+    assert list(centers) == network.curve.centers.tolist()
+    assert list(scales) == network.curve.scales.tolist()
     assert plan(network_of("pair", rng), [0, 1]).squares == []
 
 

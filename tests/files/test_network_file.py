@@ -37,7 +37,10 @@ def round_trip(network, path):
     return network_from_arrays(header["network"], loaded)
 
 
-BENT = {"experts": ((3, 2), (2, 4)), "curve": Curve(np.array([0, 2, 3]), np.array([0.1, -2.0, 1e-300]))}
+BENT = {
+    "experts": ((3, 2), (2, 4)),
+    "curve": Curve(np.array([0, 2, 3]), np.array([0.1, -2.0, 1e-300]), np.array([1.0, 0.3, 2.0])),
+}
 
 
 @pytest.mark.parametrize("shape", [*SHAPES.values(), BENT], ids=[*SHAPES, "curved"])
@@ -87,6 +90,7 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
         assert loaded.curve.columns.dtype == curve.columns.dtype
         assert loaded.curve.columns.tobytes() == curve.columns.tobytes()
         assert loaded.curve.centers.tobytes() == curve.centers.tobytes()
+        assert loaded.curve.scales.tobytes() == curve.scales.tobytes()
     alone = 0
     for member in members:
         alone += sum(array.nbytes for array in network_to_arrays(member)[1].values())
@@ -179,7 +183,7 @@ def more(name, array):
     return lambda _, arrays: arrays.update({name: array})
 
 
-COLUMNS, CENTERS = "network.curve.columns", "network.curve.centers"
+COLUMNS, CENTERS, SCALES = "network.curve.columns", "network.curve.centers", "network.curve.scales"
 PLANES, PLACES = "network.2.hyperplanes", "network.2.hyperplanes.places"
 BENT_INJURIES = [
     ("columns of its curve are missing", lambda _, a: a.pop(COLUMNS)),
@@ -193,11 +197,15 @@ BENT_INJURIES = [
     ("curve.centers is missing or of the wrong kind", lambda _, a: a.pop(CENTERS)),
     ("curve.centers is missing or of the wrong kind.", more(CENTERS, np.zeros(3, np.float32))),
     ("curve.centers has numbers that are not finite", put(CENTERS, 1, np.nan)),
-    ("another number of centers than columns", more(CENTERS, np.zeros(2))),
-    ("n_features, the curve and the first layer differ", lambda _, a: (a.pop(COLUMNS), a.pop(CENTERS))),
+    ("other numbers of centers, scales and columns", more(CENTERS, np.zeros(2))),
+    ("other numbers of centers, scales and columns.", more(SCALES, np.ones(4))),
+    ("curve.scales is missing or of the wrong kind", lambda _, a: a.pop(SCALES)),
+    ("curve.scales has numbers that are not finite", put(SCALES, 0, np.inf)),
+    ("scale that is not positive", put(SCALES, 2, 0.0)),
+    ("n_features, the curve and the first layer differ", lambda _, a: [a.pop(n) for n in (COLUMNS, CENTERS, SCALES)]),
     (
         "n_features, the curve and the first layer",
-        lambda _, a: a.update({COLUMNS: np.array([0, 1], np.int32), CENTERS: np.zeros(2)}),
+        lambda _, a: a.update({COLUMNS: np.array([0, 1], np.int32), CENTERS: np.zeros(2), SCALES: np.ones(2)}),
     ),
     ("places is of the wrong kind", more(PLACES, np.zeros((1, 33), np.uint8))),
     ("places is of the wrong kind.", more(PLACES, np.zeros((2, 33), np.int8))),

@@ -24,9 +24,9 @@ def found(network, rows):
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 def test_the_vertex_and_the_distances(rng, sign):
-    """sign · (x + 3 (x - 1)²) turns at 1 - 1/6, by the derivative and on a grid."""
-    curve = Curve(np.array([1]), np.array([1.0]))
-    network = one_expert([0.0, 0.0, sign, 3.0 * sign], curve)
+    """sign · (x + 12 ((x - 1)/2)²) turns at 1 - 1/6, by the derivative and on a grid."""
+    curve = Curve(np.array([1]), np.array([1.0]), np.array([2.0]))
+    network = one_expert([0.0, 0.0, sign, 12.0 * sign], curve)
     rows = rng.normal(size=(900, 2)) * 3.0
     assert list(found(network, rows)) == [1]
     bend = found(network, rows)[1]
@@ -45,7 +45,7 @@ def test_the_vertex_and_the_distances(rng, sign):
 
 def test_the_words(rng):
     rows = np.column_stack([rng.normal(size=500), 1990.0 + 20.0 * rng.normal(size=500)])
-    curve = Curve(np.array([0, 1]), np.array([0.2, 1987.0]))
+    curve = Curve(np.array([0, 1]), np.array([0.2, 1987.0]), np.ones(2))
     near = one_expert([4.0, 0.0, 0.0, -8.0, 0.0], curve)
     rule = subtype_rules(with_network(near, ["size", "year"]), rows)[0]
     assert rule["rule"].startswith("size mostly within 0.")
@@ -59,7 +59,7 @@ def test_the_words(rng):
 
 def test_what_is_not_told(rng):
     rows = rng.normal(size=(500, 2))
-    curve = Curve(np.array([0, 1]), np.zeros(2))
+    curve = Curve(np.array([0, 1]), np.zeros(2), np.ones(2))
     assert found(one_expert([0.0, 1.0, 2.0], None), rows) == {}  # flat
     assert found(one_expert([0.0, 8.0, 0.0, -1.0, 0.0], curve), rows) == {}  # turns at 4, where no row is
     assert list(found(one_expert([2.0, 0.0, 0.0, -4.0, -0.01], curve), rows)) == [0]  # the second square does little
@@ -79,7 +79,7 @@ def test_layers_above_speak_of_the_squares_that_they_see(rng):
 
 
 def test_squares_are_named_after_the_features(rng):
-    network = random_network(rng, ((2, 1), (1, 1), (1, 2)), 3, curve=Curve(np.array([0, 2]), np.zeros(2)))
+    network = random_network(rng, ((2, 1), (1, 1), (1, 2)), 3, curve=Curve(np.array([0, 2]), np.zeros(2), np.ones(2)))
     units = ["layer1_side0_expert0", "layer1_side0_expert1", "layer1_side1_expert0"]
     assert input_names(network, 1, ["a", "b", "c"]) == ["a", "b", "c", "a²", "c²"]
     assert input_names(network, 2, ["a", "b", "c"]) == ["a", "b", "c", "a²", "c²", *units]

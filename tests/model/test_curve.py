@@ -22,15 +22,17 @@ def some_zero(rng, shape):
 
 
 def test_squares_stand_after_the_features(rng):
-    curve = Curve(np.array([0, 3]), np.array([1.0, -2.0]))
+    curve = Curve(np.array([0, 3]), np.array([1.0, -2.0]), np.array([2.0, 1.0]))
     x = rng.normal(size=(6, 4))
     assert curve.n_squares == 2
-    np.testing.assert_array_equal(curve.expand(x), np.column_stack([x, (x[:, 0] - 1.0) ** 2, (x[:, 3] + 2.0) ** 2]))
+    np.testing.assert_array_equal(
+        curve.expand(x), np.column_stack([x, ((x[:, 0] - 1.0) / 2.0) ** 2, (x[:, 3] + 2.0) ** 2])
+    )
 
 
 def test_zeros_of_sparse_features_stay_zero(rng):
     x = some_zero(rng, (50, 4))
-    curve = Curve(np.array([1, 2]), np.zeros(2))
+    curve = Curve(np.array([1, 2]), np.zeros(2), np.array([0.3, 7.0]))
     expanded = curve.expand(sp.csr_array(x))
     assert expanded.format == "csr"
     assert expanded.nnz == np.count_nonzero(x) + np.count_nonzero(x[:, 1:3])
@@ -59,6 +61,7 @@ def test_features_of_two_values_have_no_square(rng, form):
     assert curve.columns.tolist() == [0, 3]
     assert curve.columns.dtype == np.int64
     assert not curve.centers.any()
+    assert np.all(curve.scales == 1.0)
     assert curve_of(form(x[:, [1, 2, 4]])) is None
 
 
@@ -71,7 +74,7 @@ def test_a_flat_network_expands_nothing(rng):
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_a_curved_network_sees_the_squares(rng, depth):
     net, x = curved(rng, depth), rng.normal(size=(6, N_FEATURES))
-    expanded = np.column_stack([x, (x[:, net.curve.columns] - net.curve.centers) ** 2])
+    expanded = np.column_stack([x, ((x[:, net.curve.columns] - net.curve.centers) / net.curve.scales) ** 2])
     assert net.n_expanded == expanded.shape[1] == N_FEATURES + 3
     seen = [expanded]
     for layer in net.layers:
@@ -99,6 +102,7 @@ def test_scaling_is_folded_into_features_squares_and_centres(rng, depth):
     np.testing.assert_allclose(folded.predict_draws(x), net.predict_draws(scaling.apply(x)), rtol=1e-10)
     back = scaling.unfold(folded)
     np.testing.assert_allclose(back.curve.centers, net.curve.centers, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(back.curve.scales, net.curve.scales, rtol=1e-12)
     for ours, theirs in zip(back.layers, net.layers, strict=True):
         for a, b in zip(ours.sides, theirs.sides, strict=True):
             np.testing.assert_allclose(a.hyperplanes, b.hyperplanes, rtol=1e-10, atol=1e-11)
@@ -126,3 +130,15 @@ def test_features_within_their_limits_do_not_overflow(rng):
     with np.errstate(over="raise", invalid="raise"):
         assert np.isfinite(net.predict(np.vstack([limits, -limits]))).all()
         assert np.isfinite(net.predict_draws(np.vstack([limits, -limits]))).all()
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e160, 1e300])
+def test_any_unit_of_measurement(rng, unit):
+    """The square of the unit is not a double; nothing is lost, nothing overflows."""
+    net, x = curved(rng, 2), rng.normal(size=(20, N_FEATURES))
+    scaling = Scaling(np.zeros(N_FEATURES), np.full(N_FEATURES, unit), quantum=0.0)
+    with np.errstate(over="raise", invalid="raise"):
+        folded = scaling.fold(net)
+        np.testing.assert_allclose(folded.predict(unit * x), net.predict(x), rtol=1e-10)
+        assert np.all(folded.feature_limits > 1e6 * unit)
+        assert np.isfinite(scaling.unfold(folded).predict(x)).all()

@@ -104,7 +104,7 @@ def test_curves_lie_where_experts_change_their_minds(rng):
 
 def test_a_ball_is_drawn_as_a_circle(rng):
     side = Side(np.array([[1.0, 0.0, 0.0, -1.0, -1.0]]), np.ones(1))
-    network = Network((Layer((side,)),), 2, OneSide(), Curve(np.array([0, 1]), np.array([0.5, -0.5])))
+    network = Network((Layer((side,)),), 2, OneSide(), Curve(np.array([0, 1]), np.array([0.5, -0.5]), np.ones(2)))
     X = rng.uniform(-2.0, 2.0, size=(50, 2))
     display = DecisionMapDisplay.from_estimator(with_network(network), X, grid=4, draw=False)
     ((_, _, points),) = display.segments

@@ -65,7 +65,7 @@ _SQUARES = """\
     for (int j = 0; j < {n_features}; ++j)
         h0[j] = x[j];
     for (int j = 0; j < {n_squares}; ++j) {{
-        const double distance = x[{name}_squared[j]] - {name}_centers[j];
+        const double distance = (x[{name}_squared[j]] - {name}_centers[j]) / {name}_scales[j];
         h0[{n_features} + j] = distance * distance;
     }}
 """
@@ -208,8 +208,9 @@ def _tables(planned: Plan, t: int, name: str) -> str:
         parts += [len(found) // 3, *found]
     tables = [("double", f"hyperplanes_{t}", _numbers(values)), ("int", f"parts_{t}", _integers(parts))]
     if t == 1 and planned.squares:
-        columns, centers = zip(*planned.squares, strict=True)
-        tables += [("int", "squared", _integers(columns)), ("double", "centers", _numbers(centers))]
+        columns, centers, scales = zip(*planned.squares, strict=True)
+        tables += [("int", "squared", _integers(columns))]
+        tables += [("double", "centers", _numbers(centers)), ("double", "scales", _numbers(scales))]
     return "".join(f"static const {kind} {name}_{what}[] = {text};\n" for kind, what, text in tables)
 
 

@@ -156,7 +156,8 @@ def _with_squares(graph: _Graph, features: str, planned: Plan) -> str:
     if planned.curve is None:
         return features
     some = graph.op("Gather", features, graph.constant(planned.curve.columns), axis=1)
-    distance = graph.op("Sub", some, graph.number(planned.curve.centers))
+    moved = graph.op("Sub", some, graph.number(planned.curve.centers))
+    distance = graph.op("Div", moved, graph.number(planned.curve.scales))
     return graph.op("Concat", features, graph.op("Mul", distance, distance), axis=1)
 
 

@@ -74,13 +74,12 @@ class Plan:
         return (self.n_features + len(self.squares), *(layer.n_units for layer in self.layers))
 
     @property
-    def squares(self) -> list[tuple[int, float]]:
-        """(j, c) of every square (x_j - c)²."""
-        return (
-            []
-            if self.curve is None
-            else list(zip(self.curve.columns.tolist(), self.curve.centers.tolist(), strict=True))
-        )
+    def squares(self) -> list[tuple[int, float, float]]:
+        """(j, c, s) of every square ((x_j - c) / s)²."""
+        if self.curve is None:
+            return []
+        parts = (self.curve.columns, self.curve.centers, self.curve.scales)
+        return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
 def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] | None = None) -> Plan:

@@ -16,7 +16,7 @@ from math import exp, expm1, log, log1p
 
 CLASSES = {classes}
 FEATURES = {features}
-SQUARES = {squares}  # (j, c): the square (x_j - c)² stands after the features
+SQUARES = {squares}  # (j, c, s): the square ((x_j - c) / s)² stands after the features
 LAYERS = (  # sources of the inputs (0: features and squares, t: units of layer t); hyperplanes: bias, (place, coefficients) …
 {layers})
 SIDES = (  # first unit, last unit + 1, weights of the units of each side of the top layer
@@ -36,7 +36,8 @@ def {name}(row):
     row = [float(row[name]) for name in FEATURES] if isinstance(row, dict) else [float(x) for x in row]
     if len(row) != len(FEATURES):
         raise ValueError(f"row has {{len(row)}} values, {{len(FEATURES)}} are needed")
-    units = [row + [(row[j] - c) * (row[j] - c) for j, c in SQUARES]]
+    distances = [(row[j] - c) / s for j, c, s in SQUARES]
+    units = [row + [distance * distance for distance in distances]]
     for sources, hyperplanes in LAYERS:
         inputs = [value for source in sources for value in units[source]]
         units.append([_softplus(_distance(inputs, *plane)) for plane in hyperplanes])

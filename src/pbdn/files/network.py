@@ -48,7 +48,7 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
     (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
 
-    A curved network has the arrays ``network.curve.columns`` and ``network.curve.centers``. Where half of the hyperplanes
+    A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``. Where half of the hyperplanes
     or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
     of eight experts in a byte.
     """
@@ -56,6 +56,7 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     if network.curve is not None:
         arrays["network.curve.columns"] = np.asarray(network.curve.columns, "<i4")
         arrays["network.curve.centers"] = np.asarray(network.curve.centers, "<f8")
+        arrays["network.curve.scales"] = np.asarray(network.curve.scales, "<f8")
     for t, layer in enumerate(network.layers):
         arrays |= _stack(f"network.{t}", layer.sides)
         if layer.draws:
@@ -137,7 +138,7 @@ def _with_zeros(name: str, arrays: Mapping[str, NDArray[Any]], n_experts: int) -
 
 def _curve(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Curve | None:
     columns = arrays.get("network.curve.columns")
-    if columns is None and "network.curve.centers" not in arrays:
+    if not any(name.startswith("network.curve.") for name in arrays):
         return None
     _require(
         isinstance(columns, np.ndarray) and columns.dtype == np.int32 and columns.ndim == 1 and columns.size > 0,
@@ -148,9 +149,12 @@ def _curve(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Curve | None:
         bool(columns[0] >= 0 and columns[-1] < n_features and np.all(columns[1:] > columns[:-1])),
         "the columns of its curve are not features in rising order",
     )
-    centers = _floats("network.curve.centers", arrays, 1)
-    _require(centers.shape == columns.shape, "its curve has another number of centers than columns")
-    return Curve(columns.astype(np.int64), centers.copy())
+    centers, scales = (_floats(f"network.curve.{name}", arrays, 1) for name in ("centers", "scales"))
+    _require(
+        centers.shape == scales.shape == columns.shape, "its curve has other numbers of centers, scales and columns"
+    )
+    _require(bool(np.all(scales > 0)), "its curve has a scale that is not positive")
+    return Curve(columns.astype(np.int64), centers.copy(), scales.copy())
 
 
 def _layer(spec: Any, arrays: Mapping[str, NDArray[Any]], t: int) -> Layer:

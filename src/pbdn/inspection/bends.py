@@ -24,7 +24,7 @@ class Bend:
     ----------
     near : bool
     vertex : float
-        Where b x + γ (x - c)² has its largest (near) or smallest value.
+        Where b x + γ ((x - c)/s)² has its largest (near) or smallest value.
     distance, usual : float
         From the vertex, within which (far: beyond which) most votes lie, and most rows.
     step : float
@@ -64,7 +64,8 @@ def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatA
     low, high = np.quantile(rows, [EDGE, 1.0 - EDGE], axis=0)
     for k, i in np.argwhere((bend != 0.0) & matters[:, columns]).tolist():
         j, near = int(columns[i]), bool(bend[k, i] < 0.0)
-        vertex = float(curve.centers[i] - slope[k, j] / (2.0 * bend[k, i]))
+        unit = curve.scales[i]
+        vertex = float(curve.centers[i] - unit * (unit * slope[k, j] / (2.0 * bend[k, i])))
         if not low[j] < vertex < high[j] or not cast[:, k].any():
             continue
         far = np.abs(rows[:, j] - vertex)
@@ -77,7 +78,7 @@ def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatA
 
 
 def _effects(slope: FloatArray, bend: FloatArray, columns: IntArray, expanded: FloatArray) -> FloatArray:
-    """Standard deviation over the rows of b x + γ (x - c)², (n_experts, n_features)."""
+    """Standard deviation over the rows of b x + γ ((x - c)/s)², (n_experts, n_features)."""
     n = slope.shape[1]
     spread = expanded.std(axis=0)
     effect = np.abs(slope) * spread[:n]
