@@ -87,7 +87,7 @@ def _effects(slope: FloatArray, bend: FloatArray, columns: IntArray, expanded: F
     line = slope[:, columns]
     variance = (line * spread[columns]) ** 2 + 2.0 * line * bend * both + (bend * spread[n:]) ** 2
     effect[:, columns] = np.sqrt(np.maximum(variance, 0.0))
-    return effect
+    return np.asarray(effect)
 
 
 def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:

@@ -121,7 +121,8 @@ class Plane:
             ticks.append(rows[:, j])
             added.append(network.expand(rows) @ hyperplane[1:])
         middle = float((network.expand(self.base[None]) @ hyperplane[1:])[0]) - float(hyperplane[0])
-        lines = contour_generator(*ticks, added[0][None, :] + added[1][:, None] - middle).lines(0.0)
+        distance = added[0][None, :] + added[1][:, None] - middle
+        lines: Any = contour_generator(x=ticks[0], y=ticks[1], z=distance).lines(0.0)
         return [[(float(x), float(y)) for x, y in line] for line in lines]
 
     def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
