@@ -25,7 +25,7 @@ FOLDS = "folds"
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 N_MEMBERS = 5  # networks that are averaged
-AUTO_WORK = 20_000  # rows x sides up to which inference="auto" samples
+MOST_FOLDED = 60_000  # rows x sides x features up to which more than two sides are trained in folds
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
 CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
@@ -257,8 +257,8 @@ class FitConfig:
         return self.gibbs.n_paths if self.prediction == "paths" else 0
 
 
-def choose_inference(inference: str, gibbs_config: GibbsConfig | None, n_sides: int, total_weight: float) -> str:
-    """The inference in force: "auto" adds posterior draws where that is a matter of seconds, or they are asked for."""
+def choose_inference(inference: str, gibbs_config: GibbsConfig | None) -> str:
+    """The inference in force: "auto" is MAP, and adds posterior draws where they are asked for."""
     prediction = set_fields(gibbs_config).get("prediction")
     if prediction == "paths" and inference != "gibbs":
         if inference == "auto":
@@ -274,9 +274,7 @@ def choose_inference(inference: str, gibbs_config: GibbsConfig | None, n_sides: 
         )
     if inference != "auto":
         return inference
-    if prediction == "posterior":
-        return "map+gibbs"
-    return "map+gibbs" if total_weight * n_sides <= AUTO_WORK else "map"
+    return "map+gibbs" if prediction == "posterior" else "map"
 
 
 def resolve(
@@ -353,7 +351,7 @@ def resolve_map(
         coef_shape=filled.coef_shape,
         coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
     )
-    defaults = MANY_SIDES if n_sides > 2 else OF_FOLDS if of_folds else {}
+    defaults = OF_FOLDS if of_folds else MANY_SIDES if n_sides > 2 else {}
     settings = replace(settings, **(defaults | set_fields(config)))
     if config is not None and config.batch_size is not None or n_rows is None:
         return settings
@@ -371,34 +369,37 @@ def choose_criterion(
     n_sides: int,
     inference: str,
     n_rows: int | None,
-    n_sparse: int = 0,
+    n_features: int = 1,
+    sparse: bool = False,
     device: str | None = None,
 ) -> str | Callable[..., float]:
     """What decides the depth.
 
-    "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with one or
-    two sides, one network with more. Else it is AIC over all inputs.
+    "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with two sides
+    or little work, one network otherwise. Else it is AIC over all inputs.
 
     Parameters
     ----------
     criterion, n_sides, inference
     n_rows : int or None
         Rows in memory; None for a stream.
-    n_sparse : int
-        Rows times features where they are sparse.
+    n_features : int
+    sparse : bool
+        Whether the rows are.
     device : str or None
         Of MAP; layers are trained together on the CPU.
     """
+    size = 0 if n_rows is None else n_rows * n_features
     can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
-    can_fold = can_spare and inference != "gibbs" and n_sides <= 2 and n_sparse <= MOST_DENSE and device is None
+    can_fold = can_spare and inference != "gibbs" and not (sparse and size > MOST_DENSE) and device is None
     if criterion == "auto":
-        if can_fold:
+        if can_fold and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
             return FOLDS
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
         raise InvalidInputError(
-            f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, one or two sides, inference='map' or "
-            f"'map+gibbs', no device, and of sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
+            f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, inference='map' or 'map+gibbs', "
+            f"no device, and of sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
         )
     if criterion == HOLDOUT and not can_spare:
         raise InvalidInputError(

@@ -89,7 +89,7 @@ def test_recipes_name_every_feature(fitted):
     *_, model = fitted
     recipes = model.preparation.recipes
     assert len(recipes) == len(model.preparation.feature_names)
-    assert any(text.startswith("the number 'größe'; ") for text in recipes)
+    assert any(text.startswith("the number 'größe' (written like '1234,5'); ") for text in recipes)
     assert "0 if 'sex' is 'f', 1 if 'm', 0.5 otherwise" in recipes
 
 

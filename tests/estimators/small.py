@@ -10,7 +10,7 @@ from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 
 CHAIN = GibbsConfig(n_sweeps=60, n_burn_in=30, n_draws=20, n_paths=2)
-STEPS = MapConfig(n_minibatches=200, polish=True)
+STEPS = MapConfig(n_minibatches=60, polish=True)
 GIBBS: dict[str, Any] = {"inference": "gibbs", "max_experts": 6, "gibbs_config": CHAIN}
 MAP: dict[str, Any] = {"inference": "map", "max_experts": 6, "map_config": STEPS}
 SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}}

@@ -7,9 +7,10 @@ import pytest
 
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Layer, Side, climb, inputs_above
+from pbdn.sgd.joint_training import neighbour_noise, network_loss_and_gradient
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import loss_and_gradient, pack, unpack
-from pbdn.sgd.polish import neighbour_noise, network_loss_and_gradient, polish
+from pbdn.sgd.polish import polish
 
 CONFIG = MapSettings(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
 N_CLASSES, N_FEATURES = 3, 4

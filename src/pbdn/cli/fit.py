@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from pbdn.cli.columns import column_options
 from pbdn.cli.command import command, separator_option
 from pbdn.cli.output import Output, text_table
 
@@ -16,7 +17,7 @@ from pbdn.cli.output import Output, text_table
 @click.option("--output", "-o", "path", help="Model file; default: the table's name with .pbdn.")
 @click.option("--holdout", default=0.2, show_default=True, help="Share of rows on which the model is measured.")
 @click.option("--refit", is_flag=True, help="After measuring, fit again on all rows.")
-@click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out; may be repeated.")
+@column_options
 @click.option(
     "--inference", type=click.Choice(["auto", "map+gibbs", "gibbs", "map"]), default="auto", show_default=True,
     help="Sampling (with intervals) or the fast optimum; auto: the optimum for large tables.",
@@ -47,7 +48,7 @@ def fit_command(
     separator: str | None,
     holdout: float,
     refit: bool,
-    drop: tuple[str, ...],
+    columns: Any,
     seed: int,
     sweeps: int,
     chains: int,
@@ -55,17 +56,19 @@ def fit_command(
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.table_model import fit_table, quality_words
+    from pbdn.cli.table_model import fit_table, quality_words, refuse_model_of_another_table
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
 
-    path = path or _model_path(table)
+    if path is None:
+        path = _model_path(table)
+        refuse_model_of_another_table(path, table)
     output.data_on_stdout = path == "-"
     output.check_places(path, report_path)
     data = read_table(table, separator)
     began = time.perf_counter()
     model = fit_table(
-        data, target, holdout=holdout, seed=seed, refit=refit, drop=drop,
+        data, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
         gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs,
         verbose=output.progress, **options,
     )  # fmt: skip
@@ -85,7 +88,8 @@ def fit_command(
     estimator = model.estimator
     for note in data.notes + model.notes:
         output.note(note)
-    output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in model.preparation.columns]))
+    decided = [[p.name, p.words, p.instead] for p in model.preparation.columns]
+    output.say(text_table(["column", "what became of it", "to change it"], decided))
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
     output.say(f"{len(estimator.classes_)} classes; depth {estimator.depth_}, experts per side: {shape}.")
@@ -107,7 +111,10 @@ def fit_command(
             "depth": estimator.depth_,
             "experts": estimator.n_experts_,
             "criterion_path": estimator.criterion_path_,
-            "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in model.preparation.columns],
+            "columns": [
+                {"name": p.name, "kind": p.kind, "decision": p.words, "notes": p.notes, "to_change": p.instead}
+                for p in model.preparation.columns
+            ],
             "features": model.preparation.feature_names,
             "validation": model.validation,
             "notes": data.notes + model.notes,

@@ -81,6 +81,7 @@ def plain(value: Any) -> Any:
 
 def text_table(header: list[str], rows: list[list[str]]) -> str:
     """Columns below each other, numbers to the right."""
+    rows = [[" ".join(cell.splitlines()) for cell in row] for row in rows]
     cells = [header, *rows]
     widths = [max(len(row[j]) for row in cells) for j in range(len(header))]
     numeric = [all(_numeric(row[j]) for row in rows) for j in range(len(header))]

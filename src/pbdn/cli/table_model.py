@@ -2,7 +2,7 @@
 
 import os
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.inspection.access import feature_names
 from pbdn.inspection.quality import Quality, measure
-from pbdn.tables import Preparation, Table, column, fit_preparation, labels_of
+from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
 from pbdn.tables.column_to_numbers import ColumnPlan
+from pbdn.tables.decide_columns import Decision
 
 OPTIONS = {
     "n_sweeps": "--sweeps",
@@ -31,7 +32,10 @@ ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier
 
 @dataclass(frozen=True)
 class TableModel:
-    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit."""
+    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit.
+
+    ``source`` is the name of the table's file.
+    """
 
     estimator: Any
     preparation: Preparation
@@ -39,6 +43,7 @@ class TableModel:
     validation: dict[str, Any] | None = None
     notes: list[str] = field(default_factory=list)
     held_out: Table | None = field(default=None, repr=False)
+    source: str = ""
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -66,6 +71,7 @@ class TableModel:
             "target": self.target,
             "validation": self.validation,
             "notes": self.notes,
+            "source": self.source,
         }
         return estimator_bytes(self.estimator, extra)
 
@@ -77,15 +83,18 @@ def fit_table(
     holdout: float,
     seed: int,
     refit: bool,
-    drop: tuple[str, ...],
+    options: ColumnOptions,
+    source: str = "",
     **parameters: Any,
 ) -> TableModel:
     """Prepare columns, fit on a part of the rows, measure on the rest.
 
-    Everything is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
+    What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
+    Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
     """
     values = column(table, target, "target column")
     labels, known, notes = labels_of(values, target)
+    decisions = decide_columns(table, target, options)
     table = table.rows(known)
     if not 0.0 <= holdout < 1.0:
         raise InvalidInputError(f"holdout={holdout} must be at least 0 and below 1, e.g. 0.2.")
@@ -93,16 +102,16 @@ def fit_table(
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
         train, test = _split(rows, labels, holdout, seed)
-        model = _fit(table.rows(train), labels[train], target, drop, seed, notes, parameters)
+        model = _fit(table.rows(train), labels[train], target, decisions, seed, notes, parameters)
         features, more = model.features(table.rows(test))
         quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
         validation = {**quality.to_dict(), "n_train": len(train)}
         if not refit:
-            return TableModel(
-                model.estimator, model.preparation, target, validation, model.notes + more, table.rows(test)
+            return replace(
+                model, validation=validation, notes=model.notes + more, held_out=table.rows(test), source=source
             )
-    model = _fit(table, labels, target, drop, seed, notes, parameters)
-    return TableModel(model.estimator, model.preparation, target, validation, model.notes)
+    model = _fit(table, labels, target, decisions, seed, notes, parameters)
+    return replace(model, validation=validation, source=source)
 
 
 def _split(rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -120,19 +129,19 @@ def _fit(
     table: Table,
     labels: NDArray[Any],
     target: str,
-    drop: tuple[str, ...],
+    decisions: dict[str, Decision],
     seed: int,
     notes: list[str],
     parameters: dict[str, Any],
 ) -> TableModel:
-    preparation = fit_preparation(table, target, drop)
+    preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
     features, _ = preparation.apply(table)
     estimator = PBDNClassifier(random_state=seed, **parameters)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(NamedArray(features, preparation.feature_names), labels)
     said = [_in_options(str(one.message)) for one in caught if issubclass(one.category, UserWarning)]
-    return TableModel(estimator, preparation, target, None, [*notes, *dict.fromkeys(said)])
+    return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
 
 
 def _in_options(text: str) -> str:
@@ -155,7 +164,20 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     if len(preparation.feature_names) != estimator.n_features_in_:
         raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
     notes = [str(note) for note in extra.get("notes") or []]
-    return TableModel(estimator, preparation, str(extra.get("target") or ""), extra.get("validation"), notes)
+    target, source = (str(extra.get(key) or "") for key in ("target", "source"))
+    return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)
+
+
+def refuse_model_of_another_table(path: str, table: str) -> None:
+    """Refuse a default file name that holds the model of another table, such as code.tsv beside code.csv."""
+    if not os.path.exists(path):
+        return
+    try:
+        source = read_extra(path)[1].get("source")
+    except FileFormatError:
+        source = ""
+    if source and source != os.path.basename(table):
+        raise InvalidInputError(f"{path!r} holds the model of {source!r}; give another file with --output.")
 
 
 def quality_words(quality: Quality | dict[str, Any]) -> list[str]:

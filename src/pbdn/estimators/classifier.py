@@ -19,15 +19,16 @@ class PBDNClassifier(NetworkClassifier):
     Parameters
     ----------
     inference : {"auto", "map+gibbs", "gibbs", "map"}, default="auto"
-        Gibbs sampling gives posterior draws and intervals; its chains start at a MAP fit ("map+gibbs") or at the prior
-        ("gibbs"). "map" is MAP alone, by stochastic gradients, for large data. "auto" is "map+gibbs" while rows x sides (two, or
-        twice the number of classes) are at most 20 000, or where ``gibbs_config`` asks for draws; else, and for streams, "map".
-    criterion : {"auto", "aic_inputs", "aic", "aic_eps", "bic", "holdout"} or callable, default="auto"
-        What decides the depth (see `pbdn.model.criteria`): AIC charging every coefficient, or by the paper's two counts; BIC; or
-        "holdout", the likelihood of rows kept back. Kept back is every row once, in five folds, for MAP of up to 2000 rows, and
-        every fifth row otherwise. The network is then grown again on all rows, and by MAP its layers are tuned together where the
-        rows kept back became likelier by it. "auto" is "holdout" for MAP with three or more classes and at least 50 rows in
-        memory, else "aic_inputs".
+        "map" trains the network by stochastic gradients. "map+gibbs" then adds posterior draws of its top layer given the
+        layers below, for intervals; the trained network stays what predicts. "gibbs" is the paper's sampler for every layer.
+        "auto" is "map", or what ``gibbs_config`` asks for.
+    criterion : {"auto", "folds", "holdout", "aic_inputs", "aic", "aic_eps", "bic"} or callable, default="auto"
+        What decides the depth. "folds": five networks, each trained without a fifth of the rows; all rows kept back decide
+        the depth, whether the first layer is curved, the penalty and the noise of training, and the networks are averaged
+        into one (`pbdn.growth.committee`). "holdout": rows kept back decide the depth of one network, which is then grown on
+        all rows. The others are criteria of the training rows (`pbdn.model.criteria`): AIC charging every coefficient, AIC by
+        the paper's two counts, BIC. "auto", with at least 50 rows in memory and MAP, is "folds" with two classes or few
+        rows, and "holdout" with more; else it is "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20
@@ -61,14 +62,17 @@ class PBDNClassifier(NetworkClassifier):
     feature_names_in_ : array
         Only if X had column names.
     network_ : Network
-        The fitted network, acting on raw features.
+        The fitted network, acting on raw features: what predicts, is explained, saved and exported.
     layers_ : tuple of Layer
     depth_ : int
     n_experts_ : list of tuples
         Experts per layer and side.
     criterion_path_ : list of dicts
-        Per layer tried: criterion, log-likelihood as grown, parameters, experts, seconds, kept, and (on the last layer kept)
-        polished: whether all layers were tuned together at the end.
+        Per layer tried: criterion, log-likelihood, parameters, experts, seconds, kept, and polished: whether all layers were
+        trained together.
+    trials_ : list of dicts
+        With ``criterion="folds"``: every setting that the rows kept back have judged (curved, depth, penalty, noise), their
+        deviance, and whether it was kept.
     complexity_ : float
         Cost of a prediction in units of one inner product, as the paper counts it.
     n_weights_ : int

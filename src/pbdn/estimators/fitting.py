@@ -129,9 +129,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self._increment, self._grow_next = None, False
         tasks = FitTasks(self, X, y)
         streams = opening.is_stream(X, y)
-        if streams and opening.check_can_stream(
-            X, options.choose_inference(self.inference, self.gibbs_config, 1, np.inf)
-        ):
+        if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):
             self._fit_stream(opening.open_source(X, y, sample_weight, classes), tasks)
         else:
             self._fit_rows(*self._checked_for_fit(X, y), sample_weight, classes, tasks)
@@ -146,11 +144,12 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         rows = weigh_rows(X, y, codes.astype(np.int64), sample_weight, self.class_weight)
         response = self._response()
         n_sides = response.labelling.n_sides
-        inference = options.choose_inference(self.inference, self.gibbs_config, n_sides, rows.total_weight)
+        inference = options.choose_inference(self.inference, self.gibbs_config)
         sampler = options.set_fields(self.gibbs_config).get("sampler")
-        n_sparse = X.shape[0] * X.shape[1] if hasattr(X, "toarray") else 0
         device = options.set_fields(self.map_config).get("device")
-        criterion = options.choose_criterion(self.criterion, n_sides, inference, rows.n_rows, n_sparse, device)
+        criterion = options.choose_criterion(
+            self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
+        )
         if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows)

@@ -16,6 +16,7 @@ from pbdn.data import open_stream as opening
 from pbdn.errors import InvalidInputError
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, feature_names, network_of
+from pbdn.model.intervals import jackknife_interval
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
 
@@ -135,7 +136,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         return np.concatenate([network.predict_draws(X) for network in self._averaged()])
 
     def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
-        """Equal-tailed credible intervals of the class probabilities.
+        """Intervals of the class probabilities.
+
+        From posterior draws, where there are any, equal-tailed credible intervals. Else, from how far the networks that are
+        averaged differ (`pbdn.model.intervals`).
 
         Returns
         -------
@@ -144,6 +148,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         """
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        network = self.network_ if hasattr(self, "network_") else None
+        if network is not None and network.n_members > 1 and not network.top.draws:
+            X = checked_rows(self, X)
+            return jackknife_interval(network.predict_members(X), network.predict(X), level)
         draws = self.posterior_predictive_proba(X)
         ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))

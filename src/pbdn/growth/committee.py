@@ -35,8 +35,7 @@ FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of stan
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 LESS_NOISE = (0.5, 0.0)
-FIRST_STEPS = 1500  # of training together, after a new layer
-MORE_STEPS = 1000  # with another penalty or noise
+SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
 
 @dataclass(frozen=True)
@@ -109,11 +108,15 @@ class Search:
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 
-    def better(self, stage: Stage, step: Step) -> Stage | None:
-        """The next stage, if it was trained to its end and the rows kept back become likelier."""
+    def new_layer(self) -> Step:
+        """Add a layer, and train it together with those below."""
+        return Step(True, FIRST_PENALTY, FULL_NOISE, self.config.map.n_minibatches)
+
+    def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
+        """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
         if self.run.stop():
             return None
-        new = self.after(stage, step)
+        new = self.after(stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))))
         if not new.complete:
             return None
         kept = new.deviance < stage.deviance
@@ -147,9 +150,10 @@ def grow_committee(
     layers = _members(search, stage, rows, n_folds, n_members)
     if run.stop() and reason != "observer":
         reason = "interrupted"
-    network = stage.view.network(committee([_plain(one, stage, response) for one in layers]).layers, response)
+    merged = committee([_plain(one, stage, response) for one in layers])
+    network = stage.view.network(merged.layers, response)
     fits = _fits(network, search, stage)
-    return Growth(fits, tuple(search.path), reason, network.curve, tuple(search.trials))
+    return Growth(fits, tuple(search.path), reason, network.curve, merged.members, tuple(search.trials))
 
 
 def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
@@ -161,7 +165,7 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer, flat or curved."""
     if search.observer is not None:
         search.observer.layer_begins(1)
-    step = Step(True, FIRST_PENALTY, FULL_NOISE, FIRST_STEPS)
+    step = search.new_layer()
     best = search.after(search.begin(views[0]), step)
     for view in views[1:]:
         if not best.complete or search.run.stop():
@@ -188,7 +192,7 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()
-        new = search.after(stage, Step(True, FIRST_PENALTY, FULL_NOISE, FIRST_STEPS))
+        new = search.after(stage, search.new_layer())
         if not new.complete:
             return stage, "interrupted"
         pays = new.clearly_below(stage)
@@ -205,14 +209,14 @@ def _strength(search: Search, stage: Stage) -> Stage:
     for penalties in (PENALTIES[first + 1 :], PENALTIES[:first][::-1]):
         begun = stage
         for penalty in penalties:
-            new = search.better(stage, Step(False, penalty, FULL_NOISE, MORE_STEPS))
+            new = search.better(stage, penalty, FULL_NOISE)
             if new is None:
                 break
             stage = new
         if stage is not begun:
             break
     for noise in LESS_NOISE:
-        new = search.better(stage, Step(False, stage.history[-1].penalty, noise, MORE_STEPS))
+        new = search.better(stage, stage.history[-1].penalty, noise)
         if new is None:
             break
         stage = new

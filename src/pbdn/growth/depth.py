@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from pbdn.model.criteria import Criterion, count_inputs
 from pbdn.model.curve import Curve
 from pbdn.model.network import Layer
+from pbdn.numerics.arrays import IntArray
 
 logger = logging.getLogger("pbdn")
 
@@ -82,7 +83,7 @@ class Growth:
     """A grown stack of layers, the whole path, and why growth stopped.
 
     ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted", or "incremental" where a user decides.
-    ``curve`` is that of a curved network, and ``trials`` are the settings that rows kept back have judged
+    ``curve`` and ``members`` are those of the network (`pbdn.model.network.Network`), and ``trials`` are the settings that rows kept back have judged
     (`pbdn.growth.committee`).
     """
 
@@ -90,6 +91,7 @@ class Growth:
     path: tuple[PathStep, ...]
     reason: str
     curve: Curve | None = None
+    members: tuple[IntArray, ...] = ()
     trials: tuple[Any, ...] = ()
 
 

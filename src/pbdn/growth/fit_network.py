@@ -110,7 +110,7 @@ def assemble(growth: Growth, scaling: Scaling, response: Response, n_features: i
 def _stack(growth: Growth, n_features: int, response: Response) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
     lower = (Layer(fit.layer.sides) for fit in growth.fits[:-1])
-    return Network((*lower, growth.fits[-1].layer), int(n_features), response, growth.curve)
+    return Network((*lower, growth.fits[-1].layer), int(n_features), response, growth.curve, growth.members)
 
 
 def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int) -> None:

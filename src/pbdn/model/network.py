@@ -10,7 +10,7 @@ from pbdn.model.curve import Curve
 from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of, sees_features
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 
 LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
@@ -108,13 +108,20 @@ def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
 class Network:
     """A grown network acting on raw features: layers from bottom to top, and what the sides of its top layer predict.
 
-    ``curve`` says which squares stand beside the features; None: hyperplanes are flat.
+    ``curve`` says which squares stand beside the features; None: hyperplanes are flat. ``members`` says of a network that
+    averages several which of them each expert of the top layer belongs to, side by side; empty: it is one network.
     """
 
     layers: tuple[Layer, ...]
     n_features: int
     response: Response
     curve: Curve | None = None
+    members: tuple[IntArray, ...] = ()
+
+    @property
+    def n_members(self) -> int:
+        """How many networks are averaged."""
+        return 1 + max((int(side.max(initial=0)) for side in self.members), default=0)
 
     def expand(self, features: Inputs) -> Inputs:
         """What layers that see the features are given: the features and, in a curved network, their squares."""
@@ -163,6 +170,20 @@ class Network:
         for sides in self.top.draws:
             total = total + self.response.prediction(Layer(sides), inputs)
         return np.asarray(total / len(self.top.draws))
+
+    def predict_members(self, features: Inputs) -> FloatArray:
+        """The prediction of every network that is averaged, shape (n_members, n, n_outputs)."""
+        inputs, n_members = self.top_inputs(features), self.n_members
+        if n_members == 1:
+            return self.response.prediction(self.top, inputs)[None]
+
+        def of_member(m: int) -> Layer:
+            parts = zip(self.top.sides, self.members, strict=True)
+            return Layer(
+                tuple(Side(side.hyperplanes[own == m], n_members * side.expert_weights[own == m]) for side, own in parts)
+            )
+
+        return np.stack([self.response.prediction(of_member(m), inputs) for m in range(n_members)])
 
     @property
     def n_inputs(self) -> tuple[int, ...]:

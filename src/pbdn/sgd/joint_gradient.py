@@ -11,7 +11,7 @@ import numpy as np
 
 from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import summing, summing_kernel
 from pbdn.numerics.products import padded_size, product
 from pbdn.numerics.softplus import softplus_logistic
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
@@ -104,7 +104,7 @@ def joint_workspace(stack: Stack) -> Any:
     )  # fmt: skip
 
 
-@summing_kernel
+@summing
 def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork) -> None:
     """Noisy features of a tile, with a leading one, into the inputs of the first layer."""
     n_features = rows.inputs.shape[1]
@@ -116,7 +116,7 @@ def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork)
             work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.noise[at + i, v]
 
 
-@summing_kernel
+@summing
 def _see(t: int, n: int, stack: Stack, work: LayerWork) -> None:
     """Put together what layer t > 0 (from 0) sees: a one, then the features or units of its two sources."""
     stride, begin = padded_size(stack.n_inputs[t] + 1), work.input_at[t]
@@ -140,7 +140,7 @@ def _see(t: int, n: int, stack: Stack, work: LayerWork) -> None:
                 place += count
 
 
-@summing_kernel
+@summing
 def _fill_panel(t: int, parameters: Any, stack: Stack, transposed: bool, panel: Any) -> None:
     """Hyperplanes of a layer, bias first, padded by zeros: one row per input, or per expert if ``transposed``."""
     count, n_rows = stack.n_units[t], stack.n_inputs[t] + 1
@@ -153,7 +153,7 @@ def _fill_panel(t: int, parameters: Any, stack: Stack, transposed: bool, panel: 
             panel[place] = parameters[first + v * count + k]
 
 
-@summing_kernel
+@summing
 def _forward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork) -> None:
     """Units of layer t (from 0) and the slopes of their softplus."""
     width, n_rows = padded_size(stack.n_units[t]), stack.n_inputs[t] + 1
@@ -163,7 +163,7 @@ def _forward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork) -> 
     softplus_logistic(n * width, work.product, units, work.slopes[work.unit_at[t] :])
 
 
-@summing_kernel
+@summing
 def _sides(
     t: int, rows: NoisyRows, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
 ) -> float:
@@ -198,7 +198,7 @@ def _sides(
     return loss
 
 
-@summing_kernel
+@summing
 def _backward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork, gradient: Any) -> None:
     """Add ∂/∂hyperplanes of layer t, and hand ∂/∂inputs down to the units that they are."""
     count, n_rows = stack.n_units[t], stack.n_inputs[t] + 1

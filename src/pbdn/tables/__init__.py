@@ -1,9 +1,24 @@
 """Tables of any kind to numbers: reading files, deciding about columns, preparing them, labels."""
 
-from pbdn.tables.decide_columns import fit_preparation
+from pbdn.tables.column_options import ColumnOptions
+from pbdn.tables.decide_columns import decide_columns
+from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.read_file import parse_table, read_table
 from pbdn.tables.table import Table, column
 from pbdn.tables.target_to_labels import labels_of
+from pbdn.tables.transformer import TablePreparation, TableWarning
 
-__all__ = ["Preparation", "Table", "column", "fit_preparation", "labels_of", "parse_table", "read_table"]
+__all__ = [
+    "ColumnOptions",
+    "Preparation",
+    "Table",
+    "TablePreparation",
+    "TableWarning",
+    "column",
+    "decide_columns",
+    "fit_preparation",
+    "labels_of",
+    "parse_table",
+    "read_table",
+]

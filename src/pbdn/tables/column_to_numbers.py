@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.cells import numbers, seconds, words
+from pbdn.tables.column_format import example
 
 DAY = 86400.0
 DATE_PARTS = {
@@ -36,11 +37,17 @@ class ColumnPlan:
     others : bool
         Whether a feature stands for all other values.
     style : str
-        Decimal mark of numbers, style of dates.
+        How numbers or dates are written; see `pbdn.tables.read_cell`.
     parts : tuple of str
         Of dates: "days" since 1970, "month", "weekday", "hour".
     words : str
         The decision, for people.
+    odd : tuple of str
+        Cells of the training table that are no numbers (dates) and count as missing.
+    notes : tuple of str
+        What a reader should know: odd cells, doubts about the format, leaks, a predictor that is left out.
+    instead : str
+        The option that changes the decision.
     """
 
     name: str
@@ -52,30 +59,42 @@ class ColumnPlan:
     style: str = "."
     parts: tuple[str, ...] = ()
     words: str = ""
+    odd: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    instead: str = ""
 
     @property
     def single(self) -> bool:
         """Two levels and nothing else: one feature says which."""
         return len(self.levels) == 2 and not self.others
 
+    @property
+    def expected(self) -> str:
+        """How a number or a date of the column looks; empty for categories."""
+        return example(self.style) if self.kind in ("number", "date") else ""
+
     def feature_names(self) -> list[str]:
         """Names of the features that the column gives."""
-        missing = [f"{self.name} is missing"] if self.indicator else []
+        name = one_line(self.name)
+        missing = [f"{name} is missing"] if self.indicator else []
         if self.kind == "number":
-            return [self.name, *missing]
+            return [name, *missing]
         if self.kind == "date":
-            return [f"{self.name} ({part})" for part in self.parts] + missing
+            return [f"{name} ({part})" for part in self.parts] + missing
         if self.kind == "category":
             shown = self.levels[1:] if self.single else self.levels
-            rest = [f"{self.name} = (other)"] if self.others else []
-            return [f"{self.name} = {level}" for level in shown] + rest + missing
+            rest = [f"{name} = (other)"] if self.others else []
+            return [f"{name} = {one_line(level)}" for level in shown] + rest + missing
         return []
 
     def recipes(self) -> list[str]:
         """How each feature of `feature_names` is made from the raw value, in words."""
         missing = [f"1 if {self.name!r} is missing, else 0"] if self.indicator else []
         if self.kind == "number":
-            return [f"the number {self.name!r}; {self.fill!r} where missing", *missing]
+            how = "" if self.style == "." else f" (written like {self.expected!r})"
+            if self.style == "time":
+                return [f"hours of the time {self.name!r}{how}; {self.fill!r} where missing", *missing]
+            return [f"the number {self.name!r}{how}; {self.fill!r} where missing", *missing]
         if self.kind == "date":
             fills = [float(date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts]
             made = [f"{DATE_PARTS[part]} of the date {self.name!r}" for part in self.parts]
@@ -93,19 +112,21 @@ class ColumnPlan:
             return self._category(words(values), notes)
         if self.kind == "date":
             stamps, bad = seconds(values, self.style)
-            self._refuse(values, bad, "dates")
+            odd = self._note_odd(values, bad, stamps, "dates", notes)
             found = np.isnan(stamps)
             filled = np.where(found, self.fill * DAY, stamps)
             out = [date_part(filled, part) for part in self.parts]
         else:
             number, bad = numbers(values, self.style)
-            self._refuse(values, bad, "numbers")
+            odd = self._note_odd(values, bad, number, "numbers", notes)
             found = np.isnan(number)
             out = [np.where(found, self.fill, number)]
         if self.indicator:
             out.append(found.astype(np.float64))
-        elif found.any():
-            notes.append(f"{self.name}: {int(found.sum())} missing value(s), none in training; the median stands in.")
+        elif found.sum() > odd:
+            notes.append(
+                f"{self.name}: {int(found.sum()) - odd} missing, almost none in training; the median stands in."
+            )
         return out
 
     def _category(self, values: list[str | None], notes: list[str]) -> list[FloatArray]:
@@ -125,15 +146,30 @@ class ColumnPlan:
         if self.indicator:
             out.append(missing.astype(np.float64))
         elif missing.any():
-            notes.append(f"{self.name}: {int(missing.sum())} missing value(s), none in training.")
+            notes.append(f"{self.name}: {int(missing.sum())} missing, almost none in training.")
         return out
 
-    def _refuse(self, values: NDArray[Any], bad: list[int], what: str) -> None:
-        if bad:
+    def _note_odd(self, values: NDArray[Any], bad: list[int], read: FloatArray, what: str, notes: list[str]) -> int:
+        """Note cells that are not written as in training, and count them; refuse a column in which all are so."""
+        known = set(self.odd)
+        new = [i for i in bad if str(values[i]) not in known]
+        if not new:
+            return len(bad)
+        form = f"{what} written like {self.expected!r}"
+        shown = f"row {new[0] + 1} has {str(values[new[0]])[:40]!r}"
+        if np.isnan(read).all():
             raise InvalidInputError(
-                f"Column {self.name!r} held {what} in training, but row {bad[0] + 1} has "
-                f"{str(values[bad[0]])[:40]!r} ({len(bad)} such value(s)); mend them or leave them empty."
+                f"Column {self.name!r} held {form} in training, but no cell is one here ({shown}); write them as in "
+                "training, or leave them empty."
             )
+        are = "1 cell counts" if len(new) == 1 else f"{len(new)} cells count"
+        notes.append(f"{self.name}: {are} as missing, because they are no {form}: {shown}.")
+        return len(bad)
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks, for names of features."""
+    return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
 
 
 def date_part(stamps: FloatArray, part: str) -> FloatArray:

@@ -1,123 +1,188 @@
-"""What becomes of each column: number, category, date or left out, decided once on the training rows and told in words."""
+"""What each column is: number, category, date, or left out. Decided once, on all rows in the order of the file."""
 
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import date_style_of, decimal_of, is_missing, numbers, seconds, words
-from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
-from pbdn.tables.preparation import Preparation
-from pbdn.tables.table import Table, column
+from pbdn.tables.cells import numbers, words
+from pbdn.tables.column_format import (
+    Format,
+    date_format,
+    given_format,
+    is_number_style,
+    number_format,
+    odd_words,
+    style_words,
+    whole_codes,
+)  # fmt: skip
+from pbdn.tables.column_options import ColumnOptions, option
+from pbdn.tables.identifiers import identifier_words, is_long_code
+from pbdn.tables.read_cell import is_missing, to_date, to_number
+from pbdn.tables.table import Table
 
 MAX_LEVELS = 50  # categories of one column with a feature of their own
+MANY_NUMBERS = 20  # different numbers of a column that is rather a quantity than a category
+MAX_ODD = 50  # different odd cells that are remembered
 
 
-def fit_preparation(table: Table, target: str | None = None, drop: tuple[str, ...] = ()) -> Preparation:
-    """Decide what becomes of every column but the target.
+@dataclass(frozen=True)
+class Decision:
+    """What one column is.
 
-    Raises
-    ------
-    InvalidInputError
-        No column is left.
+    Attributes
+    ----------
+    kind : "number", "category", "date" or "dropped"
+    style : str
+        Of numbers and dates; see `pbdn.tables.read_cell`.
+    words : str
+        Why it is left out.
+    odd : tuple of str
+        Cells that are no numbers (dates) and count as missing.
+    notes : tuple of str
+        What a user should know.
+    instead : str
+        The option that changes the decision.
+    asked : bool
+        Whether a user decided.
+    long_code : bool
+        Whether it may be an identifier, if it says nothing about the target.
     """
-    for name in drop:
-        column(table, name)
-    plans = []
-    for name, values in table.columns.items():
-        if name != target:
-            plan = ColumnPlan(name, "dropped", words="left out as asked") if name in drop else _plan(name, values)
-            plans.append(plan)
-    if all(plan.kind == "dropped" for plan in plans):
-        reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
-        raise InvalidInputError(
-            "No column is left to learn from" + (f" ({reasons})." if reasons else f": {target!r} is the only one.")
+
+    kind: str
+    style: str = "."
+    words: str = ""
+    odd: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    instead: str = ""
+    asked: bool = False
+    long_code: bool = False
+
+
+def decide_columns(
+    table: Table, target: str | None = None, options: ColumnOptions | None = None
+) -> dict[str, Decision]:
+    """What each column but the target is, in the order of the table."""
+    options = options or ColumnOptions()
+    options.check(table, target)
+    return {name: _decide(name, table, options) for name in table.names if name != target}
+
+
+def _decide(name: str, table: Table, options: ColumnOptions) -> Decision:
+    values, asked = table.columns[name], options.asked(name)
+    if asked in ("drop", "id"):
+        return Decision("dropped", words="left out as asked", asked=True)
+    if all(is_missing(value) for value in values):
+        return Decision("dropped", words="left out: always missing")
+    if asked == "categorical":
+        return Decision("category", asked=True)
+    if name in options.formats and values.dtype.kind != "M":
+        kind, found = given_format(_cells(values), options.formats[name], name)
+        return _formatted(name, kind, found, asked=True)
+    if values.dtype.kind == "M" and asked != "numeric":
+        return Decision("date", "iso", instead="" if asked else option("categorical", name), asked=bool(asked))
+    if values.dtype.kind == "f" and asked != "date":
+        infinite = Counter(values[np.isinf(values)].astype(str).tolist())
+        found = Format(".", int(np.isfinite(values).sum()), dict(infinite))
+        return _formatted(name, "number", found, asked=True) if asked else _found_number(name, values, found)
+    if asked:
+        return _asked_format(name, _cells(values), asked, table.separator)
+    return _found_text(name, values, _cells(values), table)
+
+
+def _cells(values: NDArray[Any]) -> Counter[str]:
+    """Different cells with how often each occurs, missing ones left out."""
+    if values.dtype.kind != "O":
+        return Counter(word for word in words(values) if word is not None)
+    return Counter({str(cell): n for cell, n in Counter(values.tolist()).items() if not is_missing(cell)})
+
+
+def _asked_format(name: str, cells: Counter[str], asked: str, separator: str | None) -> Decision:
+    """The decision for text (or numbers, or dates) that a user calls numeric or date."""
+    kind = "date" if asked == "date" else "number"
+    found = date_format(cells, asked=True) if kind == "date" else number_format(cells, separator)
+    if found is None or found.read == 0:
+        shown = ", ".join(repr(text[:30]) for text in list(cells)[:3])
+        raise InvalidInputError(f"{option(asked, name)}: hardly a cell is a {kind} (there are {shown}); leave it out.")
+    return _formatted(name, kind, found, asked=True)
+
+
+def _found_text(name: str, values: NDArray[Any], cells: Counter[str], table: Table) -> Decision:
+    """The decision for text: a CSV file's cells of any kind, or a column of strings."""
+    has_type = name in table.strings
+    number = None if whole_codes(cells) else number_format(cells, table.separator)
+    if number is not None and has_type and number.style == "." and all(text.isdecimal() for text in cells):
+        number = None  # digits that were stored as text are a code
+    if number is not None and number.fits:
+        return _found_number(name, values, number)
+    date = date_format(cells)
+    if date is not None and date.fits:
+        return _formatted(name, "date", date)
+    key = _is_key(cells, len(values))
+    for kind, found in (("number", number), ("date", date)):
+        if found is not None and found.read >= found.n_odd:
+            read = sum(text not in found.odd for text in cells)
+            if key or read > MANY_NUMBERS:
+                return _found_number(name, values, found) if kind == "number" else _formatted(name, kind, found)
+    instead = option("numeric", name) if any(to_number(text) is not None for text in cells) else option("drop", name)
+    if not key:
+        return Decision("category", instead=instead)
+    instead = instead if "numeric" in instead else option("categorical", name)
+    text = f"left out: {len(cells)} different texts, so a name or key"
+    return Decision("dropped", words=text, notes=(f"{name} is {text} ({instead} uses it).",), instead=instead)
+
+
+def _found_number(name: str, values: NDArray[Any], found: Format) -> Decision:
+    number, _ = numbers(values, found.style)
+    why = identifier_words(name, number)
+    if why:
+        text, instead = f"left out: {why}", option("numeric", name)
+        return Decision("dropped", words=text, notes=(f"{name} is {text} ({instead} uses it).",), instead=instead)
+    return replace(_formatted(name, "number", found), long_code=is_long_code(number))
+
+
+def _formatted(name: str, kind: str, found: Format, asked: bool = False) -> Decision:
+    """Numbers or dates, with notes on odd cells and on cells that can be read in two ways."""
+    notes = []
+    if found.n_odd:
+        what = "numbers" if kind == "number" else "dates"
+        total = found.n_odd + found.read
+        are = f"1 of {total} cells is no {what[:-1]} and counts" if found.n_odd == 1 else (
+            f"{found.n_odd} of {total} cells are no {what} and count"
+        )  # fmt: skip
+        notes.append(
+            f"{name}: {are} as missing: {odd_words(found.odd)} ({option('categorical', name)} keeps all texts)."
         )
-    return Preparation(tuple(plans))
+    if found.remark:
+        notes.append(f"{name}: {found.remark}.")
+    if found.rival and not asked:
+        notes.append(
+            f"{name}: {found.unclear!r} is read as {_value(found.unclear, found.style)} "
+            f"({style_words(found.style)}); it could be {_value(found.unclear, found.rival)} "
+            f"({style_words(found.rival)}): {option('format', name, '=' + found.rival)} reads it so."
+        )
+    instead = "" if asked else option("categorical", name)
+    return Decision(kind, found.style, "", tuple(list(found.odd)[:MAX_ODD]), tuple(notes), instead, asked)
 
 
-def _plan(name: str, values: NDArray[Any]) -> ColumnPlan:
-    """The plan of one column."""
-    present = [value for value in values if not is_missing(value)]
-    n_missing = len(values) - len(present)
-    if not present:
-        return ColumnPlan(name, "dropped", words="left out: always missing")
-    if values.dtype.kind == "M":
-        return _plan_date(name, values, n_missing, "iso")
-    if values.dtype.kind == "f":
-        return _plan_number(name, values, n_missing, ".")
-    decimal = decimal_of(present)
-    if decimal is not None:
-        return _plan_number(name, values, n_missing, decimal)
-    style = date_style_of(present)
-    if style is not None:
-        return _plan_date(name, values, n_missing, style)
-    return _plan_category(name, values, n_missing)
+def _value(text: str, style: str) -> str:
+    """What a cell means in a style, for people."""
+    if is_number_style(style):
+        return f"{to_number(text, style):.10g}"
+    date = to_date(text, style)
+    return "" if date is None else date.strftime("%d %B %Y").lstrip("0")
 
 
-def _missing_words(n_missing: int, stand_in: str) -> str:
-    return f"; {n_missing} missing: {stand_in} and a feature that says so" if n_missing else ""
+def frequent_levels(counts: Counter[str], n_rows: int) -> list[str]:
+    """Categories that occur often enough for a feature of their own, the commonest first."""
+    least = 2 if n_rows < 200 else 5
+    ordered = sorted(counts, key=lambda text: (-counts[text], text))
+    return [text for text in ordered if counts[text] >= least][:MAX_LEVELS]
 
 
-def _plan_number(name: str, values: NDArray[Any], n_missing: int, decimal: str) -> ColumnPlan:
-    number, _ = numbers(values, decimal)
-    present = number[~np.isnan(number)]
-    if present.size == 0:
-        return ColumnPlan(name, "dropped", words="left out: always missing")
-    if np.ptp(present) == 0.0 and n_missing == 0:
-        return ColumnPlan(name, "dropped", words=f"left out: always {present[0]:g}")
-    whole = bool(np.all(present == np.round(present)))
-    distinct = np.unique(present).size == present.size
-    label = name.lower().replace(" ", "_")
-    named_id = label in ("id", "index", "row", "row_id", "rowid", "key", "uuid") or label.endswith("_id")
-    in_step = bool(np.all(np.diff(present) == 1.0))
-    if n_missing == 0 and whole and distinct and present.size > 10 and (named_id or in_step):
-        return ColumnPlan(name, "dropped", words="left out: a different number in each row, so a row number or key")
-    fill = float(np.median(present))
-    comma = ", decimal comma" if decimal == "," else ""
-    text = f"number{comma}" + _missing_words(n_missing, f"median {fill:g}")
-    return ColumnPlan(name, "number", fill=fill, indicator=n_missing > 0, style=decimal, words=text)
-
-
-def _plan_date(name: str, values: NDArray[Any], n_missing: int, style: str) -> ColumnPlan:
-    stamps, _ = seconds(values, style)
-    present = stamps[~np.isnan(stamps)]
-    span = float(np.ptp(present)) / DAY
-    if span == 0.0 and n_missing == 0:
-        return ColumnPlan(name, "dropped", words="left out: always the same date")
-    parts = ["days"]
-    if span >= 300.0:
-        parts.append("month")
-    if span >= 14.0 and np.unique(date_part(present, "weekday")).size > 1:
-        parts.append("weekday")
-    if np.unique(date_part(present, "hour")).size > 1:
-        parts.append("hour")
-    fill = float(np.median(present)) / DAY
-    shown = "days since 1970" + "".join(f", {part}" for part in parts[1:])
-    order = {"%m/%d/%Y": " (month first)", "%d/%m/%Y": " (day first)"}.get(style, "")
-    text = f"date{order} as {shown}" + _missing_words(n_missing, "the median date")
-    return ColumnPlan(name, "date", fill=fill, indicator=n_missing > 0, style=style, parts=tuple(parts), words=text)
-
-
-def _plan_category(name: str, values: NDArray[Any], n_missing: int) -> ColumnPlan:
-    texts = [value for value in words(values) if value is not None]
-    levels, counts = np.unique(np.array(texts, dtype=object), return_counts=True)
-    if len(levels) == 1 and n_missing == 0:
-        return ColumnPlan(name, "dropped", words=f"left out: always {levels[0]!r}")
-    least = 2 if len(values) < 200 else 5
-    order = sorted(range(len(levels)), key=lambda j: (-counts[j], levels[j]))
-    kept = [j for j in order if counts[j] >= least][:MAX_LEVELS]
-    covered = int(sum(counts[j] for j in kept))
-    if covered < 0.5 * len(texts):
-        return ColumnPlan(name, "dropped", words=f"left out: {len(levels)} different texts, so a name or key")
-    chosen = tuple(sorted(str(levels[j]) for j in kept))
-    others = len(kept) < len(levels)
-    text = f"category of {len(levels)} values, each a feature"
-    if len(chosen) == 2 and not others:
-        text = f"category: {chosen[0]!r} or {chosen[1]!r}, one feature"
-    if others:
-        text = f"category of {len(levels)} values: {len(chosen)} frequent ones and 'other'"
-    if n_missing:
-        text += f"; {n_missing} missing: a feature that says so"
-    return ColumnPlan(name, "category", indicator=n_missing > 0, levels=chosen, others=others, words=text)
+def _is_key(cells: Counter[str], n_rows: int) -> bool:
+    """Whether most cells are too rare to be categories."""
+    return sum(cells[text] for text in frequent_levels(cells, n_rows)) < 0.5 * sum(cells.values())

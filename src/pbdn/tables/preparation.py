@@ -7,8 +7,11 @@ import numpy as np
 
 from pbdn.errors import FileFormatError
 from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.column_format import is_number_style
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan
 from pbdn.tables.table import Table, column
+
+_LISTS = ("levels", "parts", "odd", "notes")
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,15 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether features are the used columns themselves."""
-        return all(p.kind == "dropped" or (p.kind == "number" and not p.indicator) for p in self.columns)
+        return all(
+            p.kind == "dropped" or (p.kind == "number" and not p.indicator and p.style == "." and not p.odd)
+            for p in self.columns
+        )
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know about columns: odd cells, doubts, leaks."""
+        return [note for plan in self.columns for note in plan.notes]
 
     def apply(self, table: Table) -> tuple[FloatArray, list[str]]:
         """Features of a table (n_rows, n_features) and notes on what was not seen in training."""
@@ -50,21 +61,24 @@ class Preparation:
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain lists and dicts for a file header."""
-        return [asdict(plan) | {"levels": list(plan.levels), "parts": list(plan.parts)} for plan in self.columns]
+        return [asdict(plan) | {key: list(getattr(plan, key)) for key in _LISTS} for plan in self.columns]
 
     @classmethod
     def from_json(cls, stored: Any) -> "Preparation":
         """Inverse of `to_json`, every value checked."""
         try:
             plans = tuple(
-                ColumnPlan(**{**one, "levels": tuple(one["levels"]), "parts": tuple(one["parts"])}) for one in stored
+                ColumnPlan(**{**one, **{key: tuple(one[key]) for key in _LISTS if key in one}}) for one in stored
             )
             for plan in plans:
-                texts = (plan.name, plan.kind, plan.style, plan.words, *plan.levels, *plan.parts)
+                texts = [plan.name, plan.kind, plan.style, plan.words, plan.instead]
+                texts += [text for key in _LISTS for text in getattr(plan, key)]
                 if not all(isinstance(text, str) for text in texts) or not np.isfinite(plan.fill):
                     raise TypeError(f"column {plan.name!r}")
                 if plan.kind not in ("number", "category", "date", "dropped") or set(plan.parts) - set(DATE_PARTS):
                     raise TypeError(f"kind of column {plan.name!r}")
+                if plan.kind == "number" and not is_number_style(plan.style):
+                    raise TypeError(f"style of column {plan.name!r}")
         except (TypeError, KeyError, ValueError) as error:
             raise FileFormatError(f"The file's column preparation is not usable ({error}); fit again.") from error
         return cls(plans)

@@ -1,31 +1,41 @@
 """Column preparation in plain Python, so that a module without dependencies scores raw rows."""
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
 from pbdn.export.python import to_python
 from pbdn.model.network import Network
-from pbdn.tables.cells import MISSING
+from pbdn.tables import read_cell
 from pbdn.tables.preparation import Preparation
 
 _SOURCE = '''
 
-COLUMNS = (  # name, kind, stand-in for a missing value, whether a feature says "missing", categories, whether others count, style, parts of a date
+COLUMNS = (  # name, kind, stand-in for a missing value, whether a feature says "missing", categories, whether others count, style, parts of a date, what a cell looks like
 {columns})
-MISSING = {missing}
 EPOCH = datetime(1970, 1, 1)
-
-
-def _missing(value):
-    return value.strip().lower() in MISSING if isinstance(value, str) else value is None or value != value
 
 
 def _seconds(value, style):
     if isinstance(value, str):
-        value = datetime.fromisoformat(value.strip()) if style == "iso" else datetime.strptime(value.strip(), style)
+        value = to_date(value, style)
     elif not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day)
-    return (value.replace(tzinfo=None) - EPOCH).total_seconds()
+    return None if value is None else (value.replace(tzinfo=None) - EPOCH).total_seconds()
+
+
+def _number(value, style):
+    if isinstance(value, str):
+        return to_number(value, style)
+    if hasattr(value, "hour"):
+        return value.hour + value.minute / 60.0 + value.second / 3600.0
+    return float(value) if math.isfinite(value) else None
+
+
+def _read(value, kind, style):
+    if is_missing(value):
+        return None
+    return {{"number": _number, "date": _seconds}}[kind](value, style) if kind != "category" else value
 
 
 def _date(seconds, parts):
@@ -43,21 +53,31 @@ def _category(value, levels, others):
 
 
 def prepare(row):
-    """The numbers of FEATURES from a dict of raw columns; None, NaN and words such as "" or "NA" are missing."""
+    """The numbers of FEATURES from a dict of raw columns.
+
+    None, NaN, words such as "" or "NA", and cells that are no numbers (dates) as in training count as missing.
+    """
     out = []
-    for name, kind, fill, indicator, levels, others, style, parts in COLUMNS:
-        missing = _missing(row[name])
-        value = None if missing else row[name]
+    for name, kind, fill, indicator, levels, others, style, parts, _ in COLUMNS:
+        value = _read(row[name], kind, style)
         if kind == "number":
-            comma = style == "," and isinstance(value, str)
-            out.append(fill if missing else float(value.replace(",", ".") if comma else value))
+            out.append(fill if value is None else value)
         elif kind == "date":
-            out += _date(fill * 86400.0 if missing else _seconds(value, style), parts)
+            out += _date(fill * 86400.0 if value is None else value, parts)
         else:
             out += _category(value, levels, others)
         if indicator:
-            out.append(float(missing))
+            out.append(float(value is None))
     return out
+
+
+def unreadable(row):
+    """Columns whose cells are there but not written as in training, each with an example of what is expected."""
+    return {{
+        name: expected
+        for name, kind, *_, style, _, expected in COLUMNS
+        if not is_missing(row[name]) and _read(row[name], kind, style) is None
+    }}
 
 
 def predict_proba(row):
@@ -72,11 +92,15 @@ def to_python_with_preparation(preparation: Preparation, network: Network, class
     It holds ``prepare(row)``, the features, and ``score(features)``, the recorded point of the network.
     """
     plans = [
-        (p.name, p.kind, p.fill, p.indicator, p.levels, p.others, p.style, p.parts)
+        (p.name, p.kind, p.fill, p.indicator, p.levels, p.others, p.style, p.parts, p.expected)
         for p in preparation.columns
         if p.kind != "dropped"
     ]
     lines = "".join(f"    {plan!a},\n" for plan in plans)
     base = to_python(network, classes, preparation.feature_names, name="score")
-    base = base.replace("from math import", "from datetime import datetime, timedelta\nfrom math import", 1)
-    return base + _SOURCE.format(columns=lines, missing=tuple(sorted(MISSING)))
+    source = inspect.getsource(read_cell).removeprefix(f'"""{read_cell.__doc__}"""').lstrip()
+    imports, reading = source.split("\n\n", 1)
+    imports = imports.replace("import datetime", "import datetime, timedelta")
+    future = "from __future__ import annotations"
+    base = base.replace("from math import", f"{future}\n\n{imports}\nfrom math import", 1)
+    return f"{base}\n\n{reading.rstrip()}\n" + _SOURCE.format(columns=lines)

@@ -8,6 +8,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.export.sql import identifier, literal
 from pbdn.model.network import Network
+from pbdn.tables.cells_in_sql import bare_number, date, number, word
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
 from pbdn.tables.preparation import Preparation
 
@@ -24,25 +25,52 @@ def to_sql_with_preparation(
 ) -> str:
     """One SELECT on the raw columns: prepares them, then scores by the recorded point of the network.
 
-    Numbers, dates and texts are taken as the database's own types (SQLite: dates as ISO text); NULL is missing.
+    Columns may have the database's own types or be text, written as in training (generic dialect: own types). NULL, words
+    such as ``NA`` and cells that are no numbers or dates count as missing.
     """
     from pbdn.export import to_sql
 
-    expressions = [text for plan in preparation.columns for text in _features(plan, dialect)]
+    used = [plan for plan in preparation.columns if plan.kind != "dropped"]
+    kept = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
+    passed = [f"k{j}" for j in range(len(keep))]
+    raw = [f"src.{identifier(plan.name)} AS r{j}" for j, plan in enumerate(used)]
+    raw += [
+        f"{bare_number(f'src.{identifier(plan.name)}', plan.style, dialect)} AS b{j}"
+        for j, plan in enumerate(used)
+        if plan.kind == "number"
+    ]
+    meant = [f"{_meaning(plan, j, dialect)} AS v{j}" for j, plan in enumerate(used)]
+    expressions = [text for j, plan in enumerate(used) for text in _features(plan, f"v{j}", dialect)]
     names = [f"pbdn_f{j}" for j in range(len(expressions))]
-    columns = [f"src.{identifier(name)}" for name in keep]
-    columns += [f"{text} AS {name}" for text, name in zip(expressions, names, strict=True)]
-    source = identifier(table or "data")
+    features = [f"{text} AS {name}" for text, name in zip(expressions, names, strict=True)]
+    back = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep)]
+    fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
+    steps = [
+        ("pbdn_raw", kept + raw, f"{identifier(table or 'data')} AS src"),
+        ("pbdn_read", passed + meant, "pbdn_raw"),
+        (PREPARED, back + features, "pbdn_read"),
+    ]
+    made = ",\n".join(
+        f"{name} {fence} (\n  SELECT " + ",\n    ".join(columns) + f"\n  FROM {source})"
+        for name, columns, source in steps
+    )
     scoring = to_sql(network, classes, names, dialect, PREPARED, keep=keep)  # type: ignore[arg-type]
-    first = f"{PREPARED} AS (\n  SELECT " + ",\n    ".join(columns) + f"\n  FROM {source} AS src)"
-    return f"WITH {first},\n" + scoring.removeprefix("WITH ")
+    return f"WITH {made},\n" + scoring.removeprefix("WITH ")
 
 
-def _features(plan: ColumnPlan, dialect: str) -> list[str]:
-    """One expression per feature of a column."""
-    if plan.kind == "dropped":
-        return []
-    raw = f"src.{identifier(plan.name)}"
+def _meaning(plan: ColumnPlan, j: int, dialect: str) -> str:
+    """What a column means: a number, a date, a word, or NULL."""
+    if dialect == "generic" and (plan.kind == "date" or plan.style == "time"):
+        raise InvalidInputError(
+            "The model uses dates or times, which every database writes differently: give a --dialect."
+        )
+    if plan.kind == "number":
+        return number(f"r{j}", f"b{j}", plan.style, dialect)
+    return date(f"r{j}", plan.style, dialect) if plan.kind == "date" else word(f"r{j}", dialect)
+
+
+def _features(plan: ColumnPlan, raw: str, dialect: str) -> list[str]:
+    """One expression per feature of a column from its meaning."""
     missing = [f"CASE WHEN {raw} IS NULL THEN 1e0 ELSE 0e0 END"] if plan.indicator else []
     if plan.kind == "number":
         return [f"COALESCE({raw}, {plan.fill!r})", *missing]
@@ -50,20 +78,17 @@ def _features(plan: ColumnPlan, dialect: str) -> list[str]:
         filled = np.array([plan.fill * DAY])
         parts = [(_part(raw, part, dialect), float(date_part(filled, part)[0])) for part in plan.parts]
         return [f"COALESCE({text}, {fill!r})" for text, fill in parts] + missing
-    text = f"CAST({raw} AS VARCHAR)" if dialect != "sqlite" else f"CAST({raw} AS TEXT)"
     if plan.single:
         first, second = map(literal, plan.levels)
-        return [f"CASE {text} WHEN {first} THEN 0e0 WHEN {second} THEN 1e0 ELSE 5e-1 END", *missing]
-    out = [f"CASE WHEN {text} = {literal(level)} THEN 1e0 ELSE 0e0 END" for level in plan.levels]
+        return [f"CASE {raw} WHEN {first} THEN 0e0 WHEN {second} THEN 1e0 ELSE 5e-1 END", *missing]
+    out = [f"CASE WHEN {raw} = {literal(level)} THEN 1e0 ELSE 0e0 END" for level in plan.levels]
     if plan.others:
         known = ", ".join(map(literal, plan.levels))
-        out.append(f"CASE WHEN {raw} IS NULL OR {text} IN ({known}) THEN 0e0 ELSE 1e0 END")
+        out.append(f"CASE WHEN {raw} IS NULL OR {raw} IN ({known}) THEN 0e0 ELSE 1e0 END")
     return out + missing
 
 
 def _part(raw: str, part: str, dialect: str) -> str:
-    if dialect == "generic":
-        raise InvalidInputError("The model uses dates, which every database writes differently: give a --dialect.")
     if dialect == "sqlite":
         number = "CAST(strftime('{}', {}) AS REAL)"
         return {
@@ -72,11 +97,10 @@ def _part(raw: str, part: str, dialect: str) -> str:
             "weekday": f"CAST((strftime('%w', {raw}) + 6) % 7 AS REAL)",
             "hour": number.format("%H", raw),
         }[part]
-    stamp = f"CAST({raw} AS TIMESTAMP)"
-    epoch = f"epoch({stamp})" if dialect == "duckdb" else f"EXTRACT(EPOCH FROM {stamp})"
+    epoch = f"epoch({raw})" if dialect == "duckdb" else f"EXTRACT(EPOCH FROM {raw})"
     return {
         "days": f"{epoch} / 86400e0",
-        "month": f"EXTRACT(MONTH FROM {stamp})",
-        "weekday": f"EXTRACT(ISODOW FROM {stamp}) - 1",
-        "hour": f"EXTRACT(HOUR FROM {stamp})",
+        "month": f"EXTRACT(MONTH FROM {raw})",
+        "weekday": f"EXTRACT(ISODOW FROM {raw}) - 1",
+        "hour": f"EXTRACT(HOUR FROM {raw})",
     }[part]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.tables.table import Column, Table
+from pbdn.tables.table import Column, Table, unique_names
 
 
 def is_arrow(data: bytes) -> bool:
@@ -26,7 +26,7 @@ def parse_arrow(data: bytes, name: str) -> Table:
         ) from None
     try:
         if data[:4] == b"PAR1":
-            table = pa.parquet.read_table(io.BytesIO(data))
+            table = pa.parquet.ParquetFile(io.BytesIO(data)).read()  # takes names met twice
         elif data[:6] == b"ARROW1":
             table = pa.ipc.open_file(io.BytesIO(data)).read_all()
         else:
@@ -34,10 +34,19 @@ def parse_arrow(data: bytes, name: str) -> Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         reason = str(error).split("\n")[0].rstrip(".")
         raise InvalidInputError(f"{name} is a damaged Parquet or Arrow file ({reason}); write it again.") from error
-    columns = {str(key): _plain(table.column(j), pa) for j, key in enumerate(table.column_names)}
+    notes: list[str] = []
+    names = unique_names([str(key) for key in table.column_names], notes)
+    columns = {key: _plain(table.column(j), pa) for j, key in enumerate(names)}
     if not columns:
         raise InvalidInputError(f"{name} has no columns.")
-    return Table(columns, int(table.num_rows))
+    strings = frozenset(key for key, field in zip(names, table.schema, strict=True) if _is_text(field.type, pa))
+    return Table(columns, int(table.num_rows), notes, strings)
+
+
+def _is_text(kind: Any, pa: Any) -> bool:
+    """Whether a type is text, also as the values of a dictionary."""
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _plain(chunked: Any, pa: Any) -> Column:

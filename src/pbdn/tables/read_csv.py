@@ -1,15 +1,17 @@
 """CSV and other text tables: encoding, separator and quoting are found out, rows of unequal length are named by line."""
 
 import csv
+import io
 from collections import Counter
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import is_number
-from pbdn.tables.table import Table
+from pbdn.tables.read_cell import to_number
+from pbdn.tables.table import Table, unique_names
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 SAMPLE_LINES = 200
@@ -27,7 +29,7 @@ def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
     if quote == "'":
         notes.append("Cells are quoted by apostrophes.")
     csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader(text.splitlines(keepends=True), delimiter=mark, quotechar=quote, skipinitialspace=True)
+    reader = csv.reader(_lines(text), delimiter=mark, quotechar=quote, skipinitialspace=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row and any(cell.strip() for cell in row)]
     except csv.Error as error:
@@ -43,7 +45,13 @@ def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
                 "or its quotes, or give the separator."
             )
     cells = [[cell.strip() for cell in row] for _, row in body]
-    return Table({key: _objects([row[j] for row in cells]) for j, key in enumerate(names)}, len(cells), notes)
+    columns = {key: _objects([row[j] for row in cells]) for j, key in enumerate(names)}
+    return Table(columns, len(cells), notes, separator=mark)
+
+
+def _lines(text: str) -> io.StringIO:
+    """Lines, ended by carriage returns and line feeds only; a cell may hold what else Unicode calls a line end."""
+    return io.StringIO(text, newline="")
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
@@ -69,7 +77,7 @@ def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
 
 def _dialect(text: str, separator: str | None) -> tuple[str, str]:
     """The separator and quote with which the first lines have equally many cells, as many as possible."""
-    sample = text[: 1 << 18].splitlines(keepends=True)[:SAMPLE_LINES]
+    sample = list(islice(_lines(text[: 1 << 18]), SAMPLE_LINES))
     best, best_score = (separator or ",", '"'), -1.0
     for quote in ('"', "'"):
         for mark in (separator,) if separator else SEPARATORS:
@@ -89,17 +97,7 @@ def _dialect(text: str, separator: str | None) -> tuple[str, str]:
 
 def _header(rows: list[tuple[int, list[str]]], notes: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
     first = [cell.strip() for cell in rows[0][1]]
-    if len(rows) > 1 and all(is_number(cell) for cell in first):
+    if len(rows) > 1 and all(to_number(cell) is not None for cell in first):
         notes.append("The first line holds numbers, not names: columns are called column_1, column_2, ….")
         return [f"column_{j}" for j in range(1, len(first) + 1)], rows
-    names: list[str] = []
-    for j, cell in enumerate(first, 1):
-        base = cell or f"column_{j}"
-        unique, number = base, 2
-        while unique in names:
-            unique, number = f"{base}.{number}", number + 1
-        if unique != cell:
-            what = f"a second {cell!r}" if cell else "without a name"
-            notes.append(f"Column {j} ({what}) is called {unique!r}.")
-        names.append(unique)
-    return names, rows[1:]
+    return unique_names(first, notes), rows[1:]

@@ -1,7 +1,7 @@
 """A table in memory: named columns of equal length."""
 
 import difflib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,17 @@ class Table:
     n_rows : int
     notes : list of str
         What was guessed while reading, in words.
+    strings : frozenset of str
+        Columns that were stored as text although the file could have stored numbers (Parquet, Arrow, data frames).
+    separator : str, optional
+        Mark between the cells of a CSV file.
     """
 
     columns: dict[str, Column]
     n_rows: int
     notes: list[str] = field(default_factory=list)
+    strings: frozenset[str] = frozenset()
+    separator: str | None = None
 
     @property
     def names(self) -> list[str]:
@@ -38,7 +44,23 @@ class Table:
     def rows(self, which: NDArray[Any]) -> "Table":
         """Some rows, by number or mask."""
         columns = {name: values[which] for name, values in self.columns.items()}
-        return Table(columns, len(np.arange(self.n_rows)[which]), self.notes)
+        return replace(self, columns=columns, n_rows=len(np.arange(self.n_rows)[which]))
+
+
+def unique_names(given: list[str], notes: list[str]) -> list[str]:
+    """Column names, each once: a second ``a`` is called ``a.2``, and a note says so."""
+    names: list[str] = []
+    taken = set(given)
+    for j, cell in enumerate(given, 1):
+        base = cell or f"column_{j}"
+        unique, number = base, 2
+        while unique in names or (unique != cell and unique in taken):
+            unique, number = f"{base}.{number}", number + 1
+        if unique != cell:
+            what = f"a second {cell!r}" if cell else "without a name"
+            notes.append(f"Column {j} ({what}) is called {unique!r}.")
+        names.append(unique)
+    return names
 
 
 def column(table: Table, name: str, what: str = "column") -> Column:

@@ -1,12 +1,15 @@
 """The column to predict: labels as numbers where they are numbers, else as text."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import decimal_of, is_missing, numbers, words
+from pbdn.tables.cells import numbers, words
+from pbdn.tables.column_format import whole_codes
+from pbdn.tables.read_cell import is_missing, to_number
 
 MAX_CLASSES = 100
 
@@ -26,7 +29,7 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
     present = values[known]
     if present.dtype.kind == "M":
         raise InvalidInputError(f"The target {name!r} holds dates; a classifier needs classes.")
-    decimal = "." if present.dtype.kind == "f" else decimal_of([str(value) for value in present])
+    decimal = "." if present.dtype.kind == "f" else _decimal_of(Counter(str(value) for value in present))
     labels: NDArray[Any]
     if decimal is not None and present.size:
         number, _ = numbers(present, decimal)
@@ -35,6 +38,10 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
     else:
         labels = np.array(words(present), dtype=str)
     classes, counts = np.unique(labels, return_counts=True)
+    alike = _alike([str(label) for label in classes.tolist()])
+    if alike:
+        pairs = "; ".join(" and ".join(map(repr, group)) for group in alike[:3])
+        notes.append(f"Classes of {name!r} that differ in capitals or spaces only are different classes: {pairs}.")
     if classes.size < 2:
         have = f"only the value {classes[0].item()!r}" if classes.size else "no value"
         raise InvalidInputError(
@@ -51,3 +58,18 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
             f"The class {rare!r} of the target {name!r} occurs once; each class needs at least two rows."
         )
     return labels, known, notes
+
+
+def _decimal_of(cells: Counter[str]) -> str | None:
+    """The decimal mark with which every label is a number; None if there is none, or if zeros before digits say code."""
+    if whole_codes(cells):
+        return None
+    return next((mark for mark in (".", ",") if all(to_number(text, mark) is not None for text in cells)), None)
+
+
+def _alike(classes: list[str]) -> list[list[str]]:
+    """Classes that are the same word but for capitals and spaces."""
+    groups: dict[str, list[str]] = {}
+    for label in classes:
+        groups.setdefault("".join(label.split()).casefold(), []).append(label)
+    return [group for group in groups.values() if len(group) > 1]

@@ -1,0 +1,68 @@
+"""How often intervals of P(y = 1 | x) hold the truth, on simulated rows whose truth is known.
+
+    python -m benchmarks.coverage                    # six truths, 400 rows, five seeds
+
+Four of the truths were used to choose `pbdn.model.intervals.WIDENING`; "waves" and "two_balls" were not. Every fit is one
+line of benchmarks/results/coverage.jsonl; what is there is not run again.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.special import expit
+
+from benchmarks import record
+from pbdn import PBDNClassifier
+
+EXPERIMENT = "coverage"
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+N_ROWS, N_TEST = 400, 2000
+TRUTHS: dict[str, tuple[int, Any]] = {
+    "logistic_2": (2, lambda X: 1.5 * X[:, 0] - X[:, 1]),
+    "logistic_10": (10, lambda X: X @ np.array([1.0, -1.0, 0.5, 0.5, 0, 0, 0, 0, 0, 0])),
+    "xor": (2, lambda X: 3.0 * X[:, 0] * X[:, 1]),
+    "ring": (2, lambda X: 3.0 - 2.0 * (X**2).sum(axis=1)),
+    "waves": (3, lambda X: 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1]),
+    "two_balls": (3, lambda X: 2.0 - np.minimum(((X - 1) ** 2).sum(axis=1), ((X + 1) ** 2).sum(axis=1))),
+}
+"""Features, and the log-odds as a function of standard normal rows."""
+
+
+def measure(truth: str, seed: int) -> dict[str, Any]:
+    """Fit on rows of one truth; share of new rows whose interval holds the true probability, at every level."""
+    n_features, odds = TRUTHS[truth]
+    rng = np.random.default_rng([seed, n_features])
+    X, new = rng.normal(size=(N_ROWS, n_features)), rng.normal(size=(N_TEST, n_features))
+    y = (rng.random(N_ROWS) < expit(odds(X))).astype(int)
+    model = PBDNClassifier(random_state=seed).fit(X, y)
+    p = expit(odds(new))
+    line: dict[str, Any] = {"truth": truth, "seed": seed, "rows": N_ROWS}
+    for level in LEVELS:
+        low, high = np.moveaxis(model.predict_proba_interval(new, level)[:, 1], -1, 0)
+        line[f"covered_{level:g}"] = float(np.mean((low <= p) & (p <= high)))
+        line[f"width_{level:g}"] = float(np.mean(high - low))
+    return line
+
+
+def main() -> None:
+    """Run what is missing, then print means over seeds."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
+    options = parser.parse_args()
+    known = {(line["truth"], line["seed"]) for line in record.read(EXPERIMENT, options.root)}
+    tasks = [(truth, seed) for truth in TRUTHS for seed in range(options.seeds) if (truth, seed) not in known]
+    for line in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(*task) for task in tasks):
+        record.append(EXPERIMENT, line, options.root)
+    lines = record.read(EXPERIMENT, options.root)
+    for truth in TRUTHS:
+        own = [line for line in lines if line["truth"] == truth]
+        print(truth, *(f"{level:g}: {np.mean([line[f'covered_{level:g}'] for line in own]):.2f}" for level in LEVELS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""How each column becomes features: stand-ins, categories and parts of dates, from the training rows only."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.tables.cells import numbers, seconds, words
+from pbdn.tables.column_format import style_words
+from pbdn.tables.column_options import ColumnOptions, option
+from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
+from pbdn.tables.decide_columns import MAX_LEVELS, Decision, decide_columns, frequent_levels
+from pbdn.tables.predicts_alone import ALMOST_PERFECT, WELL, error_alone
+from pbdn.tables.preparation import Preparation
+from pbdn.tables.table import Table
+
+
+def fit_preparation(
+    table: Table,
+    target: str | None = None,
+    options: ColumnOptions | None = None,
+    *,
+    decisions: dict[str, Decision] | None = None,
+    labels: NDArray[Any] | None = None,
+) -> Preparation:
+    """Prepare every column but the target.
+
+    Parameters
+    ----------
+    table : Table
+        The training rows.
+    target : str, optional
+    options : ColumnOptions, optional
+        What the user says about columns.
+    decisions : dict, optional
+        What the columns are, if that was decided on more rows (`decide_columns`).
+    labels : array, optional
+        Classes of the rows. With them, columns that predict too well or are left out by mistake are called out.
+
+    Raises
+    ------
+    InvalidInputError
+        No column is left.
+    """
+    decisions = decide_columns(table, target, options) if decisions is None else decisions
+    plans = [_judged(name, table.columns[name], decision, labels) for name, decision in decisions.items()]
+    if all(plan.kind == "dropped" for plan in plans):
+        reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
+        raise InvalidInputError(
+            "No column is left to learn from" + (f" ({reasons})." if reasons else f": {target!r} is the only one.")
+        )
+    return Preparation(tuple(plans))
+
+
+def _judged(name: str, values: NDArray[Any], decision: Decision, labels: NDArray[Any] | None) -> ColumnPlan:
+    """The plan of a column, with a note if the column alone says much about the class."""
+    error = np.nan
+    if labels is not None and not decision.asked and values.size:
+        error = error_alone(_comparable(values, decision), labels)
+    if decision.long_code and not error <= WELL:
+        instead = option("numeric", name)
+        text = "left out: a different long number in each row, so a key such as an account or a telephone number"
+        notes = (*decision.notes, f"{name} is {text} ({instead} uses it).")
+        decision = Decision("dropped", words=text, notes=notes, instead=instead)
+    plan = _plan(name, values, decision)
+    notes = decision.notes
+    if plan.kind == "dropped" and error <= WELL:
+        notes = (
+            f"{name} is {plan.words}. But alone it predicts the target well. If it is a row number or key, the file is "
+            f"sorted by the target, or the key was given with it. Otherwise use it: {decision.instead}.",
+        )
+    elif plan.kind != "dropped" and error <= ALMOST_PERFECT:
+        notes += (
+            f"{name} alone predicts the target almost perfectly. If it is known only after the target, or was made "
+            f"from it, the measured error is too good: leave it out with {option('drop', name)}.",
+        )
+    instead = decision.instead if plan.kind == decision.kind else ""
+    return replace(plan, notes=notes, instead=instead)
+
+
+def _comparable(values: NDArray[Any], decision: Decision) -> Any:
+    """Values in an order: numbers and dates by size, texts by the alphabet."""
+    if decision.kind == "date":
+        return seconds(values, decision.style)[0]
+    if decision.kind == "number" or values.dtype.kind == "f":
+        return numbers(values, decision.style)[0]
+    found, bad = numbers(values, ".")
+    return words(values) if len(bad) > 0.05 * len(values) else found
+
+
+def _plan(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
+    if decision.kind == "dropped":
+        return ColumnPlan(name, "dropped", words=decision.words)
+    make = {"number": _plan_number, "date": _plan_date, "category": _plan_category}[decision.kind]
+    return make(name, values, decision)
+
+
+def _missing(n_missing: int, n_rows: int, stand_in: str) -> tuple[bool, str]:
+    """Whether a feature says that a value is missing (not for a few cells of many), and words."""
+    said = n_missing >= (1 if n_rows < 200 else 5)
+    ways = [stand_in] * bool(stand_in) + ["a feature that says so"] * said
+    return said, f"; {n_missing} missing: {' and '.join(ways) or 'no category'}" if n_missing else ""
+
+
+def _plan_number(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
+    number, _ = numbers(values, decision.style)
+    present = number[~np.isnan(number)]
+    n_missing = number.size - present.size
+    if present.size == 0:
+        return ColumnPlan(name, "dropped", words="left out: always missing")
+    if np.ptp(present) == 0.0 and n_missing == 0:
+        return ColumnPlan(name, "dropped", words=f"left out: always {present[0]:g}")
+    fill = float(np.median(present))
+    indicator, more = _missing(n_missing, number.size, f"median {fill:g}")
+    text = style_words(decision.style) + more
+    return ColumnPlan(
+        name, "number", fill=fill, indicator=indicator, style=decision.style, odd=decision.odd, words=text
+    )
+
+
+def _plan_date(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
+    stamps, _ = seconds(values, decision.style)
+    present = stamps[~np.isnan(stamps)]
+    n_missing = stamps.size - present.size
+    if present.size == 0:
+        return ColumnPlan(name, "dropped", words="left out: always missing")
+    span = float(np.ptp(present)) / DAY
+    if span == 0.0 and n_missing == 0:
+        return ColumnPlan(name, "dropped", words="left out: always the same date")
+    parts = ["days"]
+    if span >= 300.0:
+        parts.append("month")
+    if span >= 14.0 and np.unique(date_part(present, "weekday")).size > 1:
+        parts.append("weekday")
+    if np.unique(date_part(present, "hour")).size > 1:
+        parts.append("hour")
+    fill = float(np.median(present)) / DAY
+    indicator, more = _missing(n_missing, stamps.size, "the median date")
+    text = f"{style_words(decision.style)} as days since 1970" + "".join(f", {part}" for part in parts[1:]) + more
+    return ColumnPlan(
+        name, "date", fill=fill, indicator=indicator, style=decision.style, parts=tuple(parts), odd=decision.odd, words=text
+    )  # fmt: skip
+
+
+def _plan_category(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
+    counts = Counter(value for value in words(values) if value is not None)
+    n_missing = len(values) - sum(counts.values())
+    if not counts:
+        return ColumnPlan(name, "dropped", words="left out: always missing")
+    if len(counts) == 1 and n_missing == 0:
+        return ColumnPlan(name, "dropped", words=f"left out: always {next(iter(counts))!r}")
+    kept = frequent_levels(counts, len(values)) or sorted(counts, key=lambda text: (-counts[text], text))[:MAX_LEVELS]
+    chosen, others = tuple(sorted(kept)), len(kept) < len(counts)
+    text = f"category of {len(counts)} values, each a feature"
+    if len(chosen) == 2 and not others:
+        text = f"category: {chosen[0]!r} or {chosen[1]!r}, one feature"
+    if others:
+        text = f"category of {len(counts)} values: {len(chosen)} frequent ones and 'other'"
+    indicator, more = _missing(n_missing, len(values), "")
+    return ColumnPlan(name, "category", indicator=indicator, levels=chosen, others=others, words=text + more)

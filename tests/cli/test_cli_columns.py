@@ -1,0 +1,120 @@
+"""What `pbdn fit` decides about columns, says about them, and how a user changes it."""
+
+import json
+import os
+import re
+
+import numpy as np
+import pytest
+
+from messy_tables import csv_bytes, messy_tables
+
+pytest.importorskip("click")
+
+from click.testing import CliRunner
+
+from pbdn.cli.app import app
+from pbdn.cli.table_model import load_model
+
+QUICK = ["--inference", "map", "--max-depth", "1"]
+MESSY = {messy.name: messy for messy in messy_tables()}
+
+
+def invoke(*arguments, code=0):
+    result = CliRunner().invoke(app, [str(a) for a in arguments])
+    assert result.exit_code == code, (arguments, result.output, result.exception)
+    return result
+
+
+def fit(folder, name, *options):
+    (folder / "t.csv").write_bytes(MESSY[name].data)
+    result = invoke("fit", folder / "t.csv", "-t", "y", "-o", folder / "m.pbdn", "--json", *QUICK, *options)
+    return json.loads(result.stdout)
+
+
+def error_of(said):
+    return said["validation"]["error"]["value"]
+
+
+@pytest.mark.parametrize("name", ["row number", "in tens", "a part of a longer file", "a stray in a row number"])
+def test_row_numbers_in_a_file_sorted_by_class_are_not_learned(tmp_path, name):
+    said = fit(tmp_path, name)
+    assert error_of(said) > 0.3  # what is left is noise
+    assert any("number" in note and "sorted by the target" in note for note in said["notes"])
+    assert error_of(fit(tmp_path, name, "--numeric", "number")) < 0.1  # asked for, it is used
+
+
+def test_a_stray_cell_leaves_the_predictor_in(tmp_path):
+    said = fit(tmp_path, "stray <0.1")
+    assert error_of(said) < 0.3
+    assert any("1 of 300 cells is no number" in note and "'<0.1'" in note for note in said["notes"])
+
+
+def test_leaks_are_told_by_fit_report_and_card(tmp_path):
+    said = fit(tmp_path, "leak")
+    assert any("paid_back alone predicts the target almost perfectly" in note for note in said["notes"])
+    pytest.importorskip("jinja2")
+    invoke("report", tmp_path / "m.pbdn", tmp_path / "t.csv", "-o", tmp_path / "r.html", "--card", tmp_path / "c.md")
+    for path in ("r.html", "c.md"):
+        text = (tmp_path / path).read_text().replace("\\_", "_")
+        assert "paid_back alone predicts the target almost perfectly" in text
+    said = fit(tmp_path, "leak", "--drop", "paid_back")
+    assert not any("paid_back alone" in note for note in said["notes"])
+    assert error_of(said) > 0.3
+
+
+def test_fit_prints_the_options_that_change_a_decision(tmp_path):
+    (tmp_path / "t.csv").write_bytes(MESSY["row number"].data)
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", *QUICK).stdout
+    assert "to change it" in said
+    assert "--numeric number" in said
+    assert "--categorical x" in said
+
+
+def test_options_change_decisions_and_are_kept_in_the_model(tmp_path):
+    (tmp_path / "t.csv").write_bytes(
+        csv_bytes(
+            {
+                "a b": [str(i % 7) for i in range(60)],
+                "zip": [f"{i % 5:03d}" for i in range(60)],
+                "d": [f"{i % 9 + 1}/{i % 11 + 1}/2020" for i in range(60)],
+                "n": [i * i for i in range(60)],
+                "w": [i % 3 for i in range(60)],
+                "y": [str(i % 2) for i in range(60)],
+            }
+        )
+    )
+    options = ["--categorical", "a b", "--numeric", "zip", "--format", "d=%d/%m/%Y", "--id", "n", "--drop", "w"]
+    invoke("fit", tmp_path / "t.csv", "-t", "y", *QUICK, *options)
+    plans = {plan.name: plan for plan in load_model(tmp_path / "t.pbdn").preparation.columns}
+    kinds = {name: plan.kind for name, plan in plans.items()}
+    assert kinds == {"a b": "category", "zip": "number", "d": "date", "n": "dropped", "w": "dropped"}
+    assert plans["d"].style == "%d/%m/%Y"
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--format", "d", *QUICK, code=2)
+    assert "COLUMN=FORMAT" in result.stderr
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--date", "n", "--id", "n", *QUICK, code=2)
+    assert "both --date and --id" in result.stderr
+
+
+def test_a_model_of_another_table_is_not_overwritten_by_default(tmp_path):
+    rows = {"x": [str(value) for value in np.random.default_rng(0).normal(size=40)], "y": ["a", "b"] * 20}
+    (tmp_path / "code.tsv").write_bytes(csv_bytes(rows, "\t"))
+    (tmp_path / "code.psv").write_bytes(csv_bytes(rows, "|"))
+    invoke("fit", tmp_path / "code.tsv", "-t", "y", *QUICK, "-q")
+    before = (tmp_path / "code.pbdn").read_bytes()
+    said = invoke("fit", tmp_path / "code.psv", "-t", "y", *QUICK, code=2).stderr
+    assert "holds the model of 'code.tsv'" in said
+    assert "--output" in said
+    assert (tmp_path / "code.pbdn").read_bytes() == before
+    invoke("fit", tmp_path / "code.psv", "-t", "y", *QUICK, "-o", tmp_path / "psv.pbdn")
+    invoke("fit", tmp_path / "code.tsv", "-t", "y", *QUICK)  # the same table again may
+    assert sorted(os.listdir(tmp_path)) == ["code.pbdn", "code.psv", "code.tsv", "psv.pbdn"]
+
+
+def test_tables_for_people_have_one_line_for_each_column(tmp_path):
+    columns = {"c\nd": ["a\nb", "c", "e"] * 20, "x": list(range(0, 300, 5)), "y": ["0", "1"] * 30}
+    (tmp_path / "t.csv").write_bytes(csv_bytes(columns))
+    said = invoke("fit", tmp_path / "t.csv", "-t", "y", *QUICK, "--numeric", "x").stdout
+    assert re.search(r"^c.{1,2}d +category of 3 values", said, re.MULTILINE)
+    text = invoke("explain", tmp_path / "t.pbdn", tmp_path / "t.csv").stdout
+    assert "c d = a b" in text

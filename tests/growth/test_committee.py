@@ -1,0 +1,181 @@
+"""Networks of folds: what the rows kept back decide, what is averaged, and what does not matter."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from pbdn import MapConfig, PBDNClassifier
+from pbdn.config import resolve
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, grow_committee
+from pbdn.growth.holdout import folds_of_rows
+from pbdn.growth.run import Run
+from pbdn.growth.trainee import Trainee, make_views
+from pbdn.model.network import Network
+from pbdn.model.response import TwoClasses
+
+RESPONSE = TwoClasses()
+
+
+def rings(rng, n=160, noise=0.1):
+    """A disc in a ring: no hyperplane separates them, one circle does."""
+    y = np.arange(n) % 2
+    angle = rng.uniform(0, 2 * np.pi, n)
+    radius = np.where(y == 1, 0.5, 1.5)
+    return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)]) + noise * rng.normal(size=(n, 2)), y
+
+
+def half_planes(rng, n=160):
+    X = rng.normal(size=(n, 3))
+    return X, (X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=n) > 0).astype(int)
+
+
+def model(**more):
+    settings = {"n_minibatches": 300} | {name: more.pop(name) for name in ("n_members", "curved") if name in more}
+    return PBDNClassifier(
+        inference="map", random_state=more.pop("random_state", 0), map_config=MapConfig(**settings), **more
+    )
+
+
+def fitted(estimator, X, y, **more):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DepthLimitWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return estimator.fit(X, y, **more)
+
+
+def config_of(max_depth=2, **more):
+    return resolve(
+        RESPONSE, inference="map", criterion="folds", max_depth=max_depth, max_experts=6, priors=None, gibbs_config=None,
+        map_config=MapConfig(n_minibatches=200, **more),
+    )  # fmt: skip
+
+
+def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):
+    ring, plane = fitted(model(max_depth=1), *rings(rng)), fitted(model(max_depth=1), *half_planes(rng))
+    assert ring.network_.curve is not None
+    assert plane.network_.curve is None
+    X, y = rings(rng)
+    assert ring.score(X, y) > 0.97
+    flat = fitted(model(max_depth=1, curved=False), X, y)
+    assert flat.network_.curve is None
+
+
+def test_what_was_tried_is_told(rng):
+    X, y = half_planes(rng)
+    found = fitted(model(max_depth=3), X, y)
+    kept = [one for one in found.trials_ if one["kept"]]
+    first = [one for one in found.trials_ if one["depth"] == 1 and one["penalty"] == FIRST_PENALTY]
+    assert {one["curved"] for one in first} == {False, True}
+    assert [one["deviance"] for one in kept] == sorted((one["deviance"] for one in kept), reverse=True)
+    assert kept[-1]["depth"] == found.depth_
+    assert [step["depth"] for step in found.criterion_path_ if step["kept"]] == list(range(1, found.depth_ + 1))
+
+
+def test_the_deviance_is_that_of_rows_a_network_has_not_seen(rng):
+    """The folds' networks rebuilt one by one give the losses that decided."""
+    X, y = half_planes(rng, 120)
+    rows, config, run = LabelledRows(X, y), config_of(1), Run(seed=3)
+    growth = grow_committee(rows, RESPONSE, config, run)
+    view = make_views(rows, False, run.seed)[0]
+    folds = folds_of_rows(y, run.seed)
+    step = Step(True, FIRST_PENALTY, 1.0, 200)
+    total = 0.0
+    for f in range(5):
+        layers = Trainee(view, folds != f, f, RESPONSE, config.map, run).follow((step,))
+        p = Network(layers, 3, RESPONSE).predict(X[folds == f])
+        total += RESPONSE.deviance(p, y[folds == f]).sum()
+    flat = next(one for one in growth.trials if not one.curved)
+    assert flat.deviance == pytest.approx(total, rel=1e-12)
+
+
+def test_a_layer_must_pay_clearly():
+    """A gain within its own standard error is no reason for another layer."""
+
+    def stage(losses):
+        return Stage(None, (), (), np.asarray(losses, dtype=float))
+
+    old = stage(np.ones(100))
+    assert not stage(np.ones(100)).clearly_below(old)
+    assert stage(np.full(100, 0.9)).clearly_below(old)
+    shaky = np.ones(100)
+    shaky[:2] = 0.0, 1.5
+    assert not stage(shaky).clearly_below(old)
+
+
+def test_one_network_is_smaller_than_five_and_learns_from_all_rows(rng, monkeypatch):
+    X, y = half_planes(rng)
+    seen = []
+    real = Trainee.follow
+    monkeypatch.setattr(Trainee, "follow", lambda self, history: seen.append(self.rows.n_rows) or real(self, history))
+    one, five = (fitted(model(n_members=n, max_depth=1), X, y) for n in (1, 5))
+    assert seen == [len(y)]
+    assert one.complexity_ < five.complexity_
+    assert one.trials_ == five.trials_
+    assert one.score(X, y) > 0.85
+
+
+def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
+    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_ROWS", 100)
+    X, y = half_planes(rng, 150)
+    followed = []
+    real = Trainee.follow
+    monkeypatch.setattr(Trainee, "follow", lambda self, history: followed.append(self.number) or real(self, history))
+    found = fitted(model(max_depth=1), X, y)
+    assert sorted(followed) == [1, 2, 3, 4]
+    assert found.score(X, y) > 0.85
+    used = np.abs(found.layers_[0].sides[0].hyperplanes).sum(axis=1)
+    assert (used > 0).all()
+
+
+def test_jobs_and_the_order_of_rows_do_not_matter(rng):
+    X, y = half_planes(rng, 100)
+    mixed = rng.permutation(len(y))
+    one, two, other = model(max_depth=1), model(max_depth=1, n_jobs=2), model(max_depth=1)
+    fitted(one, X, y), fitted(two, X, y), fitted(other, X[mixed], y[mixed])
+    np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+def test_a_constant_feature_changes_nothing(rng):
+    X, y = half_planes(rng, 100)
+    plain = fitted(model(max_depth=1), X, y)
+    wide = np.column_stack([X, np.full((len(y), 2), 7.0)])
+    more = fitted(model(max_depth=1), wide, y)
+    assert all((side.hyperplanes[:, 4:6] == 0).all() for side in more.layers_[0].sides)
+    assert more.n_experts_ == plain.n_experts_ or abs(more.score(wide, y) - plain.score(X, y)) < 0.1
+
+
+def test_interrupted_in_the_search_keeps_what_was_kept(rng):
+    """The stop after the first layer leaves the networks of that layer, averaged."""
+    X, y = half_planes(rng, 100)
+    rows, config = LabelledRows(X, y), config_of(3)
+
+    class Stop:
+        def layer_begins(self, depth):
+            self.depth = depth
+
+        def layer_ends(self, fits):
+            return True
+
+    growth = grow_committee(rows, RESPONSE, config, Run(seed=1), Stop())
+    assert growth.reason == "observer"
+    assert len(growth.fits) == 1
+    assert {one.depth for one in growth.trials} == {1}
+
+
+def test_a_class_too_small_to_fold_is_in_all_networks(rng):
+    X, y = half_planes(rng, 100)
+    y = np.where(np.arange(100) < 3, 1, 0)
+    found = fitted(model(max_depth=1), X, y)
+    assert np.isfinite(found.predict_proba(X)).all()
+
+
+def test_search_begins_with_nothing(rng):
+    X, y = half_planes(rng, 60)
+    search = Search(RESPONSE, config_of(), Run(seed=0), [np.zeros(60, bool)])
+    stage = search.begin(make_views(LabelledRows(X, y), False, 0)[0])
+    assert stage.depth == 0
+    assert stage.stacks == ((),)

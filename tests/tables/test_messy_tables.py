@@ -1,0 +1,219 @@
+"""Messy tables are read rightly, and what is odd about them is said."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from messy_tables import N, csv_bytes, messy_tables
+from pbdn.errors import InvalidInputError
+from pbdn.tables import ColumnOptions, Preparation, fit_preparation, labels_of, parse_table
+from pbdn.tables.predicts_alone import error_alone
+
+MESSY = {messy.name: messy for messy in messy_tables()}
+
+
+def prepared(table, **options):
+    labels, _, _ = labels_of(table.columns["y"], "y")
+    return fit_preparation(table, "y", ColumnOptions(**options), labels=labels)
+
+
+def plan_of(preparation, name):
+    return next(plan for plan in preparation.columns if plan.name == name)
+
+
+def parquet(columns):
+    pa = pytest.importorskip("pyarrow")
+    stream = io.BytesIO()
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), stream)
+    return parse_table(stream.getvalue(), "x.parquet")
+
+
+@pytest.mark.parametrize("name", MESSY)
+def test_columns_are_what_they_are_and_what_is_odd_is_said(name):
+    messy = MESSY[name]
+    preparation = prepared(messy.table)
+    for column, kind in messy.kinds.items():
+        assert plan_of(preparation, column).kind == kind, plan_of(preparation, column)
+    for column, said in messy.said.items():
+        assert said in " ".join(plan_of(preparation, column).notes)
+    for column in messy.silent:
+        assert plan_of(preparation, column).notes == ()
+
+
+@pytest.mark.parametrize("name", [name for name, messy in MESSY.items() if messy.values])
+def test_numbers_are_what_was_written(name):
+    messy = MESSY[name]
+    preparation = prepared(messy.table)
+    X, notes = preparation.apply(messy.table)
+    assert notes == []  # the notes of the fit have said everything
+    names = preparation.feature_names
+    for column, truth in messy.values.items():
+        plan = plan_of(preparation, column)
+        feature = X[:, names.index(f"{column} (days)" if plan.kind == "date" else column)]
+        expected = np.where(np.isnan(truth), plan.fill, truth)
+        np.testing.assert_allclose(feature, expected, rtol=1e-12, atol=1e-12)
+        if plan.indicator:
+            missing = X[:, names.index(f"{column} is missing")]
+            np.testing.assert_array_equal(missing, np.isnan(truth))
+
+
+@pytest.mark.parametrize("name", ["stray unknown", "stray date", "dollars", "percent", "times, am and pm"])
+def test_formats_are_stored_with_the_preparation(name):
+    messy = MESSY[name]
+    preparation = prepared(messy.table)
+    again = Preparation.from_json(json.loads(json.dumps(preparation.to_json())))
+    assert again == preparation
+    np.testing.assert_array_equal(again.apply(messy.table)[0], preparation.apply(messy.table)[0])
+
+
+def test_files_of_before_are_still_read():
+    stored = {"name": "x", "kind": "number", "fill": 1.0, "indicator": False, "levels": [], "others": False, "style": ",",
+              "parts": [], "words": "number, decimal comma"}  # fmt: skip
+    X, _ = Preparation.from_json([stored]).apply(parse_table(b"x;y\n1,5;0\n2,5;1\n", "x"))
+    np.testing.assert_array_equal(X[:, 0], [1.5, 2.5])
+
+
+@pytest.mark.parametrize("name", ["row number", "in no order", "key account"])
+def test_a_key_that_is_left_out_is_called_out_where_it_predicts(name):
+    messy = MESSY[name]
+    column = next(iter(messy.columns))
+    said = " ".join(plan_of(prepared(messy.table), column).notes)
+    assert ("alone it predicts the target well" in said) == (name == "row number")
+
+
+def test_a_long_number_that_predicts_is_kept():
+    rng = np.random.default_rng(3)
+    turnover = rng.choice(8 * 10**8, size=N, replace=False) + 10**8
+    y = np.where(turnover > np.median(turnover), "a", "b")
+    table = parse_table(csv_bytes({"turnover": turnover.tolist(), "y": y.tolist()}), "x")
+    assert plan_of(prepared(table), "turnover").kind == "number"
+    harmless = parse_table(csv_bytes({"turnover": turnover.tolist(), "z": (turnover % 7).tolist(),
+                                      "y": rng.permutation(y).tolist()}), "x")  # fmt: skip
+    assert plan_of(prepared(harmless), "turnover").kind == "dropped"
+
+
+def test_strings_of_digits_are_categories_and_other_strings_what_they_say():
+    rng = np.random.default_rng(4)
+    table = parquet(
+        {
+            "zip": [str(value) for value in rng.choice([10001, 94110, 60601], size=N)],
+            "code": rng.choice([1, 2, 3], size=N),
+            "price": [f"{value:.2f}" for value in rng.gamma(2.0, 9.0, size=N)],
+            "when": [str(np.datetime64("2020-01-01") + int(value)) for value in rng.integers(500, size=N)],
+            "y": rng.choice(["a", "b"], size=N),
+        }
+    )
+    kinds = {plan.name: plan.kind for plan in prepared(table).columns}
+    assert kinds == {"zip": "category", "code": "number", "price": "number", "when": "date"}
+
+
+def test_typed_columns_take_options_too_and_name_infinite_numbers():
+    rng = np.random.default_rng(8)
+    x = rng.normal(size=N)
+    x[3] = np.inf
+    table = parquet(
+        {"x": x, "d": [20200101 + int(day) for day in rng.integers(28, size=N)], "y": ["a", "b"] * (N // 2)}
+    )
+    plan = plan_of(prepared(table), "x")
+    assert plan.kind == "number"
+    assert "1 of 300 cells is no number" in plan.notes[0]
+    assert "'inf'" in plan.notes[0]
+    assert plan_of(prepared(table, date=("d",)), "d").kind == "date"
+    assert plan_of(prepared(table, formats={"d": "%Y%m%d"}), "d").style == "%Y%m%d"
+    assert plan_of(prepared(table, categorical=("d",)), "d").levels[0] == "20200101"
+
+
+def test_names_met_twice_in_parquet_are_all_kept():
+    pa = pytest.importorskip("pyarrow")
+    table = pa.Table.from_arrays([pa.array([1.5, 2.5]), pa.array([3.5, 5.0])], names=["a", "a"])
+    stream = io.BytesIO()
+    with pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table)
+    read = parse_table(stream.getvalue(), "x")
+    assert read.names == ["a", "a.2"]
+    assert "a.2" in read.notes[0]
+    stream = io.BytesIO()
+    pytest.importorskip("pyarrow.parquet").write_table(table, stream)
+    assert parse_table(stream.getvalue(), "x").names == ["a", "a.2"]
+
+
+def test_options_go_before_everything():
+    table = MESSY["row number"].table
+    assert plan_of(prepared(table, numeric=("number",)), "number").kind == "number"
+    assert plan_of(prepared(table, categorical=("number",)), "number").kind == "category"
+    assert plan_of(prepared(table, id=("x",), numeric=("number",)), "x").kind == "dropped"
+    table = MESSY["zip codes"].table
+    plan = plan_of(prepared(table, numeric=("zip",)), "zip")
+    assert (plan.kind, plan.notes) == ("number", ())
+    days = parse_table(csv_bytes({"d": ["20200131", "20200229", "20210101"] * 9, "y": ["a", "b", "c"] * 9}), "x")
+    X, _ = prepared(days, date=("d",)).apply(days)
+    np.testing.assert_array_equal(X[:3, 0], [18292, 18321, 18628])
+    table = MESSY["thousands"].table
+    X, _ = prepared(table, formats={"x": ","}).apply(table)
+    np.testing.assert_allclose(X[:, 0], MESSY["thousands"].values["x"] / 1000)
+    plan = plan_of(prepared(MESSY["day or month first"].table, formats={"x": "%d/%m/%Y"}), "x")
+    assert (plan.kind, plan.style, plan.notes) == ("date", "%d/%m/%Y", ())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"numeric": ("x",), "categorical": ("x",)}, "cannot be both --categorical and --numeric"),
+        ({"numeric": ("y",)}, "is the target"),
+        ({"date": ("wen",)}, "no column 'wen'"),
+        ({"date": ("x",)}, "hardly a cell is a date"),
+        ({"formats": {"x": "%d/%m/%Y"}}, "reads no cell"),
+        ({"formats": {"x": ","}, "drop": ("x",)}, "does not go with --drop"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options, words):
+    with pytest.raises(InvalidInputError, match=words):
+        prepared(MESSY["stray unknown"].table, **options)
+
+
+def test_other_formats_at_prediction_are_named():
+    preparation = prepared(MESSY["dollars"].table)
+    with pytest.raises(InvalidInputError, match=r"\$1,234.5.*row 1 has '1.234,50'"):
+        preparation.apply(parse_table(b'x,y\n"1.234,50",a\n"4.100,00",b\n', "new"))
+    X, notes = preparation.apply(parse_table(b'x,y\n"$1,234.50",a\nmany,b\n', "new"))
+    assert X[:, 0].tolist() == [1234.5, preparation.columns[0].fill]
+    assert "1 cell counts as missing" in notes[0]
+    assert "row 2 has 'many'" in notes[0]
+
+
+def test_cells_that_were_odd_in_training_are_known_at_prediction():
+    preparation = prepared(MESSY["stray unknown"].table)
+    X, notes = preparation.apply(parse_table(b"x,z,y\nunknown,1,a\n2,2,b\n", "new"))
+    assert X[0, 0] == plan_of(preparation, "x").fill
+    assert notes == []
+
+
+def test_a_line_break_in_a_category_stays_out_of_the_names():
+    table = parse_table(csv_bytes({"c": ["a\nb", "c", "d"] * 5, "y": ["0", "1", "0"] * 5}), "x")
+    preparation = prepared(table)
+    assert preparation.feature_names == ["c = a b", "c = c", "c = d"]
+    assert preparation.apply(table)[0].sum() == 15
+
+
+def test_classes_that_look_alike_are_noted():
+    labels, _, notes = labels_of(np.array(["YES", "no", "yes"] * 5, dtype=object), "y")
+    assert set(labels) == {"YES", "yes", "no"}
+    assert "'YES' and 'yes'" in notes[0]
+    assert labels_of(np.array(["a", "b"] * 5, dtype=object), "y")[2] == []
+
+
+def test_labels_with_zeros_before_them_stay_text():
+    assert labels_of(np.array(["01", "02"] * 5, dtype=object), "y")[0].tolist() == ["01", "02"] * 5
+
+
+def test_error_alone(rng):
+    y = rng.integers(0, 3, size=600)
+    assert error_alone(y + 0.1 * rng.random(600), y) < 0.01
+    assert 0.85 < error_alone(rng.normal(size=600), y) < 1.15
+    assert error_alone(np.sort(rng.normal(size=600)), np.sort(y)) < 0.03
+    assert error_alone([["x", "y", None][label] for label in y], y) < 0.01
+    assert np.isnan(error_alone(np.arange(10.0), np.arange(10) % 2))
+    rare = (np.arange(600) < 30).astype(int)  # the classes count equally
+    assert error_alone(rng.normal(size=600), rare) > 0.6
