@@ -30,6 +30,7 @@ def test_golden_file_predicts_its_stored_probabilities(path):
         own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
         network = network_from_arrays(part, own)
         assert network.response.kind == {"curved": "two_classes", "committee": "two_classes"}.get(name, name)
+        assert network.n_members == (5 if name == "committee" else 1)
         assert (network.curve is not None) == (name in ("curved", "committee"))
         np.testing.assert_allclose(network.predict(rows), arrays[f"golden.{name}.prediction"], rtol=0, atol=1e-13)
         if name != "committee":

