@@ -30,9 +30,8 @@ def xor_rows(n=160, seed=0):
 def sampled():
     """Two chains, draws, two layers at most."""
     X, y = xor_rows()
-    model = PBDNClassifier(
-        gibbs_config=GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2), max_depth=2, random_state=0
-    )
+    chains = GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2)
+    model = PBDNClassifier(inference="map+gibbs", gibbs_config=chains, max_depth=2, random_state=0)
     return quietly(model, X, y), X, y
 
 
@@ -61,7 +60,8 @@ def three_classes():
 def lone_side():
     """A single hyperplane machine."""
     X, y = xor_rows()
-    return quietly(ISHMClassifier(gibbs_config=GibbsConfig(n_sweeps=40, n_draws=10), random_state=0), X, y), X, y
+    chains = GibbsConfig(n_sweeps=40, n_draws=10)
+    return quietly(ISHMClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0), X, y), X, y
 
 
 def with_network(network, names=None):
