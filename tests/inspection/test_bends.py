@@ -5,9 +5,10 @@ import pytest
 
 from fitted import with_network
 from networks import random_curve, random_network
+from pbdn.inspection.access import input_names
 from pbdn.inspection.bends import MOST, bends
 from pbdn.inspection.rules import subtype_rules
-from pbdn.inspection.subtypes import input_names, votes
+from pbdn.inspection.subtypes import inputs_of_layer, votes
 from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
@@ -81,8 +82,10 @@ def test_layers_above_speak_of_the_squares_that_they_see(rng):
 def test_squares_are_named_after_the_features(rng):
     network = random_network(rng, ((2, 1), (1, 1), (1, 2)), 3, curve=Curve(np.array([0, 2]), np.zeros(2), np.ones(2)))
     units = ["layer1_side0_expert0", "layer1_side0_expert1", "layer1_side1_expert0"]
-    assert input_names(network, 1, ["a", "b", "c"]) == ["a", "b", "c", "a²", "c²"]
-    assert input_names(network, 2, ["a", "b", "c"]) == ["a", "b", "c", "a²", "c²", *units]
-    assert input_names(network, 3, ["a", "b", "c"]) == [*units, "layer2_side0_expert0", "layer2_side1_expert0"]
+    first = ["a", "b", "c", "a²", "c²"]
+    assert input_names(with_network(network, ["a", "b", "c"])) == first
+    assert inputs_of_layer(network, 1, first) == first
+    assert inputs_of_layer(network, 2, first) == [*first, *units]
+    assert inputs_of_layer(network, 3, first) == [*units, "layer2_side0_expert0", "layer2_side1_expert0"]
     for layer, width in enumerate(network.n_inputs, 1):
-        assert len(input_names(network, layer, ["a", "b", "c"])) == width - 1
+        assert len(inputs_of_layer(network, layer, first)) == width - 1

@@ -8,7 +8,8 @@ import pytest
 
 from fitted import lone_side, optimised, sampled
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.subtypes import input_names
+from pbdn.inspection.access import input_names
+from pbdn.inspection.subtypes import inputs_of_layer
 
 pytest.importorskip("xarray", reason="xarray is not installed: pip install 'pbdn[posterior]'")
 
@@ -54,7 +55,7 @@ def test_experts_are_ordered_and_padded():
     assert np.all(np.diff(filled, axis=-1) <= 0)
     names = layer["input"].to_numpy().tolist()
     assert names[0] == "bias"
-    assert names[1:] == input_names(model.network_, model.depth_, ["x0", "x1"])
+    assert names[1:] == inputs_of_layer(model.network_, model.depth_, input_names(model))
     assert layer["hyperplanes"].sizes["input"] == len(names) == model.network_.n_inputs[-1]
 
 

@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes, with_network
-from networks import random_curve, random_network
+from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes
 from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
-from pbdn.model.curve import Curve
-from pbdn.model.network import Layer, Network, Side
-from pbdn.model.response import OneSide
 from pbdn.plots import (
     CalibrationDisplay,
     CriterionPathDisplay,
@@ -47,9 +43,11 @@ DISPLAYS = {
 @pytest.mark.parametrize("build", [sampled, optimised, lone_side, three_classes])
 def test_draws_where_told_and_has_a_table(name, build):
     model, X, y = build()
-    if name == "trace" and model.trace_[-1] is None:
-        pytest.skip("networks averaged into one keep no trace")
     _, ax = plt.subplots()
+    if name == "trace" and not any(model.trace_):
+        with pytest.raises(InvalidInputError, match="not trained on its own"):
+            DISPLAYS[name](model, X, y, ax=ax)
+        return
     display = DISPLAYS[name](model, X, y, ax=ax)
     assert display.ax_ is ax
     assert ax.has_data() or name == "diagram"
@@ -69,62 +67,16 @@ def test_map_holds_predicted_probabilities():
     np.testing.assert_allclose(table["probability"], model.predict_proba(rows)[:, 1])
 
 
-def test_lines_lie_on_the_hyperplanes(rng):
-    model, X = with_network(random_network(rng, ((4, 3), (2, 2)), 2)), rng.normal(size=(60, 2))
+def test_lines_lie_on_the_hyperplanes():
+    model, X, _ = lone_side()
+    assert model.network_.curve is None
     display = DecisionMapDisplay.from_estimator(model, X, grid=5, draw=False)
     planes = np.concatenate([side.hyperplanes for side in model.network_.layers[0].sides])
     assert display.segments
     for _, _, ends in display.segments:
-        assert len(ends) == 2
         inside = np.column_stack([np.ones(2), np.array(ends)]) @ planes.T
         scale = np.abs(planes).sum(axis=1)
         assert np.any(np.all(np.abs(inside) < 1e-8 * scale, axis=0))
-
-
-def bent(rng, n_features=3, **options):
-    """A curved network made by hand, and rows."""
-    network = random_network(rng, ((4, 3), (2, 2)), n_features, curve=random_curve(rng, n_features, 2), **options)
-    return with_network(network), rng.normal(size=(60, n_features))
-
-
-def test_curves_lie_where_experts_change_their_minds(rng):
-    model, X = bent(rng)
-    display = DecisionMapDisplay.from_estimator(model, X, X[:, 0] > 0, features=(0, 2), grid=5, draw=False)
-    planes = np.concatenate([side.hyperplanes for side in model.network_.layers[0].sides])
-    assert display.segments
-    for _, _, points in display.segments:
-        rows = np.repeat(np.median(X, axis=0)[None], len(points), axis=0)
-        rows[:, [0, 2]] = points
-        distance = model.network_.expand(rows) @ planes[:, 1:].T + planes[:, 0]
-        assert np.abs(distance).max(axis=0).min() < 1e-2
-    texts = [text.get_text() for text in display.plot().ax_.get_legend().get_texts()]
-    assert "curve for 1" in texts
-    assert not any("hyperplane" in text for text in texts)
-
-
-def test_a_ball_is_drawn_as_a_circle(rng):
-    side = Side(np.array([[1.0, 0.0, 0.0, -1.0, -1.0]]), np.ones(1))
-    network = Network((Layer((side,)),), 2, OneSide(), Curve(np.array([0, 1]), np.array([0.5, -0.5]), np.ones(2)))
-    X = rng.uniform(-2.0, 2.0, size=(50, 2))
-    display = DecisionMapDisplay.from_estimator(with_network(network), X, grid=4, draw=False)
-    ((_, _, points),) = display.segments
-    np.testing.assert_allclose(np.linalg.norm(np.array(points) - [0.5, -0.5], axis=1), 1.0, atol=1e-3)
-    assert points[0] == points[-1]
-
-
-@pytest.mark.parametrize("name", ["map", "violations", "weights", "subtypes", "diagram"])
-def test_displays_of_a_curved_network(rng, name):
-    model, X = bent(rng)
-    assert len(DISPLAYS[name](model, X, (X[:, 0] > 0).astype(int)).table()) > 0
-
-
-def test_squares_stand_beside_the_features_in_a_diagram(rng):
-    model, X = bent(rng)
-    display = NetworkDiagramDisplay.from_estimator(model, X, draw=False)
-    labels = [node.label for node in display.nodes if node.layer == 0]
-    assert labels == ["x0", "x1", "x2", *(f"x{j}²" for j in model.network_.curve.columns)]
-    assert {edge.source for edge in display.edges if edge.source.startswith("f")} <= {f"f{j}" for j in range(5)}
-    assert any(edge.source in ("f3", "f4") for edge in display.edges)
 
 
 def test_violations_agree_with_the_estimator():
@@ -181,14 +133,6 @@ def test_calibration_bins_hold_all_rows(rng):
     assert display.observed @ display.count == pytest.approx(y.sum())
 
 
-def test_traces_of_the_optimiser(rng):
-    X = rng.normal(size=(80, 2))
-    model = PBDNClassifier(inference="map", criterion="aic", map_config=QUICK_MAP, max_depth=1, random_state=0)
-    display = TraceDisplay.from_estimator(quietly(model, X, X[:, 0] > 0))
-    assert display.quantity == "loss"
-    assert len(display.table()) > 1
-
-
 def test_traces_of_loaded_models_are_refused(tmp_path):
     model, _, _ = sampled()
     model.save(tmp_path / "m.pbdn")
@@ -196,8 +140,6 @@ def test_traces_of_loaded_models_are_refused(tmp_path):
         TraceDisplay.from_estimator(type(model).load(tmp_path / "m.pbdn"), draw=False)
     with pytest.raises(InvalidInputError, match="not traced"):
         TraceDisplay.from_estimator(model, quantity="nonsense", draw=False)
-    with pytest.raises(InvalidInputError, match=r"Layer \d has no trace: networks averaged"):
-        TraceDisplay.from_estimator(optimised()[0], draw=False)
 
 
 def test_diagram_has_every_expert_and_only_known_ends():

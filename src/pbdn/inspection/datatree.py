@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.access import checked_rows, feature_names, network_of, side_names
-from pbdn.inspection.subtypes import input_names
+from pbdn.inspection.access import checked_rows, input_names, network_of, side_names
+from pbdn.inspection.subtypes import inputs_of_layer
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
@@ -64,7 +64,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         n_chains = 1
     draws = _by_chain(network, n_chains)
     sides = [str(name) for name in side_names(estimator)]
-    inputs = ["bias", *input_names(network, network.depth, feature_names(estimator))]
+    inputs = ["bias", *inputs_of_layer(network, network.depth, input_names(estimator))]
     groups = {
         "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
         "top_layer": xr.Dataset(_experts(draws), {"side": sides, "input": inputs}),

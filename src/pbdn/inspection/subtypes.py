@@ -94,13 +94,10 @@ def unit_names(network: Network, layer: int | None = None) -> list[str]:
     return [f"layer{layer}_side{s}_expert{k}" for s, side in sides for k in range(side.n_experts)]
 
 
-def input_names(network: Network, layer: int, names: list[str]) -> list[str]:
-    """Names of the inputs of layer 1, 2, …: features, squares of a curved network such as "x1²", units of layers below."""
-    squares = [] if network.curve is None else [f"{names[j]}²" for j in network.curve.columns]
-    out: list[str] = []
-    for source in sources_of(layer):
-        out += [*names, *squares] if source == FEATURES else unit_names(network, source)
-    return out
+def inputs_of_layer(network: Network, layer: int, first: list[str]) -> list[str]:
+    """Names of the inputs of layer 1, 2, …, where ``first`` are those of the first layer."""
+    sources = sources_of(layer)
+    return [name for source in sources for name in (first if source == FEATURES else unit_names(network, source))]
 
 
 def as_frame(table: dict[str, Any]) -> Any:

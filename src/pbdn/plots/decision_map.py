@@ -1,4 +1,4 @@
-"""The probability of a class over two features, with the hyperplanes (or curves) of the first layer."""
+"""The probability of a class over two features, with the hyperplanes of the first layer."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ LEGEND_LETTERS = 56  # in one line of the legend
 
 @dataclass
 class DecisionMapDisplay:
-    """Probability of one class over two features, with the hyperplanes (or curves) of the first layer.
+    """Probability of one class over two features, with the hyperplanes of the first layer.
 
     Attributes
     ----------
@@ -26,8 +26,7 @@ class DecisionMapDisplay:
     label : object
         The class whose probability is shown.
     probability : array (grid, grid)
-    segments : list of (side, weight, points)
-        Two points of a hyperplane, many of a curve.
+    segments : list of (side, weight, points of a line)
     labels : array or None
         Of the rows drawn on top.
     """
@@ -78,8 +77,9 @@ class DecisionMapDisplay:
         segments = []
         network = network_of(estimator)
         for name, side in zip(side_names(estimator), network.layers[0].sides, strict=True):
-            for hyperplane, weight in zip(side.hyperplanes, side.expert_weights.tolist(), strict=True):
-                segments += [(name, weight, border) for border in plane.borders(network, hyperplane)]
+            drawn = plane.curves(network, side) if network.curve is not None else plane.segments(side.hyperplanes)
+            for parts, weight in zip(drawn, side.expert_weights.tolist(), strict=True):
+                segments += [(name, weight, part) for part in parts]
         y = None if y is None else np.asarray(y)
         return [
             cls(plane, label, plane.cells(probability[:, classes.index(label)]), segments, y)
@@ -150,18 +150,18 @@ class DecisionMapDisplay:
             self.marks_.put(dots, str(value))
 
     def _draw_hyperplanes(self) -> None:
-        """The strongest hyperplanes or curves, thicker where their expert weighs more, in a style per side while styles last."""
+        """The strongest hyperplanes, thicker where their expert weighs more, in a style per side while styles last."""
         drawn = sorted(self.segments, key=lambda one: -one[1])[:MAX_LINES]
         styled = len(self.sides) <= len(STYLES)
         named = set()
         what = "curve" if any(len(points) > 2 for _, _, points in drawn) else "hyperplane"
-        for side, weight, points in drawn:
+        for side, weight, ends in drawn:
             text = shown(f"{what} for {side}", 30) if styled else f"{what} of layer 1"
             style = STYLES[self.sides.index(side)] if styled else STYLES[0]
             width = 0.5 + 2.0 * weight / drawn[0][1]
             label = None if text in named else text
             named.add(text)
-            (line,) = self.ax_.plot(*zip(*points, strict=True), style, color="black", linewidth=width, label=label)
+            (line,) = self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width, label=label)
             self.marks_.put(line, f"layer 1, a {what} for {side}, weight {weight:.3g}")
         if len(drawn) < len(self.segments):
             self.ax_.plot([], [], " ", label=f"{len(self.segments) - len(drawn)} weaker ones left out")

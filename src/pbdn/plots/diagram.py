@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names
-from pbdn.inspection.subtypes import as_frame, input_names
+from pbdn.inspection.access import dense_rows, input_names, network_of, side_names
+from pbdn.inspection.subtypes import as_frame
 from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
 
-MAX_INPUTS = 20  # features and squares drawn; a remark says how many are left out
+MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 MAX_UNITS = 60  # experts drawn per layer, strongest first; a remark says how many are left out
 MAX_EDGES = 1000  # connections drawn; where there are more, each unit keeps its strongest ones
 FAINT = 0.15  # edges below this share of the strongest one of their unit are not drawn
@@ -21,7 +21,7 @@ FAINT = 0.15  # edges below this share of the strongest one of their unit are no
 
 @dataclass(frozen=True)
 class Node:
-    """A feature or its square (layer 0), an expert, or a class (last layer), at height ``place`` in [0, 1]."""
+    """A feature (layer 0), an expert, or a class (last layer), at height ``place`` in [0, 1]."""
 
     key: str
     layer: int
@@ -45,7 +45,7 @@ class NetworkDiagramDisplay:
     """Features, experts of every layer and side, classes, and the strongest connections.
 
     The strength of a connection is β times the spread of its input over the rows given (without rows: β).
-    A curved network has the squares of features beside them. ``n_hidden`` features or squares and ``n_hidden_units`` experts of little weight are left out.
+    ``n_hidden`` inputs (features, and squares in a curved network) and ``n_hidden_units`` experts of little weight are left out.
     """
 
     nodes: list[Node] = field(repr=False)
@@ -59,8 +59,7 @@ class NetworkDiagramDisplay:
         cls, estimator: Any, X: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "NetworkDiagramDisplay":
         """Lay out the network and, unless ``draw`` is False, draw it."""
-        network, sides = network_of(estimator), side_names(estimator)
-        names = input_names(network, 1, feature_names(estimator))
+        network, names, sides = network_of(estimator), input_names(estimator), side_names(estimator)
         spreads = _spreads(network, None if X is None else dense_rows(estimator, X))
         first = np.abs(np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides]))
         order = np.argsort(-(first * spreads[0]).max(axis=0), kind="stable")
@@ -95,7 +94,7 @@ class NetworkDiagramDisplay:
     @property
     def remark(self) -> str:
         """What is left out, in words; empty where nothing is."""
-        hidden = ((self.n_hidden, "features"), (self.n_hidden_units, "experts"))
+        hidden = ((self.n_hidden, "inputs"), (self.n_hidden_units, "experts"))
         return " and ".join(f"{n} weaker {what}" for n, what in hidden if n)
 
     def plot(self, ax: Any = None) -> "NetworkDiagramDisplay":

@@ -1,4 +1,4 @@
-"""A rectangle of two features, on which maps are computed: its cells, and the borders that experts draw on it."""
+"""A rectangle of two features, on which maps are computed: its cells, and the lines that hyperplanes draw on it."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,12 +10,12 @@ from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import dense_rows, feature_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.network import Network
+from pbdn.model.likelihood import signed_distances
+from pbdn.model.network import Network, Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown
 
 MARGIN = 0.05
-FINE = 201  # points along each side of the rectangle, between which curves are drawn
 
 
 def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
@@ -95,35 +95,33 @@ class Plane:
             {names[0]: rows[:, self.features[0]], names[1]: rows[:, self.features[1]], name: values.ravel()}
         )
 
-    def borders(self, network: Network, hyperplane: FloatArray) -> list[list[tuple[float, float]]]:
-        """Where an expert of the first layer changes its mind, the other features at their medians.
-
-        The two ends of a line, or many points of every curve of a curved network; empty where it is outside.
-        """
-        if network.curve is not None:
-            return self._curves(network, hyperplane)
+    def lines(self, hyperplanes: FloatArray) -> list[tuple[float, float, float]]:
+        """(a, b, c) with a x + b y + c = 0 for every hyperplane, the other features at their medians."""
         first, second = self.features
         rest = np.delete(np.arange(self.base.size), list(self.features))
-        constant = hyperplane[0] + float(hyperplane[1:][rest] @ self.base[rest])
-        ends = self.segment((float(hyperplane[1 + first]), float(hyperplane[1 + second]), float(constant)))
-        return [ends] if ends else []
+        out = []
+        for plane in hyperplanes:
+            constant = plane[0] + float(plane[1:][rest] @ self.base[rest])
+            out.append((float(plane[1 + first]), float(plane[1 + second]), float(constant)))
+        return out
 
-    def _curves(self, network: Network, hyperplane: FloatArray) -> list[list[tuple[float, float]]]:
-        """The distance is the sum of what the two features add; contours of it at zero."""
-        try:
-            from contourpy import contour_generator
-        except ImportError:  # it comes with matplotlib, and without that nothing is drawn
-            return []
-        ticks, added = [], []
-        for j, (low, high) in zip(self.features, (self.extent[:2], self.extent[2:]), strict=True):
-            rows = np.repeat(self.base[None], FINE, axis=0)
-            rows[:, j] = np.linspace(low, high, FINE)
-            ticks.append(rows[:, j])
-            added.append(network.expand(rows) @ hyperplane[1:])
-        middle = float((network.expand(self.base[None]) @ hyperplane[1:])[0]) - float(hyperplane[0])
-        distance = added[0][None, :] + added[1][:, None] - middle
-        lines: Any = contour_generator(x=ticks[0], y=ticks[1], z=distance).lines(0.0)
-        return [[(float(x), float(y)) for x, y in line] for line in lines]
+    def segments(self, hyperplanes: FloatArray) -> list[list[list[tuple[float, float]]]]:
+        """Per flat hyperplane: its line inside the rectangle, if it crosses it."""
+        found = [self.segment(line) for line in self.lines(hyperplanes)]
+        return [[segment] if segment else [] for segment in found]
+
+    def curves(self, network: Network, side: Side) -> list[list[list[tuple[float, float]]]]:
+        """Per expert of a curved first layer: the lines inside the rectangle on which it begins to vote."""
+        from contourpy import contour_generator  # comes with matplotlib
+
+        distance = signed_distances(side.hyperplanes, network.expand(self.rows()))
+        return [
+            [
+                [(float(x), float(y)) for x, y in np.asarray(line)]
+                for line in contour_generator(self.x, self.y, self.cells(one)).lines(0.0)
+            ]
+            for one in distance.T
+        ]
 
     def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
         """The part of a line inside the rectangle: two points, or none."""
