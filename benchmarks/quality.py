@@ -38,7 +38,8 @@ ESTIMATORS: dict[str, tuple[type, dict[str, Any]]] = {
     "default": (PBDNClassifier, {}),
     "map": (PBDNClassifier, {"inference": "map"}),
     "map_as_grown": (PBDNClassifier, {"inference": "map", "map_config": MapConfig(polish=False)}),
-    "gibbs": (PBDNClassifier, {"inference": "map+gibbs", "gibbs_config": GibbsConfig(prediction="posterior")}),
+    "single": (PBDNClassifier, {"map_config": MapConfig(n_members=1)}),
+    "gibbs": (PBDNClassifier, {"inference": "gibbs", "gibbs_config": GibbsConfig(prediction="posterior", start="map")}),
     "race": (RaceClassifier, {"max_depth": 1}),
 }
 """Estimators as a user makes them: class and parameters. "map_as_grown" leaves the last tuning of several classes out."""

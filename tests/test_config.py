@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 from estimators.small import MAP, blobs, fitted, small
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
-from pbdn.config import MANY_SIDES, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
+from pbdn.config import MANY_SIDES, batch_for, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
 from pbdn.errors import InvalidInputError
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.model.response import OneSide, response_for_classes
@@ -51,6 +51,8 @@ MAP_VALUES = {
     "replacement": [True],
     "when_empty": ["reinitialise"],
     "polish": [True, False],
+    "n_members": [1, 3],
+    "curved": [True, False],
     "device": ["cpu", "cuda"],
     "precision": ["single"],
 }
@@ -65,6 +67,7 @@ GIBBS_VALUES = {
     "pruning": ["paper", "none"],
     "prune_every": [11],
     "record": ["whole_chain"],
+    "start": ["map"],
 }
 
 
@@ -140,8 +143,10 @@ def test_ten_classes_keep_their_defaults_in_a_fit(rng):
         for config in (MapConfig(n_minibatches=5), MapConfig(n_minibatches=5, batch_size=20))
     )
     assert changes(plain.config_.map, changed.config_.map) == {"batch_size": 20}
-    assert plain.config_.map == resolve_map(MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2)
-    assert plain.config_.map.shrinkage == "student_t"
+    expected = resolve_map(
+        MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2, of_folds=True, n_rows=60
+    )
+    assert plain.config_.map == expected
     assert not np.array_equal(plain.predict_proba(X), changed.predict_proba(X))
 
 
@@ -158,16 +163,21 @@ def test_burn_in_is_half_of_the_sweeps():
 
 def test_a_fit_shows_what_it_ran_with(rng):
     X, y = blobs(rng, n=30)
-    model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=20, n_paths=1), max_experts=2, max_depth=1, random_state=0)
+    given = GibbsConfig(n_sweeps=20, n_paths=1, prediction="paths")
+    model = PBDNClassifier(gibbs_config=given, max_experts=2, max_depth=1, random_state=0)
     config = fitted(model, X, y).config_
-    assert (config.inference, config.criterion, config.prediction) == ("map+gibbs", "aic_inputs", "paths")
+    assert (config.inference, config.criterion, config.prediction) == ("gibbs", "aic_inputs", "paths")
     assert (config.n_chains, config.n_paths, config.max_depth) == (1, 1, 1)
     assert (config.chain.n_sweeps, config.chain.n_burn_in, config.chain.max_experts) == (20, 10, 2)
     assert model.trace_[0][0][0]["log_likelihood"].shape == (21,)
     assert config.map.max_experts == 2
     assert None not in asdict(config.gibbs).values()
-    assert {name for name, value in asdict(config.map).items() if value is None} == {"learning_rate", "device"}
-    assert model.gibbs_config == GibbsConfig(n_sweeps=20, n_paths=1)  # what the user gave is left alone
+    assert {name for name, value in asdict(config.map).items() if value is None} == {
+        "learning_rate",
+        "device",
+        "curved",
+    }
+    assert model.gibbs_config == given  # what the user gave is left alone
 
 
 @pytest.mark.parametrize("n_classes", [1, 2])
@@ -198,8 +208,9 @@ def test_defaults_of_many_sides():
     [
         (1, "gibbs", "posterior"),
         (2, "gibbs", "paths"),
-        (2, "map+gibbs", "paths"),
-        (6, "map+gibbs", "posterior"),
+        (6, "gibbs", "posterior"),
+        (2, "map+gibbs", "point"),
+        (6, "map+gibbs", "point"),
         (2, "map", "point"),
         (6, "map", "point"),
     ],
@@ -210,28 +221,51 @@ def test_what_is_averaged_by_default(n_sides, inference, prediction):
 
 
 def test_paths_are_run_only_where_they_are_averaged():
-    assert resolved(2).n_paths == 5
+    assert resolved(2).n_paths == 0
+    assert resolved(2, inference="gibbs").n_paths == 5
     assert resolved(10).n_paths == 0
     assert resolved(2, gibbs_config=GibbsConfig(prediction="posterior", n_paths=3)).n_paths == 0
     assert resolved(10, gibbs_config=GibbsConfig(prediction="paths", n_paths=3)).n_paths == 3
 
 
 def test_which_inference():
-    assert choose_inference("auto", None, 2, 10_000) == "map+gibbs"
-    assert choose_inference("auto", None, 2, 10_000.5) == "map"
-    assert choose_inference("auto", None, 6, 10_000) == "map"
-    for wanted in ("posterior", "paths"):
-        assert choose_inference("auto", GibbsConfig(prediction=wanted), 6, np.inf) == "map+gibbs"
-        with pytest.raises(InvalidInputError, match=f"gibbs_config.prediction={wanted!r} needs posterior draws"):
-            choose_inference("map", GibbsConfig(prediction=wanted), 2, 10)
-    assert choose_inference("auto", GibbsConfig(prediction="point"), 6, np.inf) == "map"
+    assert choose_inference("auto", None) == "map"
+    assert choose_inference("auto", GibbsConfig(prediction="point")) == "map"
+    assert choose_inference("auto", GibbsConfig(prediction="posterior")) == "map+gibbs"
+    assert choose_inference("auto", GibbsConfig(prediction="paths")) == "gibbs"
+    with pytest.raises(InvalidInputError, match="gibbs_config.prediction='posterior' needs posterior draws"):
+        choose_inference("map", GibbsConfig(prediction="posterior"))
+    for given in ("map", "map+gibbs"):
+        with pytest.raises(InvalidInputError, match="gibbs_config.prediction='paths' samples every layer"):
+            choose_inference(given, GibbsConfig(prediction="paths"))
     for given in ("gibbs", "map", "map+gibbs"):
-        assert choose_inference(given, None, 2, 1) == given
+        assert choose_inference(given, None) == given
+
+
+def test_batches_follow_the_rows():
+    """A hundred rows while that sees every row twenty times; once for a hundred million rows."""
+    for n_rows, expected in ((50, 100), (20_000, 100), (400_000, 2000), (10**8, 25_000), (10**9, 250_000)):
+        assert batch_for(n_rows, 4000) == expected
+    assert resolve_map(MapConfig(batch_size=7), Hyperpriors(), 2, 20, n_rows=10**6).batch_size == 7
 
 
 def test_which_criterion():
-    assert choose_criterion("auto", 6, "map", 50) == "holdout"
-    for n_sides, inference, n_rows in ((2, "map", 50), (6, "gibbs", 50), (6, "map", 49), (6, "map", None)):
+    assert choose_criterion("auto", 2, "map", 50) == "folds"
+    assert choose_criterion("auto", 2, "map+gibbs", 10**6, 100) == "folds"
+    assert choose_criterion("auto", 6, "map", 100, 100) == "folds"
+    assert choose_criterion("auto", 6, "map", 100, 101) == "holdout"
+    assert choose_criterion("auto", 2, "map", 10**4, 3000, sparse=True) == "folds"
+    assert choose_criterion("auto", 2, "map", 10**4, 3001, sparse=True) == "aic_inputs"
+    assert choose_criterion("auto", 2, "map", 50, device="cpu") == "aic_inputs"
+    with pytest.raises(InvalidInputError, match="criterion='folds' needs at least 50 rows in memory"):
+        choose_criterion("folds", 2, "map", 49)
+    for n_sides, inference, n_rows in (
+        (2, "map", 49),
+        (2, "gibbs", 50),
+        (6, "gibbs", 50),
+        (6, "map", 49),
+        (6, "map", None),
+    ):
         assert choose_criterion("auto", n_sides, inference, n_rows) == "aic_inputs"
     assert choose_criterion("holdout", 2, "gibbs", 50) == "holdout"
     assert choose_criterion(max, 6, "map", None) is max
@@ -247,11 +281,11 @@ POSITIVE = [0, -1.0, np.nan, np.inf, True, "much"]
 FLAGS = [1, "yes", 0.0]
 WRONG_CHOICES = ["some", 3, True]
 WRONG_MAP = {
-    **dict.fromkeys(("n_minibatches", "batch_size", "prune_every"), COUNTS),
+    **dict.fromkeys(("n_minibatches", "batch_size", "prune_every", "n_members"), COUNTS),
     **dict.fromkeys(
         ("schedule", "initial", "pruning", "prior_on", "shrinkage", "when_empty", "precision"), WRONG_CHOICES
     ),
-    **dict.fromkeys(("keep_moments", "replacement", "polish"), FLAGS),
+    **dict.fromkeys(("keep_moments", "replacement", "polish", "curved"), FLAGS),
     "learning_rate": POSITIVE,
     "average_last": [-0.1, 1, 1.5, np.nan, "half", True],
     "prune_above": [0, 1, np.nan, "half", True],
@@ -259,7 +293,7 @@ WRONG_MAP = {
 }
 WRONG_GIBBS = {
     **dict.fromkeys(("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"), COUNTS),
-    **dict.fromkeys(("prediction", "sampler", "pruning", "record"), WRONG_CHOICES),
+    **dict.fromkeys(("prediction", "sampler", "pruning", "record", "start"), WRONG_CHOICES),
     "n_burn_in": [-1, 1000, 2.5, True, "half"],
 }
 WRONG_PRIORS = {field.name: POSITIVE for field in fields(Hyperpriors)}

@@ -83,8 +83,8 @@ def pbdn_settings(inference: str, **changes: Any) -> dict[str, Any]:
     }
 
 
-GIBBS = pbdn_settings("map+gibbs", paths=True)
-"""The library's defaults; the depth of the default rule is also predicted by paths."""
+GIBBS = pbdn_settings("gibbs", gibbs={"prediction": "posterior", "start": "map"}, paths=True)
+"""Chains that start at a MAP fit; the depth of AIC over all inputs is also predicted by paths."""
 GIBBS_FROM_PRIOR = pbdn_settings("gibbs", gibbs={"prediction": "posterior", "n_sweeps": 2000})
 """Longer chains that start at the prior."""
 PUBLISHED_GIBBS = pbdn_settings(

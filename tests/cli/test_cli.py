@@ -286,5 +286,5 @@ def test_without_click_the_extra_is_named(tmp_path):
     code = "import sys; sys.modules['click'] = None; from pbdn.cli import main; main()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert found.returncode == 2
-    assert "pbdn[cli]" in found.stderr
+    assert "needs click: pip install 'click>=" in found.stderr
     assert "Traceback" not in found.stderr

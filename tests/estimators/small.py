@@ -10,10 +10,11 @@ from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 
 CHAIN = GibbsConfig(n_sweeps=60, n_burn_in=30, n_draws=20, n_paths=2)
-STEPS = MapConfig(n_minibatches=60, polish=True)
+STEPS = MapConfig(n_minibatches=200, polish=True)
 GIBBS: dict[str, Any] = {"inference": "gibbs", "max_experts": 6, "gibbs_config": CHAIN}
 MAP: dict[str, Any] = {"inference": "map", "max_experts": 6, "map_config": STEPS}
-SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}}
+FOLDS: dict[str, Any] = {"max_experts": 6, "map_config": MapConfig(n_minibatches=40)}
+SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}, "folds": FOLDS}
 CHAIN_FIELDS = {field.name for field in fields(GibbsConfig)}
 
 
@@ -22,7 +23,8 @@ def small(kind="gibbs", cls=PBDNClassifier, **parameters):
     chain = {name: parameters.pop(name) for name in CHAIN_FIELDS & set(parameters)}
     settings = {"random_state": 0, **SETTINGS[kind], "gibbs_config": replace(CHAIN, **chain), **parameters}
     if cls is PBDNClassifier:
-        settings = {"max_depth": 2, **settings}
+        one_network = {} if kind == "folds" else {"criterion": "aic_inputs"}
+        settings = {"max_depth": 2, **one_network, **settings}
     return cls(**settings)
 
 

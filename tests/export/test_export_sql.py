@@ -174,3 +174,21 @@ def test_tiny_distances_in_postgresql(rng, postgres):
     for row in answer:
         ours = network.predict(np.array([[float(row[0])]]))
         np.testing.assert_allclose([[float(p) for p in row[1:-1]]], ours, rtol=0, atol=1e-12)
+
+
+def test_texts_that_are_no_numbers_give_nothing_in_sqlite(rng):
+    network = network_of("deep pair", rng)
+    names = [f"x{j}" for j in range(network.n_features)]
+    rows = [["0.5"] * len(names), ["0,5"] * len(names), ["n/a"] * len(names), [0.5] * len(names)]
+    statement = to_sql(network, labels_of(network), names, "sqlite")
+    connection = sqlite3.connect(":memory:")
+    if not has_mathematics(connection):
+        connection.create_function("exp", 1, np.exp)
+        connection.create_function("ln", 1, np.log)
+    connection.execute(f"CREATE TABLE data ({', '.join(names)})")
+    connection.executemany(f"INSERT INTO data VALUES ({', '.join('?' * len(names))})", rows)
+    found = connection.execute(statement).fetchall()
+    connection.close()
+    assert found[0] == found[3]
+    assert None not in found[0]
+    assert set(found[1] + found[2]) == {None}

@@ -50,6 +50,7 @@ def test_a_loaded_estimator_is_the_saved_one(rng, tmp_path, name, n_classes):
     assert loaded.config_ == model.config_
     assert loaded.get_params() == model.get_params()
     assert loaded.criterion_path_ == model.criterion_path_
+    assert loaded.trials_ == model.trials_
     again, first = tmp_path / "again.pbdn", tmp_path / "model.pbdn"
     loaded.save(again)
     assert again.read_bytes() == first.read_bytes()

@@ -118,7 +118,7 @@ def test_one_network_is_smaller_than_five_and_learns_from_all_rows(rng, monkeypa
 
 
 def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
-    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_ROWS", 100)
+    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_NUMBERS", 100)
     X, y = half_planes(rng, 150)
     followed = []
     real = Trainee.follow

@@ -170,8 +170,9 @@ def test_the_criterion_asks_for_depth_where_it_helps(rng):
     """A ring around a disc, both sides cut from straight pieces: one layer underfits, and AIC says so."""
     X = rng.normal(size=(300, 2))
     y = (np.abs(np.hypot(*X.T) - 1.2) < 0.45).astype(int)
-    chain = GibbsConfig(n_sweeps=150)
-    model = fitted(PBDNClassifier(gibbs_config=chain, max_experts=8, max_depth=3, random_state=0), X, y)
+    chain = GibbsConfig(n_sweeps=150, start="map", prediction="point")
+    settings = {"inference": "gibbs", "gibbs_config": chain, "max_experts": 8, "max_depth": 3}
+    model = fitted(PBDNClassifier(**settings, random_state=0), X, y)
     assert model.depth_ >= 2
     first, second = model.criterion_path_[:2]
     assert second["criterion"] < first["criterion"]
@@ -180,9 +181,25 @@ def test_the_criterion_asks_for_depth_where_it_helps(rng):
 
 def test_map_start_of_a_chain(rng):
     X, y = blobs(rng, spread=0.7)
-    model = fitted(small("map+gibbs"), X, y)
+    model = fitted(small("gibbs", start="map", prediction="posterior"), X, y)
     assert model.score(X, y) > 0.7
     assert model.posterior_predictive_proba(X).shape[0] == 20
+    from_prior = fitted(small("gibbs", prediction="posterior"), X, y)
+    assert not np.array_equal(from_prior.predict_proba(X), model.predict_proba(X))
+
+
+@pytest.mark.parametrize("kind", ["map", "folds"])
+def test_draws_of_the_top_layer_leave_the_trained_network_alone(rng, kind):
+    """With and without draws the same network predicts; the draws are of its top layer, given the layers below."""
+    X, y = blobs(rng, spread=0.7)
+    plain = fitted(small(kind), X, y)
+    drawn = fitted(small(kind, inference="map+gibbs"), X, y)
+    np.testing.assert_allclose(drawn.predict_proba(X), plain.predict_proba(X), atol=1e-9 if kind == "folds" else 0.2)
+    assert len(drawn.network_.top.draws) == 20
+    assert all(not layer.draws for layer in drawn.layers_[:-1])
+    inputs = {side.hyperplanes.shape[1] for draw in drawn.network_.top.draws for side in draw}
+    assert inputs == {drawn.network_.n_inputs[-1]}
+    assert drawn.predict_proba_interval(X).shape == (len(y), 2, 2)
 
 
 def test_depth_by_rows_kept_back(rng):
@@ -191,7 +208,8 @@ def test_depth_by_rows_kept_back(rng):
     y = (X[:, 0] * X[:, 1] > 0).astype(int) + 2 * (np.hypot(*X.T) > 1.5)
     y = np.minimum(y, 2)
     config = MapConfig(n_minibatches=300)
-    model = PBDNClassifier(inference="map", map_config=config, max_experts=4, max_depth=2, random_state=0)
+    settings = {"inference": "map", "criterion": "holdout", "map_config": config}
+    model = PBDNClassifier(**settings, max_experts=4, max_depth=2, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DepthLimitWarning)
         model.fit(X, y)

@@ -84,7 +84,7 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
     monkeypatch.setattr(holdout, "FOLDED_ROWS", limit)
     weights = rng.uniform(0.5, 2.0, 120)
     quick = {"map_config": MapConfig(n_minibatches=20), "max_experts": 2, "max_depth": 1}
-    PBDNClassifier(inference="map", random_state=0, **quick).fit(X, y, sample_weight=weights)
+    PBDNClassifier(inference="map", criterion="holdout", random_state=0, **quick).fit(X, y, sample_weight=weights)
     *parts, (whole, whole_weights) = fitted_rows
     assert len(parts) == n_folds
     assert np.array_equal(whole_weights, weights)
@@ -189,12 +189,12 @@ def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
         grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
     real = holdout.polish
 
-    def interrupted(*arguments, should_stop, **more):
-        should_stop.flag.set()
+    def too_late(*arguments, should_stop, **more):
+        should_stop.deadline = 0.0
         return real(*arguments, should_stop=should_stop, **more)
 
-    monkeypatch.setattr(holdout, "polish", interrupted)
-    with pytest.warns(UserWarning, match="Interrupted: the network keeps 2 layer"):
-        model = ring_model(criterion="holdout").fit(X, y)
+    monkeypatch.setattr(holdout, "polish", too_late)
+    with pytest.warns(UserWarning, match="reached: the network keeps 2 layer"):
+        model = ring_model(criterion="holdout", time_limit=1e6).fit(X, y)
     assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(grown_model), strict=True))
     assert not model.criterion_path_[-1]["polished"]

@@ -127,6 +127,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """
         self._check_parameters()
         self._increment, self._grow_next = None, False
+        self.__dict__.pop("network_", None)  # a fit that does not end leaves nothing of the one before
         tasks = FitTasks(self, X, y)
         streams = opening.is_stream(X, y)
         if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):
@@ -150,7 +151,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         criterion = options.choose_criterion(
             self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
         )
-        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, in any order, to the last bit
+        if (
+            inference != "map" or criterion == options.FOLDS
+        ):  # weight 2 is the row given twice, in any order, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
         present = np.unique(rows.codes)
@@ -333,7 +336,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         )
         self.only_class_ = code
         self.network_, self.paths_ = None, ()
-        self.criterion_path_, self.trace_, self.convergence_ = [], [], []
+        self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
 
     def _adopt(self, result: FitResult) -> None:
         """Fill the fitted attributes."""

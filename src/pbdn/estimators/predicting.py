@@ -175,7 +175,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns layer, side, expert, weight, share, and one mean per feature.
         """
         X = checked_rows(self, X)
@@ -186,7 +186,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
         """
         X = checked_rows(self, X)
@@ -285,6 +285,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         from pbdn.report.summary import html_summary
 
         return str(estimator_html_repr(self)) + html_summary(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has come to its end."""
+        return hasattr(self, "network_")
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows and, unless there can be two classes only, several classes."""

@@ -233,8 +233,8 @@ def _strings(values: Sequence[Any]) -> str:
 
 
 def _comment(text: str) -> str:
-    """One line that cannot end a comment: printable ASCII, no digraph of a comment, escape or trigraph."""
-    line = re.sub(r"[^ -~]", "?", text).replace("\\", "/")
+    """One line that cannot end a comment: printable letters of any script, no digraph of a comment, escape or trigraph."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in text).replace("\\", "/")
     return re.sub(r"(?<=[*/?])(?=[*/?])", " ", line)
 
 

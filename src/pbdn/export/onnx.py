@@ -108,7 +108,7 @@ def _onnx() -> Any:
         importlib.import_module("onnx.numpy_helper")
         return importlib.import_module("onnx")
     except ImportError as error:
-        raise MissingExtraError("to_onnx needs the package onnx: pip install 'pbdn[onnx]'.") from error
+        raise MissingExtraError("to_onnx needs the package onnx", "onnx") from error
 
 
 def _float_type(name: str, value: DTypeLike) -> np.dtype[Any]:

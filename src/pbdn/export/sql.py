@@ -33,7 +33,8 @@ def to_sql(
 
     Each layer is a common table expression, so the statement grows with the number of weights only. Engines
     that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
-    generic dialect hold a window function. A row with a NULL among the features in use gives NULL.
+    generic dialect hold a window function. A row with a NULL among the features in use gives NULL, and so does in SQLite a
+    text that is no number.
 
     Parameters
     ----------
@@ -55,9 +56,7 @@ def to_sql(
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
-    first += [
-        f"CAST(src.{identifier(name)} AS {_REAL[dialect]}) AS x{j}" for j, name in enumerate(planned.feature_names)
-    ]
+    first += [f"{_number(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
     for columns in _columns(planned):
@@ -71,6 +70,12 @@ def to_sql(
     outputs += [f"c{c} AS {identifier(f'probability_{label}')}" for c, label in enumerate(planned.labels)]
     outputs.append(f'{_label(planned.labels)} AS "label"')
     return f"WITH {expressions}\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+
+
+def _number(cell: str, dialect: Dialect) -> str:
+    """The number in a cell; SQLite would make some number of any text, where other engines refuse."""
+    real = f"CAST({cell} AS {_REAL[dialect]})"
+    return f"CASE WHEN {real} = {cell} THEN {real} END" if dialect == "sqlite" else real
 
 
 def _columns(planned: Plan) -> Iterator[list[str]]:

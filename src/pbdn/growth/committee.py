@@ -30,7 +30,7 @@ from pbdn.numerics.arrays import FloatArray
 
 logger = logging.getLogger("pbdn")
 
-SEARCHED_ROWS = 2000  # up to so many rows all folds decide, above one of them
+SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
@@ -96,7 +96,8 @@ class Search:
         """One per fold that decides."""
         part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
         return [
-            Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)
+            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held))
+            for f, kept in enumerate(self.held)
         ]
 
     def after(self, stage: Stage, step: Step) -> Stage:
@@ -104,7 +105,9 @@ class Search:
         tasks = list(zip(self.trainees(stage.view), stage.stacks, strict=True))
         results = self.run.on_threads(lambda task: task[0].take(task[1], stage.history, step), tasks)
         stacks = tuple(layers for layers, _ in results)
-        losses = [stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)]
+        losses = [
+            stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)
+        ]
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 
@@ -116,7 +119,9 @@ class Search:
         """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
         if self.run.stop():
             return None
-        new = self.after(stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))))
+        new = self.after(
+            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
+        )
         if not new.complete:
             return None
         kept = new.deviance < stage.deviance
@@ -138,7 +143,7 @@ def grow_committee(
     n_members = config.map.n_members
     folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
     n_folds = int(folds.max()) + 1
-    all_decide = rows.n_rows <= SEARCHED_ROWS
+    all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(n_folds if all_decide else 1)]
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
 
@@ -153,7 +158,11 @@ def grow_committee(
     merged = committee([_plain(one, stage, response) for one in layers])
     network = stage.view.network(merged.layers, response)
     fits = _fits(network, search, stage)
-    return Growth(fits, tuple(search.path), reason, network.curve, merged.members, tuple(search.trials))
+    path = [
+        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
+        for t, step in enumerate(search.path)
+    ]
+    return Growth(fits, tuple(path), reason, network.curve, merged.members, tuple(search.trials))
 
 
 def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
@@ -233,7 +242,7 @@ def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_m
     numbers = range(len(done), n_folds) if n_members > 1 else [n_folds]
     part = search.run.shared_by(min(search.run.n_jobs, len(masks)))
     trainees = [
-        Trainee(stage.view, mask, number, search.response, search.config.map, part)
+        Trainee(stage.view, mask, number, search.response, search.config.map, part, len(masks))
         for number, mask in zip(numbers, masks, strict=True)
     ]
     others = search.run.on_threads(lambda trainee: trainee.follow(stage.history), trainees)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
@@ -17,7 +19,9 @@ from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of
+from pbdn.sgd.train_layer import fit_map
 
+STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
 
 
@@ -34,8 +38,8 @@ class GibbsEngine:
     path : int
         0 for the network itself. Other numbers are runs from bottom to top that hand one posterior draw upward instead of
         the recorded one.
-    start : sequence of Side or None
-        Where the chains of every side start; None: at the prior.
+    initial : sequence of Side or None
+        Where the chains of every side start; None: where the configuration says.
     """
 
     def __init__(
@@ -45,9 +49,10 @@ class GibbsEngine:
         config: FitConfig,
         run: Run,
         path: int = 0,
-        start: Sequence[Side] | None = None,
+        initial: Sequence[Side] | None = None,
     ) -> None:
-        self.rows, self.response, self.config, self.run, self.path, self.start = rows, response, config, run, path, start
+        self.rows, self.response, self.config, self.run, self.path = rows, response, config, run, path
+        self.initial = initial
         self.settings: ChainSettings = config.chain
         self.targets = response.labelling.targets(rows.codes)
         self.n_sides = response.labelling.n_sides
@@ -66,11 +71,10 @@ class GibbsEngine:
             merge=self.settings.sampler != "counts",
         )
 
-    def run_task(self, task: Task) -> ChainResult:
+    def run_task(self, task: Task, start: Side | None) -> ChainResult:
         """One chain of one side, resumed where the checkpoint has seen it."""
         checkpoint = self.run.checkpoint
         saved = checkpoint.finished(task) if checkpoint is not None else None
-        start = None if self.start is None else self.start[task[1]]
 
         def on_sweep(chain: ChainState) -> None:
             if checkpoint is not None:
@@ -78,7 +82,7 @@ class GibbsEngine:
             if self.run.bar.enabled:
                 self._tell(task, chain)
 
-        return run_chain(
+        result = run_chain(
             self.side_rows(task[1]),
             self.settings,
             self.run.seed,
@@ -89,22 +93,26 @@ class GibbsEngine:
             on_sweep=on_sweep,
             should_stop=self.run.stop,
         )
+        if checkpoint is not None and not result.complete:
+            checkpoint.stopped(task, result.final)
+        return result
 
     def _tell(self, task: Task, chain: ChainState) -> None:
         """Move the progress bar: a phase is all chains of a layer, or of all paths."""
-        depth, side, _, _ = task
-        note = f"side {side}: {int(chain.active.sum())} experts, ln L {chain.trace[chain.done - 1, 0]:.1f}"
+        depth = task[0]
+        note = f"experts {int(chain.active.sum())}, ln L {chain.trace[chain.done - 1, 0]:.1f}"
         n_paths = self.config.n_paths
         n_chains = self.n_sides * (n_paths * self.config.max_depth if self.path else self.n_chains)
-        phase = f"{n_paths} paths" if self.path else f"layer {depth}"
+        phase = f"{n_paths} paths" if self.path else f"sampling layer {depth}"
         self.run.bar.update(phase, n_chains * self.settings.n_sweeps, task, chain.done, note)
 
     def fit_layer(self, depth: int) -> LayerFit:
         """Sample every side with every chain; the recorded draw is the best over chains."""
         began = time.perf_counter()
+        starts = [self.start(depth, chain) for chain in range(self.n_chains)]
         tasks = [(depth, side, chain, self.path) for side in range(self.n_sides) for chain in range(self.n_chains)]
         with single_blas_thread():
-            results = self.run.on_threads(self.run_task, tasks)
+            results = self.run.on_threads(lambda task: self.run_task(task, starts[task[2]][task[1]]), tasks)
         of_side = [results[s * self.n_chains : (s + 1) * self.n_chains] for s in range(self.n_sides)]
         best = [max(chains, key=lambda chain: chain.log_likelihood) for chains in of_side]
         n_draws = min(sum(len(chain.draws) for chain in chains) for chains in of_side)
@@ -115,6 +123,28 @@ class GibbsEngine:
         complete = all(chain.complete for chain in results)
         scores = tuple(chain.log_likelihood for chain in best)
         return LayerFit(layer, scores, of_side, complete, time.perf_counter() - began)
+
+    def start(self, depth: int, chain: int) -> Sequence[Side | None]:
+        """Where a chain of each side starts: as told, at the prior (None), or at a MAP fit of its own on the same inputs.
+
+        Another seed finds another mode. A start for a short chain is short too.
+        """
+        if self.initial is not None:
+            return self.initial
+        if self.config.gibbs.start == "prior":
+            return [None] * self.n_sides
+        most = STEPS_PER_SWEEP * self.settings.n_sweeps
+        settings = replace(self.config.map, n_minibatches=min(self.config.map.n_minibatches, most))
+        seed = np.random.SeedSequence(self.run.seed, spawn_key=(self.path, chain)).generate_state(1)[0]
+        found = fit_map(
+            self.rows.with_inputs(self.inputs).source(self.response.n_outputs),
+            self.response.labelling,
+            depth=depth,
+            config=settings,
+            seed=int(seed),
+            should_stop=self.run.stop,
+        )
+        return found.sides
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""

@@ -1,5 +1,6 @@
 """What other rooms ask of a fitted estimator: its network, its names, its rows checked."""
 
+import re
 import warnings
 from typing import Any
 
@@ -38,6 +39,14 @@ def input_names(estimator: Any) -> list[str]:
 def side_names(estimator: Any) -> list[Any]:
     """What each side of a layer stands for: a class, or "not" a class."""
     return network_of(estimator).response.labelling.names(estimator.classes_.tolist())
+
+
+def name_sides(estimator: Any, text: str) -> str:
+    """A text with what each side stands for instead of its number: "side 0" becomes "side yes"."""
+    if estimator.network_ is None:
+        return text
+    names = side_names(estimator)
+    return re.sub(r"\bside (\d+)", lambda found: f"side {names[int(found[1])]}", text)
 
 
 def checked_rows(estimator: Any, X: Any) -> Any:

@@ -53,7 +53,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     try:
         import xarray as xr
     except ImportError:
-        raise MissingExtraError("to_datatree needs xarray: pip install 'pbdn[posterior]'.") from None
+        raise MissingExtraError("to_datatree needs xarray", "posterior") from None
     network = network_of(estimator)
     if not network.top.draws:
         raise InvalidInputError(

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.errors import MissingExtraError
 from pbdn.model.likelihood import expert_rates, probability, signed_distances
 from pbdn.model.network import Network, Side
 from pbdn.model.wiring import FEATURES, Inputs, sources_of
@@ -101,9 +102,9 @@ def inputs_of_layer(network: Network, layer: int, first: list[str]) -> list[str]
 
 
 def as_frame(table: dict[str, Any]) -> Any:
-    """A pandas frame where pandas is installed, else the dict of columns."""
+    """The columns as a pandas frame: what people look at is one always, whatever else is installed."""
     try:
         import pandas as pd
     except ImportError:
-        return table
+        raise MissingExtraError("Tables of results are pandas frames, which need pandas", "frames") from None
     return pd.DataFrame(table)

@@ -180,7 +180,9 @@ class Network:
         def of_member(m: int) -> Layer:
             parts = zip(self.top.sides, self.members, strict=True)
             return Layer(
-                tuple(Side(side.hyperplanes[own == m], n_members * side.expert_weights[own == m]) for side, own in parts)
+                tuple(
+                    Side(side.hyperplanes[own == m], n_members * side.expert_weights[own == m]) for side, own in parts
+                )
             )
 
         return np.stack([self.response.prediction(of_member(m), inputs) for m in range(n_members)])

@@ -34,7 +34,7 @@ def axes(ax: Any = None, **options: Any) -> tuple[Any, Any]:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingExtraError("Drawing needs matplotlib: pip install 'pbdn[plot]'.") from None
+        raise MissingExtraError("Drawing needs matplotlib", "plot") from None
     figure, new = plt.subplots(layout="constrained", **options)
     return figure, new
 

@@ -61,7 +61,7 @@ def page_svg(
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("Pictures of a report need matplotlib: pip install 'pbdn[report]'.") from None
+        raise MissingExtraError("Pictures of a report need matplotlib", "report") from None
     stream = io.BytesIO()
     with style.context(["default", {**STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the browser has fonts of its own

@@ -17,7 +17,7 @@ def render_html(data: ReportData) -> str:
         import jinja2
         from markupsafe import Markup
     except ImportError:
-        raise MissingExtraError("Reports need jinja2: pip install 'pbdn[report]'.") from None
+        raise MissingExtraError("Reports need jinja2", "report") from None
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pbdn.report"),
         autoescape=True,
