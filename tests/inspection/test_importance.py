@@ -128,7 +128,7 @@ def three_layers(rng):
 
 
 def curved(rng):
-    curve = Curve(np.array([0, 2]), np.array([0.5, -1.0]))
+    curve = Curve(np.array([0, 2]), np.array([0.5, -1.0]), np.array([2.0, 0.5]))
     wide = random_network(rng, ((2, 3), (2, 1)), n_features=6)
     return replace(wide, n_features=4, curve=curve)
 

@@ -150,7 +150,7 @@ def test_curved_networks_are_drawn(rng):
     model, X, _ = optimised()
     planes = np.array([[1.0, 0.0, 0.0, -1.0, -1.0]])  # votes inside the unit circle
     layer = Layer(tuple(Side(planes, np.ones(1)) for _ in range(2)))
-    curve = Curve(np.array([0, 1]), np.zeros(2))
+    curve = Curve(np.array([0, 1]), np.zeros(2), np.ones(2))
     model = copy(model)
     model.network_ = replace(Network((layer,), 2, model.network_.response), curve=curve)
     rows = rng.uniform(-2, 2, (50, 2))

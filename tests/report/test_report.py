@@ -382,7 +382,7 @@ def test_pictures_have_titles_descriptions_and_unique_identifiers():
         r"layer 1: \d",
         r"predicted 0\.\d+, observed",
         *([r"log likelihood, side 0"] if traced else []),
-        r"a hyperplane for 1",
+        r"a (hyperplane|curve) for 1",
     ):
         assert any(re.match(f".*{text}", title) for title in titles), text
     assert any(title.startswith("0: 1, weight") for title in titles)

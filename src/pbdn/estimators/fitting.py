@@ -337,7 +337,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         )
         self.only_class_ = code
         self.network_, self.paths_ = None, ()
-        self.criterion_path_, self.trace_, self.convergence_ = [], [], []
+        self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
         self._importances = np.zeros(self.n_features_in_)
 
     def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource, n_rows: int = MAX_ROWS) -> None:

@@ -29,7 +29,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     """Methods and attributes of a fitted classifier.
 
     `pbdn.estimators.fitting.NetworkClassifier` fills ``classes_``, ``config_``, ``network_`` (None: one class only),
-    ``paths_``, ``criterion_path_``, ``trace_`` and ``convergence_``; everything else follows from them.
+    ``paths_``, ``criterion_path_``, ``trials_``, ``trace_`` and ``convergence_``; everything else follows from them.
     """
 
     _most_classes: ClassVar[int | None] = None
@@ -41,6 +41,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     only_class_: int
     criterion_path_: list[dict[str, Any]]
     trace_: list[Any]
+    trials_: list[Any]
     convergence_: list[dict[str, Any]]
     n_features_in_: int
     _importances: FloatArray | None = None

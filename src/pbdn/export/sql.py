@@ -79,7 +79,10 @@ def _number(cell: str, dialect: Dialect) -> str:
 
 
 def _columns(planned: Plan) -> Iterator[list[str]]:
-    """Columns of each step: distances and units of every layer with what later layers need, then pooling."""
+    """Columns of each step: squares, distances and units of every layer with what later layers need, then pooling."""
+    if planned.squares:
+        features = [f"x{j}" for j in range(planned.n_features)]
+        yield [*features, *(f"{_square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
     for t, layer in enumerate(planned.layers, 1):
         names = [name for source in layer.sources for name in _names(planned, source)]
         later = {source for above in planned.layers[t:] for source in above.sources if source < t}
@@ -91,7 +94,9 @@ def _columns(planned: Plan) -> Iterator[list[str]]:
 
 
 def _names(planned: Plan, source: int) -> list[str]:
-    return [f"h{source}_{k}" if source else f"x{k}" for k in range(planned.widths[source])]
+    if source:
+        return [f"h{source}_{k}" for k in range(planned.widths[source])]
+    return [*(f"x{j}" for j in range(planned.n_features)), *(f"q{j}" for j, _, _ in planned.squares)]
 
 
 def _pooling(planned: Plan) -> Iterator[list[str]]:
@@ -139,6 +144,11 @@ def _at_least(chance: str) -> str:
 def _linear(coefficients: Sequence[float], names: Sequence[str], constant: float) -> str:
     pairs = zip(coefficients, names, strict=True)
     return _sum([number(constant), *(f"{number(w)} * {name}" for w, name in pairs if w != 0.0)])
+
+
+def _square(x: str, center: float, scale: float) -> str:
+    distance = f"(({x} - {number(center)}) / {number(scale)})"  # PostgreSQL refuses the squares of tiny ones
+    return f"CASE WHEN {distance} BETWEEN -1e-150 AND 1e-150 THEN 0e0 ELSE {distance} * {distance} END"
 
 
 def _softplus(z: str) -> str:

@@ -71,6 +71,7 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "classes": estimator.classes_,
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
+        "trials": estimator.trials_,
         "convergence": estimator.convergence_,
     }
     if estimator.network_ is None:
@@ -127,8 +128,8 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     else:
         estimator.only_class_ = int(header["only_class"])
     estimator.config_ = _fit_config(header["config"])
-    estimator.criterion_path_, estimator.convergence_ = header["criterion_path"], header["convergence"]
-    estimator.trace_ = []
+    estimator.criterion_path_, estimator.trials_ = header["criterion_path"], header["trials"]
+    estimator.convergence_, estimator.trace_ = header["convergence"], []
     return estimator
 
 

@@ -22,7 +22,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
+from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without_idle
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -158,7 +158,8 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _strength(search, stage)
-    layers = _members(search, stage, rows, n_folds, n_members)
+    members = _members(search, stage, rows, n_folds, n_members)
+    layers = [without_idle(one, stage.view.rows.inputs) for one in members]
     if run.stop() and reason != "observer":
         reason = "interrupted"
     merged = committee([_plain(one, stage, response) for one in layers])

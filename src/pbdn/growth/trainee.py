@@ -22,6 +22,8 @@ from pbdn.sgd.trainer import POLISH
 
 Layers = tuple[Layer, ...]
 
+IDLE = 1e-4  # rate that an expert of the top layer adds to a row, at most, to be left out at the end
+
 N_STARTS = 3  # of every layer and side
 START_EXPERTS = 10  # of every start, or max_experts if that is less
 JOINT_RATE = 0.01
@@ -206,6 +208,18 @@ class Trainee:
     def _name(self, history: tuple[Step, ...]) -> str:
         shape = "flat" if self.view.curve is None else "curved"
         return ".".join([shape, str(self.number), *(step.name for step in history)])
+
+
+def without_idle(layers: Layers, inputs: FloatArray) -> Layers:
+    """The same network without experts of the top layer that add nothing to any of these rows; a side keeps one at least."""
+    top = inputs_above(layers[:-1], inputs)
+
+    def busy(side: Side) -> Side:
+        most = side.expert_weights * side.units(top).max(axis=0)
+        keep = (most > IDLE) | (most == most.max())
+        return Side(side.hyperplanes[keep], side.expert_weights[keep])
+
+    return (*layers[:-1], Layer(tuple(busy(side) for side in layers[-1].sides)))
 
 
 def _arrays_of(layers: Layers) -> dict[str, NDArray[Any]]:

@@ -39,8 +39,8 @@ class ChangedColumns:
             return chosen, values - old
         squares = [j for j, column in enumerate(curve.columns.tolist()) if column in chosen]
         place = [chosen.index(int(curve.columns[j])) for j in squares]
-        centers = curve.centers[squares]
-        bent = (values[:, place] - centers) ** 2 - (old[:, place] - centers) ** 2
+        centers, scales = curve.centers[squares], curve.scales[squares]
+        bent = ((values[:, place] - centers) / scales) ** 2 - ((old[:, place] - centers) / scales) ** 2
         return chosen + [self.network.n_features + j for j in squares], np.column_stack([values - old, bent])
 
     def predict(self, features: tuple[int, ...], values: FloatArray) -> FloatArray:

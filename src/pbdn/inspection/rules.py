@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.inspection.access import feature_names, network_of, side_names
+from pbdn.inspection.bends import bends
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.subtypes import subtype_means
 from pbdn.numerics.arrays import FloatArray
@@ -63,9 +64,15 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
         for s, side in enumerate(layer.sides):
             means, share = subtype_means(side, inputs, rows)
             step = np.where(background.spread > 0, (means - background.mean) / scale, 0.0)
-            for k in range(side.n_experts):
-                order = [int(j) for j in np.argsort(-np.abs(step[k]))[:N_NAMED] if abs(step[k, j]) >= CLEAR]
-                phrases = [background.phrase(j, float(means[k, j])) for j in order]
+            for k, found in enumerate(bends(network, t, side, inputs, rows)):
+                bent = {j: bend for j, bend in found.items() if abs(bend.step) > abs(step[k, j])}
+                size = np.abs(step[k])
+                size[list(bent)] = [abs(bend.step) for bend in bent.values()]
+                order = [int(j) for j in np.argsort(-size)[:N_NAMED] if size[j] >= CLEAR]
+                phrases = [
+                    bent[j].phrase(background.names[j]) if j in bent else background.phrase(j, float(means[k, j]))
+                    for j in order
+                ]
                 out.append(
                     {
                         "layer": t,

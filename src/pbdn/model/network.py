@@ -224,5 +224,7 @@ class Network:
         limits = LARGEST_TERM / largest
         if self.curve is not None:
             squares = np.sqrt(np.minimum(limits[self.n_features :], LARGEST_TERM))
+            with np.errstate(over="ignore"):
+                squares *= self.curve.scales
             limits[self.curve.columns] = np.minimum(limits[self.curve.columns], squares)
         return np.asarray(limits[: self.n_features])

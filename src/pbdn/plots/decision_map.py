@@ -154,14 +154,15 @@ class DecisionMapDisplay:
         drawn = sorted(self.segments, key=lambda one: -one[1])[:MAX_LINES]
         styled = len(self.sides) <= len(STYLES)
         named = set()
+        what = "curve" if any(len(points) > 2 for _, _, points in drawn) else "hyperplane"
         for side, weight, ends in drawn:
-            text = shown(f"hyperplane for {side}", 30) if styled else "hyperplane of layer 1"
+            text = shown(f"{what} for {side}", 30) if styled else f"{what} of layer 1"
             style = STYLES[self.sides.index(side)] if styled else STYLES[0]
             width = 0.5 + 2.0 * weight / drawn[0][1]
             label = None if text in named else text
             named.add(text)
             (line,) = self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width, label=label)
-            self.marks_.put(line, f"layer 1, a hyperplane for {side}, weight {weight:.3g}")
+            self.marks_.put(line, f"layer 1, a {what} for {side}, weight {weight:.3g}")
         if len(drawn) < len(self.segments):
             self.ax_.plot([], [], " ", label=f"{len(self.segments) - len(drawn)} weaker ones left out")
 
