@@ -5,6 +5,7 @@ from math import floor, log10
 
 import numpy as np
 
+from pbdn.inspection.columns import date_text, number_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import votes
 from pbdn.model.network import Network, Side
@@ -37,9 +38,12 @@ class Bend:
     usual: float
     step: float
 
-    def phrase(self, name: str) -> str:
+    def phrase(self, name: str, is_date: bool = False) -> str:
         """In words."""
         what, link = ("within", "of") if self.near else ("more than", "from")
+        if is_date:
+            near, usual = (f"{number_text(round(days))} days" for days in (self.distance, self.usual))
+            return f"{name} mostly {what} {near} {link} {date_text(self.vertex)} (usually {what} {usual})"
         digits = max(3, 2 + _magnitude(self.vertex) - _magnitude(self.distance))
         place = f"{self.vertex:.{min(digits, 12)}g}"
         return f"{name} mostly {what} {self.distance:.3g} {link} {place} (usually {what} {self.usual:.3g})"

@@ -70,7 +70,9 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
                 size[list(bent)] = [abs(bend.step) for bend in bent.values()]
                 order = [int(j) for j in np.argsort(-size)[:N_NAMED] if size[j] >= CLEAR]
                 phrases = [
-                    bent[j].phrase(background.names[j]) if j in bent else background.phrase(j, float(means[k, j]))
+                    bent[j].phrase(background.names[j], background.texts[j] is date_text)
+                    if j in bent
+                    else background.phrase(j, float(means[k, j]))
                     for j in order
                 ]
                 out.append(
