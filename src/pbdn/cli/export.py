@@ -1,7 +1,6 @@
 """``pbdn export``."""
 
 import os
-from typing import Any
 
 import click
 
@@ -40,21 +39,19 @@ def export_command(
 
     loaded = load_model(model)
     estimator = loaded.estimator
-    raw = loaded.preparation.is_plain
-    remarks = [] if raw else [f"x[{j}]: {text}" for j, text in enumerate(loaded.preparation.recipes)]
     if kind == "onnx":
-        content = estimator.to_onnx(remarks=remarks)
+        content = estimator.to_onnx()
     elif kind == "sql":
-        content = _sql(loaded, dialect, sql_table, keep)
+        content = estimator.to_sql(dialect, table=sql_table, keep=keep).encode()
     elif kind == "c":
-        content = estimator.to_c(remarks=remarks).encode()
+        content = estimator.to_c().encode()
     else:
-        content = _python(loaded).encode()
+        content = estimator.to_python().encode()
     path = path or os.path.splitext(model)[0] + ENDINGS[kind]
     output.data_on_stdout = path == "-"
     output.write(path, content)
     names = loaded.preparation.feature_names
-    if kind in ("c", "onnx") and remarks:
+    if kind in ("c", "onnx") and not loaded.preparation.is_plain:
         where = "its first comment" if kind == "c" else "its metadata 'preparation'"
         output.note(f"The inputs are prepared features, not raw columns; {where} tells how each is made.")
     used = [plan.name for plan in loaded.preparation.columns if plan.kind != "dropped"]
@@ -62,25 +59,3 @@ def export_command(
     if path != "-":
         output.say(f"{kind} with {counted(len(inputs), 'input')} to {path} ({len(content) / 1000:.1f} kB).")
     output.result({"output": path, "bytes": len(content), "inputs": inputs, "classes": estimator.classes_})
-
-
-def _sql(loaded: Any, dialect: Any, table: str | None, keep: tuple[str, ...]) -> bytes:
-    estimator = loaded.estimator
-    if not loaded.target:  # saved from Python: its features are the columns
-        return bytes(estimator.to_sql(dialect, table=table, keep=keep).encode())
-    from pbdn.inspection.access import network_of
-    from pbdn.tables.preparation_in_sql import to_sql_with_preparation
-
-    classes = estimator.classes_.tolist()
-    text = to_sql_with_preparation(loaded.preparation, network_of(estimator), classes, dialect, table, keep)
-    return text.encode()
-
-
-def _python(loaded: Any) -> str:
-    estimator = loaded.estimator
-    if loaded.preparation.is_plain:
-        return str(estimator.to_python())
-    from pbdn.inspection.access import network_of
-    from pbdn.tables.preparation_in_python import to_python_with_preparation
-
-    return to_python_with_preparation(loaded.preparation, network_of(estimator), estimator.classes_.tolist())

@@ -22,7 +22,7 @@ def inspect_command(output: Output, model: str) -> None:
     output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
     output.say(f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}.")
     output.say(
-        f"{counted(estimator.n_features_in_, 'feature')}, {counted(estimator.depth_, 'layer')}, "
+        f"{counted(len(feature_names(estimator)), 'feature')}, {counted(estimator.depth_, 'layer')}, "
         f"{counted(estimator.n_weights_, 'weight')}, "
         f"complexity {estimator.complexity_:.1f} inner products a row."
     )

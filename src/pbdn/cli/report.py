@@ -55,16 +55,14 @@ def card_bytes(model: Any, data: Any, source: str) -> bytes:
 
 
 def _collected(model: Any, data: Any, source: str, training: Any = None) -> Any:
-    import numpy as np
-
     from pbdn.report.data import collect
 
     features, _ = model.features(data)
     columns = [(plan.name, plan.words, getattr(plan, "notes", ())) for plan in model.preparation.columns]
-    fitted = None if training is None else (np.asarray(model.features(training)[0]), model.labels(training))
+    fitted = None if training is None else (model.features(training)[0], model.labels(training))
     return collect(
         model.estimator,
-        np.asarray(features),
+        features,
         model.labels(data),
         source=source,
         target=model.target,

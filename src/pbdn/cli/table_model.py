@@ -15,6 +15,7 @@ from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
+from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import Quality, measure
@@ -72,7 +73,6 @@ class TableModel:
     def to_bytes(self) -> bytes:
         """The contents of a ``.pbdn`` file."""
         extra = {
-            "preparation": self.preparation.to_json(),
             "target": self.target,
             "validation": self.validation,
             "notes": self.notes,
@@ -162,10 +162,10 @@ def _fit(
     preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
     features, _ = preparation.apply(table)
     estimator = PBDNClassifier(random_state=seed, **parameters)
-    estimator.column_groups_ = preparation.groups
+    rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(NamedArray(features, preparation.feature_names), labels, sample_weight=weights.of_rows)
+        estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
@@ -199,13 +199,10 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     if kind not in ESTIMATORS:
         raise FileFormatError(f"{os.fspath(path)!r} holds a {kind[:40]!r}, which this version does not know.")
     estimator = ESTIMATORS[kind].load(path)
-    if "preparation" not in extra:
+    if not hasattr(estimator, "preparation_"):
         plans = tuple(ColumnPlan(name, "number", fill=np.nan, words="number") for name in feature_names(estimator))
         return TableModel(estimator, Preparation(plans), "")
-    preparation = Preparation.from_json(extra["preparation"])
-    if len(preparation.feature_names) != estimator.n_features_in_:
-        raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
-    estimator.column_groups_ = preparation.groups
+    preparation = estimator.preparation_.preparation_
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
     return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)

@@ -7,18 +7,17 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.class_labels import check_labels_present, settled_classes, weigh_rows
-from pbdn.data.frames import NamedArray, as_table
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
+from pbdn.estimators.frames import checked_for_fit, forget_preparation, per_column
 from pbdn.estimators.predicting import FittedNetwork
 from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
@@ -134,7 +133,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):
             self._fit_stream(opening.open_source(X, y, sample_weight, classes), tasks)
         else:
-            self._fit_rows(*self._checked_for_fit(X, y), sample_weight, classes, tasks)
+            self._fit_rows(*checked_for_fit(self, X, y), sample_weight, classes, tasks)
         tasks.end()
         return self
 
@@ -165,6 +164,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """Fit on rows that are read again and again."""
         self.classes_ = opening.classes_of(source)
         self._check_number_of_classes("the target")
+        forget_preparation(self)
         self.n_features_in_ = source.n_features
         self.__dict__.pop("feature_names_in_", None)
         if source.feature_names is not None:
@@ -219,7 +219,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             )
         network = getattr(self, "network_", None)
         if network is None:
-            X, y = self._checked_for_fit(X, y)
+            X, y = checked_for_fit(self, X, y)
         else:
             X = checked_rows(self, X)
             check_labels_present(y)
@@ -274,19 +274,6 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
                 f"Only binary classification is supported by {type(self).__name__}; "
                 f"{where} has {self.classes_.size} classes. Use PBDNClassifier."
             )
-
-    def _checked_for_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Arrays from whatever came; remembers feature names and their number."""
-        X = as_table(X)
-        names = X.columns if isinstance(X, NamedArray) else None
-        if y is None:
-            raise ValueError("This estimator requires y to be passed, but the target y is None.")
-        check_labels_present(y)
-        X, y = validate_data(self, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, order="C")
-        check_classification_targets(y)
-        if names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
-        return X, y
 
     def _resolve(self, response: Response, inference: str, criterion: Any, n_rows: int | None = None) -> FitConfig:
         """The options in force for this problem."""
@@ -347,4 +334,4 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self.trials_ = [asdict(one) for one in result.growth.trials]
         self.trace_ = [fit.traces() for fit in result.growth.fits]
         self.convergence_ = [asdict(one) for one in result.convergence]
-        self._importances = training_importances(self, rows, n_rows)
+        self._importances = per_column(self, training_importances(self, rows, n_rows))

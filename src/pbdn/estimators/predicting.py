@@ -14,6 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from pbdn.config import FitConfig
 from pbdn.data import open_stream as opening
 from pbdn.errors import InvalidInputError
+from pbdn.estimators.exporting import Exports
+from pbdn.estimators.frames import restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, feature_names, network_of
 from pbdn.inspection.effects import feature_effects
@@ -25,7 +27,7 @@ from pbdn.numerics.arrays import FloatArray
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 
 
-class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Methods and attributes of a fitted classifier.
 
     `pbdn.estimators.fitting.NetworkClassifier` fills ``classes_``, ``config_``, ``network_`` (None: one class only),
@@ -82,8 +84,8 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     def feature_importances_(self) -> FloatArray:
         """How far predictions moved when each column was shuffled in training rows, as shares that sum to one.
 
-        Measured at the end of the fit and kept with the model, so no rows are needed. The features of one column of a
-        prepared table share one value. It says what the network uses, not what causes what.
+        Measured at the end of the fit and kept with the model, so no rows are needed. One value for each column of X; the
+        features of one prepared column share it. It says what the network uses, not what causes what.
         """
         check_is_fitted(self)
         if self._importances is None:
@@ -152,9 +154,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
     def posterior_predictive_proba(self, X: Any) -> FloatArray:
         """Class probabilities of every posterior draw, shape (n_draws, n_samples, n_classes)."""
-        X = checked_rows(self, X)
+        check_is_fitted(self)
         if self.network_ is None:
             return self.predict_proba(X)[None]
+        X = checked_rows(self, X)
         if not self.network_.top.draws:
             raise InvalidInputError(
                 f"inference={self.inference_!r} keeps no posterior draws; fit with inference='map+gibbs' for intervals."
@@ -264,33 +267,9 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         loaded: Self = load_estimator(cls, path)
         return loaded
 
-    def to_onnx(self, **options: Any) -> bytes:
-        """Bytes of a self-contained ONNX model of the recorded point; options of `pbdn.export.to_onnx`."""
-        from pbdn.export import to_onnx
-
-        return to_onnx(*self._exported(), **options)
-
-    def to_sql(self, dialect: Any = "generic", **options: Any) -> str:
-        """One SELECT that scores rows by the recorded point; options of `pbdn.export.to_sql`."""
-        from pbdn.export import to_sql
-
-        return to_sql(*self._exported(), dialect=dialect, **options)
-
-    def to_c(self, **options: Any) -> str:
-        """A C header, all it needs inside, of the recorded point; options of `pbdn.export.to_c`."""
-        from pbdn.export import to_c
-
-        return to_c(*self._exported(), **options)
-
-    def to_python(self, **options: Any) -> str:
-        """A Python module without dependencies that scores rows by the recorded point; options of `pbdn.export.to_python`."""
-        from pbdn.export import to_python
-
-        return to_python(*self._exported(), **options)
-
-    def _exported(self) -> tuple[Network, list[Any], list[str]]:
-        """What every export takes: the network (its recorded point), the labels and the feature names."""
-        return network_of(self), self.classes_.tolist(), feature_names(self)
+    def _restore_preparation(self, stored: Any) -> None:
+        """For `load`: what the file says about columns."""
+        restore_preparation(self, stored)
 
     def to_datatree(self, X: Any = None, y: Any = None) -> Any:
         """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.inspection.datatree.to_datatree`."""
@@ -335,8 +314,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         return hasattr(self, "network_")
 
     def __sklearn_tags__(self) -> Any:
-        """Sparse rows and, unless there can be two classes only, several classes."""
+        """Sparse rows, missing values, text and, unless there can be two classes only, several classes."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
         tags.classifier_tags.multi_class = self._most_classes is None
         return tags

@@ -74,6 +74,8 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "trials": estimator.trials_,
         "convergence": estimator.convergence_,
     }
+    if hasattr(estimator, "preparation_"):
+        header["preparation"] = estimator.preparation_.preparation_.to_json()
     if estimator.network_ is None:
         header["only_class"] = int(estimator.only_class_)
     else:
@@ -127,6 +129,8 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
         estimator.paths_ = tuple(network_from_arrays(part, _with_prefix(f"path{j}.", arrays)) for j, part in parts)
     else:
         estimator.only_class_ = int(header["only_class"])
+    if "preparation" in header:
+        estimator._restore_preparation(header["preparation"])
     estimator.config_ = _fit_config(header["config"])
     estimator.criterion_path_, estimator.trials_ = header["criterion_path"], header["trials"]
     estimator.convergence_, estimator.trace_ = header["convergence"], []

@@ -5,7 +5,7 @@ import warnings
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from pbdn.data.frames import NamedArray, as_table
 from pbdn.errors import InvalidInputError
@@ -24,8 +24,11 @@ def network_of(estimator: Any) -> Network:
 
 
 def feature_names(estimator: Any) -> list[str]:
-    """Names of the features: those of the table it was fitted on, or x0, x1, …"""
+    """Names of the network's features: those of the table it was fitted on, or x0, x1, …; prepared ones if it prepares."""
     check_is_fitted(estimator)
+    preparation = getattr(estimator, "preparation_", None)
+    if preparation is not None:
+        return [str(name) for name in preparation.get_feature_names_out()]
     known = getattr(estimator, "feature_names_in_", None)
     return [f"x{j}" for j in range(estimator.n_features_in_)] if known is None else [str(name) for name in known]
 
@@ -50,9 +53,22 @@ def name_sides(estimator: Any, text: str) -> str:
 
 
 def checked_rows(estimator: Any, X: Any) -> Any:
-    """Arrays for prediction, with the same columns as in fit, cut off where double precision ends."""
+    """Arrays for prediction, with the same columns as in fit, cut off where double precision ends.
+
+    An estimator with a ``preparation_`` takes raw rows, or rows of features under their names (`with_names`).
+    """
     check_is_fitted(estimator)
-    X = as_table(X)
+    rows = _prepared(estimator, X) if hasattr(estimator, "preparation_") else _validated(estimator, as_table(X))
+    return rows if estimator.network_ is None else clip_features(rows, estimator.network_.feature_limits)
+
+
+def _prepared(estimator: Any, X: Any) -> Any:
+    if not isinstance(X, NamedArray) or X.columns != feature_names(estimator):
+        X = estimator.preparation_.transform(X)
+    return check_array(np.asarray(X), dtype=np.float64, order="C")
+
+
+def _validated(estimator: Any, X: Any) -> Any:
     with warnings.catch_warnings():
         if isinstance(X, NamedArray):
             known = getattr(estimator, "feature_names_in_", None)
@@ -63,8 +79,7 @@ def checked_rows(estimator: Any, X: Any) -> Any:
                 )
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             X = np.asarray(X)
-        X = validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C")
-    return X if estimator.network_ is None else clip_features(X, estimator.network_.feature_limits)
+        return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C")
 
 
 def dense_rows(estimator: Any, X: Any) -> FloatArray:
@@ -74,7 +89,7 @@ def dense_rows(estimator: Any, X: Any) -> FloatArray:
 
 
 def with_names(estimator: Any, rows: FloatArray) -> FloatArray:
-    """Rows under the names that the estimator was fitted with, so that its checks are silent."""
-    if not hasattr(estimator, "feature_names_in_"):
+    """Rows of features under their names, so that the estimator's checks are silent and it prepares nothing."""
+    if not hasattr(estimator, "feature_names_in_") and not hasattr(estimator, "preparation_"):
         return rows
     return NamedArray(rows, feature_names(estimator))

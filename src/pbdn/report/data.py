@@ -179,7 +179,7 @@ def collect(
 
 
 def _dense(estimator: Any, X: Any) -> FloatArray:
-    if isinstance(X, np.ndarray) and X.ndim == 2:
+    if isinstance(X, np.ndarray) and X.ndim == 2 and not hasattr(estimator, "preparation_"):
         X = with_names(estimator, np.asarray(X))
     return dense_rows(estimator, X)
 

@@ -23,7 +23,8 @@ def table_from(X: Any) -> tuple[Table, tuple[str, ...]]:
     """
     if hasattr(X, "tocsr"):
         raise InvalidInputError(
-            "X is a sparse matrix, whose columns are numbers already; give it to the classifier itself."
+            "X is a sparse matrix, whose columns are numbers already and need no preparation; give a data frame or an array "
+            "where columns are prepared, and sparse matrices to a classifier that was fitted on one."
         )
     if hasattr(X, "iloc"):
         _refuse_names_met_twice([str(name) for name in X.columns])
@@ -48,6 +49,8 @@ def needs_preparation(X: Any) -> bool:
     """Whether a frame or array has anything but present numbers: text, categories, dates, missing values."""
     if hasattr(X, "tocsr"):
         return False
+    if hasattr(X, "iloc") and all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+        X = X.to_numpy()
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
         return bool(np.isnan(X).any())
     table, categories = table_from(X)

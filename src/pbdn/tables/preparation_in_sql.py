@@ -62,7 +62,8 @@ def _meaning(plan: ColumnPlan, j: int, dialect: str) -> str:
     """What a column means: a number, a date, a word, or NULL."""
     if dialect == "generic" and (plan.kind == "date" or plan.style == "time"):
         raise InvalidInputError(
-            "The model uses dates or times, which every database writes differently: give a --dialect."
+            "The model uses dates or times, which every database writes differently: give a dialect, such as "
+            "dialect='sqlite' (--dialect sqlite)."
         )
     if plan.kind == "number":
         return number(f"r{j}", f"b{j}", plan.style, dialect)

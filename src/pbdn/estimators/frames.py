@@ -1,0 +1,134 @@
+"""Rows as they come: frames with missing values, categories, text and dates become features before they are fitted."""
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from pbdn.data.class_labels import check_labels_present
+from pbdn.data.frames import NamedArray, as_table
+from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.inspection.columns import column_groups
+from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.frame_to_table import needs_preparation
+from pbdn.tables.preparation import Preparation
+from pbdn.tables.table import Table
+from pbdn.tables.transformer import TablePreparation, TableWarning
+
+
+class RowPreparation(TablePreparation):
+    """`TablePreparation` inside an estimator.
+
+    Infinite numbers are refused. At prediction, arrays take the names of the frame in their order, and booleans stand for
+    "True" or "TRUE" of a file.
+    """
+
+    def _table(self, X: Any, reset: bool) -> tuple[Table, tuple[str, ...]]:
+        table, categories = super()._table(X, reset)
+        for name, values in table.columns.items():
+            if values.dtype.kind == "f" and np.isinf(values).any():
+                raise InvalidInputError(
+                    f"Input X contains infinity in column {name!r}, row {int(np.argmax(np.isinf(values))) + 1}; give "
+                    "finite numbers, or NaN where a value is missing."
+                )
+        if reset:
+            return table, categories
+        plans = self.preparation_.columns
+        cells = zip(plans, table.columns.values(), strict=True)  # names, where there are any, were compared above
+        return replace(table, columns={plan.name: _booleans_as(plan.levels, values) for plan, values in cells}), ()
+
+
+def _booleans_as(levels: tuple[str, ...], values: NDArray[Any]) -> NDArray[Any]:
+    """Cells with "true" and "false" written as in the levels: a file may have TRUE where a frame has booleans."""
+    written = {level.lower(): level for level in levels if level.lower() in ("true", "false")}
+    if values.dtype.kind != "O" or all(key == level for key, level in written.items()):
+        return values
+    out = values.copy()
+    for key, level in written.items():
+        out[values == key] = level
+    return out
+
+
+class PreparedRows(NamedArray):
+    """Features with the preparation that made them. An estimator that is fitted on them takes raw rows afterwards."""
+
+    preparation: RowPreparation
+
+    def __new__(cls, values: FloatArray, preparation: RowPreparation) -> "PreparedRows":
+        """Wrap features."""
+        array = np.asarray(values).view(cls)
+        array.columns, array.preparation = preparation.preparation_.feature_names, preparation
+        return array
+
+
+def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+    """Arrays from whatever came; the estimator remembers the number and the names of the columns.
+
+    Anything but present numbers is prepared first (docs/columns.md); the estimator then keeps the ``preparation_``.
+    """
+    if y is None:
+        raise ValueError("This estimator requires y to be passed, but the target y is None.")
+    check_labels_present(y)
+    forget_preparation(estimator)
+    if not isinstance(X, PreparedRows) and needs_preparation(X):
+        X = _prepared(X, y)
+    X = as_table(X)
+    names = X.columns if isinstance(X, NamedArray) else None
+    rows, y = validate_data(
+        estimator, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, order="C"
+    )
+    check_classification_targets(y)
+    if isinstance(X, PreparedRows):
+        remember_preparation(estimator, X.preparation)
+    elif names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    return rows, y
+
+
+def _prepared(X: Any, y: Any) -> PreparedRows:
+    check_classification_targets(y)
+    preparation = RowPreparation().fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)  # what is odd in training was told by the fit
+        return PreparedRows(preparation.transform(X), preparation)
+
+
+def forget_preparation(estimator: Any) -> None:
+    """Before a new fit: nothing of the preparation of an old one is left."""
+    if estimator.__dict__.pop("preparation_", None) is not None:
+        del estimator.column_groups_
+
+
+def remember_preparation(estimator: Any, preparation: RowPreparation) -> None:
+    """Let the estimator take raw rows; the number and names of its features are those of the raw columns."""
+    estimator.preparation_ = preparation
+    estimator.column_groups_ = preparation.preparation_.groups
+    estimator.n_features_in_ = preparation.n_features_in_
+    estimator.__dict__.pop("feature_names_in_", None)
+    if hasattr(preparation, "feature_names_in_"):
+        estimator.feature_names_in_ = preparation.feature_names_in_
+
+
+def restore_preparation(estimator: Any, stored: Any) -> None:
+    """`remember_preparation` of what a file holds."""
+    preparation = Preparation.from_json(stored)
+    network = estimator.network_
+    if network is not None and len(preparation.feature_names) != network.n_features:
+        raise FileFormatError("The file is damaged: its columns do not fit its network. Fit again.")
+    named = hasattr(estimator, "feature_names_in_")
+    remember_preparation(estimator, RowPreparation.from_preparation(preparation))
+    if not named:  # fitted on an array
+        del estimator.feature_names_in_, estimator.preparation_.feature_names_in_
+
+
+def per_column(estimator: Any, shares: FloatArray) -> FloatArray:
+    """Importances of the groups of features as importances of the columns that came; those left out have none."""
+    preparation = getattr(estimator, "preparation_", None)
+    if preparation is None:
+        return shares
+    known = {group.name: share for group, share in zip(column_groups(estimator), shares, strict=True)}
+    return np.array([known.get(plan.name, 0.0) for plan in preparation.preparation_.columns])
