@@ -172,6 +172,10 @@ def test_what_needs_preparation():
 
 
 def test_notes_name_parameters_of_python():
-    assert in_python("x is a key (--numeric 'my id' uses it).") == "x is a key (numeric_features=['my id'] uses it)."
-    assert in_python("out: --drop x.") == "out: drop_features=['x']."
-    assert in_python("m: --format when=%d/%m/%Y reads it so.") == "m: formats={'when': '%d/%m/%Y'} reads it so."
+    assert in_python("x is a key (--numeric 'my id' uses it).") == (
+        "x is a key (TablePreparation(numeric_features=['my id']) uses it)."
+    )
+    assert in_python("out: --drop x.") == "out: TablePreparation(drop_features=['x'])."
+    assert in_python("m: --format when=%d/%m/%Y reads it so.") == (
+        "m: TablePreparation(formats={'when': '%d/%m/%Y'}) reads it so."
+    )

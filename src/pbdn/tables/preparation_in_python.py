@@ -44,8 +44,17 @@ def _date(seconds, parts):
     return [float(known[part]) for part in parts]
 
 
+def _text(value, levels):
+    if isinstance(value, float) and value == int(value):
+        return str(int(value))
+    text = str(value)
+    if text in ("True", "False") and not isinstance(value, str):
+        return next((level for level in levels if level.lower() == text.lower()), text)
+    return text
+
+
 def _category(value, levels, others):
-    text = str(int(value)) if isinstance(value, float) and value == int(value) else str(value)
+    text = _text(value, levels)
     if len(levels) == 2 and not others:
         return [0.5 if value is None or text not in levels else float(text == levels[1])]
     known = [float(value is not None and text == level) for level in levels]

@@ -67,7 +67,14 @@ def _meaning(plan: ColumnPlan, j: int, dialect: str) -> str:
         )
     if plan.kind == "number":
         return number(f"r{j}", f"b{j}", plan.style, dialect)
-    return date(f"r{j}", plan.style, dialect) if plan.kind == "date" else word(f"r{j}", dialect)
+    if plan.kind == "date":
+        return date(f"r{j}", plan.style, dialect)
+    text = word(f"r{j}", dialect)
+    booleans = {level.lower(): level for level in plan.levels}
+    if dialect == "sqlite" and set(booleans) == {"true", "false"}:  # SQLite stores booleans as 1 and 0
+        yes, no = literal(booleans["true"]), literal(booleans["false"])
+        return f"CASE WHEN typeof(r{j}) = 'integer' THEN CASE r{j} WHEN 0 THEN {no} ELSE {yes} END ELSE {text} END"
+    return text
 
 
 def _features(plan: ColumnPlan, raw: str, dialect: str) -> list[str]:

@@ -162,13 +162,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def in_python(note: str) -> str:
-    """A note with parameters of `TablePreparation` in place of options of the command line."""
+    """A note with parameters of `TablePreparation` in place of options of the command line.
+
+    Estimators tell such notes too, so the name of the class is given.
+    """
 
     def parameter(found: re.Match[str]) -> str:
         kind, text = found[1], found[2].strip("'")
         if kind == "format":
             name, _, style = text.rpartition("=")
-            return f"formats={{{name!r}: {style!r}}}"
-        return f"{kind}_features=[{text!r}]"
+            return f"TablePreparation(formats={{{name!r}: {style!r}}})"
+        return f"TablePreparation({kind}_features=[{text!r}])"
 
     return _OPTION.sub(parameter, note)
