@@ -65,6 +65,10 @@ def _how_to_install(extra: str) -> str:
     return f"pip install {' '.join(map(shlex.quote, needed))}"
 
 
+class TableWarning(UserWarning):
+    """Something about the columns of a table that a user should know: odd cells, doubts, leaks, keys left out."""
+
+
 class DepthLimitWarning(UserWarning):
     """Growth stopped while the criterion was still falling: at ``max_depth``, or below a layer that would be too large."""
 

@@ -14,10 +14,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from pbdn import MapConfig, PBDNClassifier
-from pbdn.errors import InvalidInputError
+from pbdn.errors import InvalidInputError, TableWarning
 from pbdn.inspection.access import feature_names
 from pbdn.inspection.curves import effect_curves
-from pbdn.tables import TableWarning
 
 pd = pytest.importorskip("pandas")
 STEPS = MapConfig(n_minibatches=40)
@@ -180,6 +179,23 @@ def test_plain_numbers_are_not_prepared(rng):
     model = small().fit(frame, y)
     assert not hasattr(model, "preparation_")
     np.testing.assert_array_equal(model.predict_proba(frame), small().fit(X, y).predict_proba(X))
+
+
+def test_gaps_that_training_did_not_have(rng, tmp_path):
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    small().fit(frame, y).save(tmp_path / "m.pbdn")
+    model = PBDNClassifier.load(tmp_path / "m.pbdn")
+    filled = frame.copy()
+    filled.loc[3, "b"] = np.median(X[:, 1])
+    frame.loc[3, "b"] = np.nan
+    with pytest.warns(TableWarning, match="b: 1 missing, none in training; the median stands in"):
+        np.testing.assert_array_equal(model.predict_proba(frame), model.predict_proba(filled))
+    with pytest.raises(InvalidInputError, match="fitted on numbers only.*'high'"):
+        model.predict(frame.assign(b="high"))
+    with pytest.raises(ValueError, match="infinity"):
+        model.predict(frame.assign(b=np.inf))
 
 
 def test_a_new_fit_forgets_the_columns_of_the_old(rng):

@@ -200,7 +200,9 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
         raise FileFormatError(f"{os.fspath(path)!r} holds a {kind[:40]!r}, which this version does not know.")
     estimator = ESTIMATORS[kind].load(path)
     if not hasattr(estimator, "preparation_"):
-        plans = tuple(ColumnPlan(name, "number", fill=np.nan, words="number") for name in feature_names(estimator))
+        names = feature_names(estimator)
+        fills = [np.nan] * len(names) if estimator._stand_ins is None else estimator._stand_ins.tolist()
+        plans = tuple(ColumnPlan(a, "number", fill=fill, words="number") for a, fill in zip(names, fills, strict=True))
         return TableModel(estimator, Preparation(plans), "")
     preparation = estimator.preparation_.preparation_
     notes = [str(note) for note in extra.get("notes") or []]

@@ -11,13 +11,15 @@ from sklearn.utils.validation import validate_data
 
 from pbdn.data.class_labels import check_labels_present
 from pbdn.data.frames import NamedArray, as_table
-from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.frame_to_table import needs_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table
-from pbdn.tables.transformer import TablePreparation, TableWarning
+from pbdn.tables.transformer import TablePreparation
+
+MEDIAN_ROWS = 10_000  # at most about twice as many rows decide what stands in for values that are missing later
 
 
 class RowPreparation(TablePreparation):
@@ -84,8 +86,11 @@ def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     check_classification_targets(y)
     if isinstance(X, PreparedRows):
         remember_preparation(estimator, X.preparation)
-    elif names is not None:
+        return rows, y
+    if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
+    if isinstance(rows, np.ndarray):
+        estimator._stand_ins = np.median(rows[:: max(1, len(rows) // MEDIAN_ROWS)], axis=0)
     return rows, y
 
 
@@ -99,6 +104,7 @@ def _prepared(X: Any, y: Any) -> PreparedRows:
 
 def forget_preparation(estimator: Any) -> None:
     """Before a new fit: nothing of the preparation of an old one is left."""
+    estimator._stand_ins = None
     if estimator.__dict__.pop("preparation_", None) is not None:
         del estimator.column_groups_
 

@@ -47,6 +47,7 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
     convergence_: list[dict[str, Any]]
     n_features_in_: int
     _importances: FloatArray | None = None
+    _stand_ins: FloatArray | None = None  # for values that are missing in new rows, where nothing else is prepared
 
     # ------------------------------------------------------- what follows from the network
 

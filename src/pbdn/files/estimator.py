@@ -62,6 +62,8 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         arrays["feature_names_in"] = pack_strings([str(name) for name in estimator.feature_names_in_])
     if estimator._importances is not None:
         arrays["feature_importances"] = np.asarray(estimator._importances)
+    if estimator._stand_ins is not None:
+        arrays["stand_ins"] = np.asarray(estimator._stand_ins)
     header: dict[str, Any] = {
         "kind": "model",
         "schema": SCHEMA_VERSION,
@@ -121,7 +123,7 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     estimator.n_features_in_ = int(header["n_features_in"])
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
-    estimator._importances = arrays.get("feature_importances")
+    estimator._importances, estimator._stand_ins = arrays.get("feature_importances"), arrays.get("stand_ins")
     estimator.network_, estimator.paths_ = None, ()
     if "network" in header:
         estimator.network_ = network_from_arrays(header["network"], arrays)

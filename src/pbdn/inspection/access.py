@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from pbdn.data.frames import NamedArray, as_table
-from pbdn.errors import InvalidInputError
+from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
 from pbdn.numerics.arrays import FloatArray
@@ -79,7 +79,32 @@ def _validated(estimator: Any, X: Any) -> Any:
                 )
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             X = np.asarray(X)
-        return validate_data(estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C")
+        stand_ins = None if hasattr(X, "tocsr") else estimator._stand_ins
+        finite = True if stand_ins is None else "allow-nan"
+        try:
+            X = validate_data(
+                estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite
+            )
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise InvalidInputError(
+                f"The model was fitted on numbers only, but X has something else: {error}."
+            ) from None
+    return X if stand_ins is None else _filled(estimator, X, stand_ins)
+
+
+def _filled(estimator: Any, X: FloatArray, stand_ins: FloatArray) -> FloatArray:
+    """Rows with the medians of training where values are missing, which is told."""
+    gone = np.isnan(X)
+    if not gone.any():
+        return X
+    counts = gone.sum(axis=0)
+    names = feature_names(estimator)
+    told = [f"{names[j]}: {counts[j]} missing, none in training; the median stands in." for j in np.flatnonzero(counts)]
+    more = f" So it is in {len(told) - 5} more columns." if len(told) > 5 else ""
+    warn(" ".join(told[:5]) + more, TableWarning)
+    return np.where(gone, stand_ins, X)
 
 
 def dense_rows(estimator: Any, X: Any) -> FloatArray:

@@ -1,5 +1,6 @@
 """Tables of any kind to numbers: reading files, deciding about columns, preparing them, labels."""
 
+from pbdn.errors import TableWarning
 from pbdn.tables.column_options import ColumnOptions
 from pbdn.tables.decide_columns import decide_columns
 from pbdn.tables.plan_columns import fit_preparation
@@ -7,7 +8,7 @@ from pbdn.tables.preparation import Preparation
 from pbdn.tables.read_file import parse_table, read_table
 from pbdn.tables.table import Table, column
 from pbdn.tables.target_to_labels import labels_of
-from pbdn.tables.transformer import TablePreparation, TableWarning
+from pbdn.tables.transformer import TablePreparation
 
 __all__ = [
     "ColumnOptions",

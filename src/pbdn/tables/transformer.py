@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from pbdn.data.frames import NamedArray
-from pbdn.errors import InvalidInputError, warn
+from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.tables.column_options import ColumnOptions
 from pbdn.tables.frame_to_table import table_from
 from pbdn.tables.plan_columns import fit_preparation
@@ -18,10 +18,6 @@ from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table
 
 _OPTION = re.compile(r"--(categorical|numeric|date|id|drop|format) ('[^']*'|[^\s):]*[^\s):.,])")
-
-
-class TableWarning(UserWarning):
-    """Something about the columns of a table that a user should know: odd cells, doubts, leaks, keys left out."""
 
 
 class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
