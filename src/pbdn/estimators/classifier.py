@@ -62,8 +62,10 @@ class PBDNClassifier(NetworkClassifier):
     n_features_in_ : int
     feature_names_in_ : array
         Only if X had column names.
+    preparation_ : TablePreparation
+        Only if X had anything but present numbers: how its columns become features of the network.
     network_ : Network
-        The fitted network, acting on raw features: what predicts, is explained, saved and exported.
+        The fitted network, acting on features that are not scaled: what predicts, is explained, saved and exported.
     layers_ : tuple of Layer
     depth_ : int
     n_experts_ : list of tuples

@@ -108,10 +108,11 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream
-            With ``inference="map"`` also data larger than memory: a NumPy memory map, a path to a Parquet
-            file or folder, a ``pyarrow.dataset.Dataset``, or an iterable (or a function that returns one) of
-            batches (X, y) or (X, y, sample_weight) that can be read several times. Other engines load memory
-            maps whole.
+            Missing values, categories, text, booleans and dates are prepared (docs/columns.md) and come raw to
+            prediction too; numbers without gaps are taken as they are. With ``inference="map"`` also data larger than
+            memory: a NumPy memory map, a path to a Parquet file or folder, a ``pyarrow.dataset.Dataset``, or an
+            iterable (or a function that returns one) of batches (X, y) or (X, y, sample_weight) that can be read
+            several times. Other engines load memory maps whole.
         y : array of shape (n_samples,)
             Labels of any kind. The name of the target column for Parquet and Arrow; None for batches.
         sample_weight : array of shape (n_samples,), optional
