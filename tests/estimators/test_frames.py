@@ -235,6 +235,15 @@ def test_batches_of_frames():
     assert model.predict_proba(X).shape == (N, 2)
 
 
+def test_streams_of_raw_rows(fitted, tmp_path):
+    pytest.importorskip("pyarrow")
+    model, X, _ = fitted
+    expected = model.predict_proba(X)
+    X.assign(more=1).to_parquet(tmp_path / "x.parquet")
+    np.testing.assert_array_equal(model.predict_proba(tmp_path / "x.parquet"), expected)
+    np.testing.assert_array_equal(model.predict_proba([X[:50], X[50:]]), expected)
+
+
 def test_one_class_only():
     X, _ = mixed()
     with pytest.warns(UserWarning, match="only one class"):

@@ -160,6 +160,16 @@ def test_names_met_twice_are_refused_in_our_words():
         TablePreparation().fit(frame)
 
 
+def test_missing_values_of_nullable_types_and_frames_that_are_not_computed_yet():
+    frame = pd.DataFrame({"a": pd.array([1, 2, None] * 9, "Int64"), "b": pd.array([True, None, False] * 9, "boolean")})
+    preparation = TablePreparation().fit(frame)
+    assert preparation.get_feature_names_out().tolist() == ["a", "a is missing", "b = true", "b is missing"]
+    assert preparation.transform(frame)[:3].tolist() == [[1, 0, 1, 0], [2, 0, 0.5, 1], [1.5, 1, 0, 0]]
+    pl = pytest.importorskip("polars")
+    lazy = pl.LazyFrame({"a": [1, 2, None] * 9, "b": [True, None, False] * 9})
+    np.testing.assert_array_equal(preparation.transform(lazy), preparation.transform(frame))
+
+
 def test_what_needs_preparation():
     X, _ = mixed()
     assert needs_preparation(X)

@@ -1,5 +1,6 @@
 """Rows as they come: frames with missing values, categories, text and dates become features before they are fitted."""
 
+import os
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -11,10 +12,11 @@ from sklearn.utils.validation import validate_data
 
 from pbdn.data.class_labels import check_labels_present
 from pbdn.data.frames import NamedArray, as_table
+from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.frame_to_table import needs_preparation
+from pbdn.tables.frame_to_table import collected, needs_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table
 from pbdn.tables.transformer import TablePreparation
@@ -77,7 +79,7 @@ def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     check_labels_present(y)
     forget_preparation(estimator)
     if not isinstance(X, PreparedRows) and needs_preparation(X):
-        X = _prepared(X, y)
+        X = _prepared(collected(X), y)
     X = as_table(X)
     names = X.columns if isinstance(X, NamedArray) else None
     rows, y = validate_data(
@@ -129,6 +131,19 @@ def restore_preparation(estimator: Any, stored: Any) -> None:
     remember_preparation(estimator, RowPreparation.from_preparation(preparation))
     if not named:  # fitted on an array
         del estimator.feature_names_in_, estimator.preparation_.feature_names_in_
+
+
+def raw_pieces(estimator: Any, X: Any) -> Any:
+    """A stream for prediction: Parquet and Arrow data as Arrow tables, if the estimator prepares columns."""
+    is_path = isinstance(X, str | os.PathLike)
+    if not hasattr(estimator, "preparation_") or not (is_path or hasattr(X, "get_fragments")):
+        return X
+    import pyarrow as pa
+    import pyarrow.dataset
+
+    data = pa.dataset.dataset(existing(X)) if is_path else X
+    names = [plan.name for plan in estimator.preparation_.preparation_.columns]
+    return (pa.Table.from_batches([batch]) for batch in data.to_batches(columns=names) if batch.num_rows)
 
 
 def per_column(estimator: Any, shares: FloatArray) -> FloatArray:

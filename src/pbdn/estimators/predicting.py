@@ -15,7 +15,7 @@ from pbdn.config import FitConfig
 from pbdn.data import open_stream as opening
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.exporting import Exports
-from pbdn.estimators.frames import restore_preparation
+from pbdn.estimators.frames import raw_pieces, restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, feature_names, network_of
 from pbdn.inspection.effects import feature_effects
@@ -106,7 +106,7 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
         """
         check_is_fitted(self)
         if opening.is_stream(X):
-            names = getattr(self, "feature_names_in_", None)
+            X, names = raw_pieces(self, X), getattr(self, "feature_names_in_", None)
             return opening.predict_stream(self.predict_proba, X, names, self.classes_.size)
         X = checked_rows(self, X)
         if self.network_ is None:

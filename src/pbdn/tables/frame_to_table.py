@@ -26,11 +26,9 @@ def table_from(X: Any) -> tuple[Table, tuple[str, ...]]:
             "X is a sparse matrix, whose columns are numbers already and need no preparation; give a data frame or an array "
             "where columns are prepared, and sparse matrices to a classifier that was fitted on one."
         )
-    if hasattr(X, "iloc"):
+    if _is_pandas(X):
         _refuse_names_met_twice([str(name) for name in X.columns])
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        frame = frame.collect()
+    frame = nw.from_native(collected(X), pass_through=True)
     if isinstance(frame, nw.DataFrame):
         return _from_frame(frame)
     values = np.asarray(X)
@@ -45,18 +43,32 @@ def table_from(X: Any) -> tuple[Table, tuple[str, ...]]:
     return Table(columns, len(values), strings=_strings(columns)), ()
 
 
+def collected(X: Any) -> Any:
+    """A frame that is not computed yet, computed; anything else as it is."""
+    if _is_pandas(X) or isinstance(X, np.ndarray):
+        return X
+    frame = nw.from_native(X, pass_through=True)
+    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
+
+
 def needs_preparation(X: Any) -> bool:
     """Whether a frame or array has anything but present numbers: text, categories, dates, missing values."""
     if hasattr(X, "tocsr"):
         return False
-    if hasattr(X, "iloc") and all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
-        X = X.to_numpy()
+    if _is_pandas(X):
+        _refuse_names_met_twice([str(name) for name in X.columns])
+        if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+            X = X.to_numpy()
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
         return bool(np.isnan(X).any())
     table, categories = table_from(X)
     return bool(categories) or any(
         values.dtype.kind != "f" or np.isnan(values).any() for values in table.columns.values()
     )
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
 
 
 def _refuse_names_met_twice(names: list[str]) -> None:
@@ -82,7 +94,7 @@ def _from_series(series: Any) -> Column:
     """A column as numbers, dates or text."""
     kind = series.dtype
     if kind == nw.Boolean:
-        return _objects([None if x is None else str(x).lower() for x in series.to_list()])
+        return _objects([None if is_missing(x) else str(x).lower() for x in series.to_list()])
     if kind.is_numeric():
         if series.null_count():
             return np.array([np.nan if is_missing(x) else float(x) for x in series.to_list()])

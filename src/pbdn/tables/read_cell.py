@@ -56,8 +56,8 @@ def number_pattern(style: str) -> str:
 
 
 def is_missing(value: object) -> bool:
-    """None, NaN, NaT, or a word for nothing."""
-    if value is None:
+    """None, NaN, NaT, pandas' NA, or a word for nothing."""
+    if value is None or type(value).__name__ == "NAType":
         return True
     return value.strip().lower() in MISSING if isinstance(value, str) else bool(value != value)
 

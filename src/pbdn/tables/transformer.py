@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.tables.column_options import ColumnOptions
-from pbdn.tables.frame_to_table import table_from
+from pbdn.tables.frame_to_table import collected, table_from
 from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table
@@ -117,6 +117,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.preparation_.feature_names, dtype=object)
 
     def _table(self, X: Any, reset: bool) -> tuple[Table, tuple[str, ...]]:
+        X = collected(X)
         table, categories = table_from(X)
         if not table.names or not table.n_rows:
             lacks = "feature(s)" if table.n_rows else "sample(s)"
