@@ -118,7 +118,9 @@ def test_a_report_of_a_raw_frame(fitted):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
     model, X, y = fitted
-    assert "level" in model.report(X, y)
+    page = model.report(X, y)
+    assert "level" in page
+    assert "left out: always" in page
 
 
 def module_of(source):

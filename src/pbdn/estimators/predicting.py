@@ -297,6 +297,13 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
         from pbdn.files import atomic_write
         from pbdn.report import collect, render_html
 
+        if hasattr(self, "preparation_"):
+            plans = self.preparation_.preparation_.columns
+            told = {
+                "columns": [(plan.name, plan.words, plan.notes) for plan in plans],
+                "notes": self.preparation_.notes_,
+            }
+            options = told | options
         page = render_html(collect(self, X, y, **options))
         if path is not None:
             atomic_write(path, page.encode())
