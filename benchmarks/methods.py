@@ -2,7 +2,7 @@
 
 from benchmarks.record import UNKNOWN, Record
 
-OURS = ("default", "map", "map_as_grown", "gibbs", "race")
+OURS = ("default", "single", "map", "map_as_grown", "gibbs", "race")
 """Estimators of this package; `benchmarks.quality` says with which parameters."""
 RIVALS = ("svm", "lightgbm", "hist_gradient_boosting", "random_forest", "dnn_128_64", "amm", "lr")
 RIVALS_OF_SEVERAL = ("svm", "lightgbm", "mlp_early_stopping")
@@ -10,7 +10,7 @@ RIVALS_OF_SEVERAL = ("svm", "lightgbm", "mlp_early_stopping")
 
 NAMES = {
     "default": "pbdn (default)",
-    "network": "pbdn, the one network that is exported",
+    "single": "pbdn, one network",
     "map": "pbdn, MAP",
     "map_as_grown": "pbdn, MAP, as grown",
     "gibbs": "pbdn, Gibbs",

@@ -1,7 +1,7 @@
 """Error, log-loss, calibration, size and seconds of the public estimators, and of rivals, on real data.
 
     python -m benchmarks.quality                                              # six small sets: ours, then the rivals
-    python -m benchmarks.quality --methods default,map --seeds 3 --jobs 2
+    python -m benchmarks.quality --methods default,single --seeds 3 --jobs 2
     python -m benchmarks.quality --data multiclass --methods default,map,svm --seeds 3
     python -m benchmarks.quality --methods default --since 2026-11-20         # measure again what is older
 
@@ -108,13 +108,14 @@ def measure(task: Task) -> Record:
 
 
 def fit_ours(method: str, split: Any, random_state: int) -> Record:
-    """Scores and sizes of an estimator of ours; "network" are those of its one recorded network, where it averages others."""
+    """Scores and sizes of an estimator of ours, and what the rows kept back chose."""
     X, y, X_test, y_test = split
     make, parameters = ESTIMATORS[method]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a depth limit and short chains show in the record
         model = make(random_state=random_state, **parameters).fit(X, y)
-    result: Record = {
+    chosen = [trial for trial in getattr(model, "trials_", []) if trial["kept"]]
+    return {
         "config": {name: _plain(value) for name, value in parameters.items()},
         "inference": model.inference_,
         **metrics(y_test, model.predict_proba(X_test)),
@@ -123,15 +124,13 @@ def fit_ours(method: str, split: Any, random_state: int) -> Record:
         "complexity": model.complexity_,
         "products": products(model),
         "polished": any(step["polished"] for step in model.criterion_path_),
+        "chosen": chosen[-1] if chosen else None,
     }
-    if model.network_.top.draws:
-        result["network"] = metrics(y_test, model.network_.predict(X_test))
-    return result
 
 
 def products(model: Any) -> float:
     """Inner products of feature rows that one prediction costs: a network's own, or those of all draws that are averaged."""
-    if not model.network_.top.draws:
+    if model.config_.prediction == "point":
         return float(model.complexity_)
     coefficients = 0
     for network in model.paths_ or (model.network_,):
@@ -154,7 +153,7 @@ def _warm_up() -> None:
     X, y, _, _ = make_xor(60, seed=0).split(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        PBDNClassifier(max_depth=2, gibbs_config=GibbsConfig(n_sweeps=4, n_paths=1), random_state=0).fit(X, y)
+        PBDNClassifier(max_depth=2, map_config=MapConfig(n_minibatches=4), random_state=0).fit(X, y)
 
 
 def run(tasks: Sequence[Task], n_jobs: int = 1, root: Path = RESULTS) -> None:
@@ -177,7 +176,7 @@ def main() -> None:
     options = parser.parse_args()
     names = names_of(options.data)
     rivals = RIVALS_OF_SEVERAL if set(names) <= set(MULTICLASS) else RIVALS
-    methods = options.methods.split(",") if options.methods else ("default", "map", *rivals)
+    methods = options.methods.split(",") if options.methods else ("default", "single", *rivals)
     tasks = missing(plan(methods, names, options.splits, options.seeds), options.since)
     print(f"{len(tasks)} fits to do", flush=True)
     run(tasks, options.jobs)

@@ -12,11 +12,9 @@ from benchmarks.data import IDA, MULTICLASS, n_splits
 from benchmarks.methods import NAMES, RIVALS, experiment_of, is_dated
 from benchmarks.record import RESULTS, Record
 
-OF_TWO = ("default", "network", "map")
+OF_TWO = ("default", "single")
 OF_SEVERAL = ("map", "map_as_grown", "gibbs", "race", "svm", "lightgbm", "mlp_early_stopping")
 PUBLISHED = {"aic_gibbs": "*PBDN, Gibbs, as published*", "svm": "*SVM, as published*"}
-NETWORK = "network"
-"""The recorded network of the default: its scores stand in the same lines."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +76,15 @@ def spreads(
 
     ``together`` asks for seeds that have all of the data sets; else each data set has its own seeds.
     """
-    of_network = method == NETWORK
     found: dict[str, Spread] = {}
     for group in [tuple(names)] if together else [(name,) for name in names]:
-        lines = lines_of("default" if of_network else method, group, root)
+        lines = lines_of(method, group, root)
         for name in group:
             mine = sorted(
                 (line for line in lines if line["data"] == name), key=lambda line: (line["seed"], line["split"])
             )
-            scores = ("error", "log_loss", "brier", "ece")
-            held = [line.get(NETWORK, {}) if of_network and what in scores else line for line in mine]
-            if mine and all(one.get(what) is not None for one in held):
-                values = np.array([float(one[what]) for one in held])
+            if mine and all(one.get(what) is not None for one in mine):
+                values = np.array([float(one[what]) for one in mine])
                 found[name] = Spread(values.reshape(-1, n_splits(name)))
     return found
 
@@ -104,7 +99,7 @@ def readme_table(root: Path = RESULTS) -> str:
             raise ValueError(f"{method} has no seed with all splits of {', '.join(IDA)}; run benchmarks.quality.")
         ratios = np.mean([errors[name].values.mean(axis=1) / svm[name].mean for name in IDA], axis=0)
         shown = f"{ratios.mean():.3f}" + (f" ± {_deviation(ratios):.3f}" if len(ratios) > 1 else "")
-        costs = spreads(method, IDA, "products" if method in ("default", "map") else "complexity", root=root)
+        costs = spreads(method, IDA, "products" if method in OF_TWO else "complexity", root=root)
         cost = float(np.mean([one.mean for one in costs.values()])) if costs else np.nan
         cells = " | ".join(errors[name].text(1) for name in IDA)
         order = -1.0 if method in OF_TWO else float(ratios.mean())
@@ -124,7 +119,7 @@ def readme_table(root: Path = RESULTS) -> str:
         "Cells are the mean ± s.d. over the ten splits, and ± s.d. over seeds where there are several. The means relative to the "
         "SVM are ± s.d. over seeds."
     )
-    if any(is_dated(line) for method in ("default", "map") for line in lines_of(method, IDA, root)):
+    if any(is_dated(line) for method in OF_TWO for line in lines_of(method, IDA, root)):
         note += " The lines of pbdn were measured before commits were recorded."
     return "\n".join([*head, *(text for _, text in sorted(lines, key=lambda line: line[0])), "", note]) + "\n"
 
@@ -142,9 +137,7 @@ def calibration_table(root: Path = RESULTS) -> str:
     for name in IDA:
         for method in OF_TWO:
             cells = [spreads(method, IDA, what, root=root)[name].text(3) for what in ("log_loss", "brier", "ece")]
-            mine = [
-                line for line in lines_of("map" if method == "map" else "default", IDA, root) if line["data"] == name
-            ]
+            mine = [line for line in lines_of(method, IDA, root) if line["data"] == name]
             seeds = len({line["seed"] for line in mine})
             depth = float(np.mean([line["depth"] for line in mine]))
             seconds = "" if "cpu_seconds" not in mine[0] else f"{np.mean([line['cpu_seconds'] for line in mine]):.1f}"

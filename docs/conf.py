@@ -73,7 +73,8 @@ def write_report(app: Any, exception: Exception | None) -> None:
         chains = GibbsConfig(n_sweeps=600, n_chains=2)
         model = PBDNClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0).fit(X_train, y_train)
     page = Path(app.outdir) / "example_report.html"
-    model.report(X_test, y_test, page, source="wines of scikit-learn, rows held out", target="the cultivar")
+    model.report(X_test, y_test, page, source="wines of scikit-learn, rows held out", target="the cultivar",
+                 training=(X_train, y_train))  # fmt: skip
 
 
 def skip_request_methods(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -29,9 +30,8 @@ def xor_rows(n=160, seed=0):
 def sampled():
     """Two chains, draws, two layers at most."""
     X, y = xor_rows()
-    model = PBDNClassifier(
-        gibbs_config=GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2), max_depth=2, random_state=0
-    )
+    chains = GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2)
+    model = PBDNClassifier(inference="map+gibbs", gibbs_config=chains, max_depth=2, random_state=0)
     return quietly(model, X, y), X, y
 
 
@@ -60,4 +60,16 @@ def three_classes():
 def lone_side():
     """A single hyperplane machine."""
     X, y = xor_rows()
-    return quietly(ISHMClassifier(gibbs_config=GibbsConfig(n_sweeps=40, n_draws=10), random_state=0), X, y), X, y
+    chains = GibbsConfig(n_sweeps=40, n_draws=10)
+    return quietly(ISHMClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0), X, y), X, y
+
+
+def with_network(network, names=None):
+    """An estimator around a network made by hand; its classes are 0, 1, …"""
+    model = PBDNClassifier()
+    model.network_, model.paths_, model.config_ = network, (), SimpleNamespace(prediction="point")
+    model.n_features_in_ = network.n_features
+    model.classes_ = np.arange(network.response.n_outputs)
+    if names is not None:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model

@@ -143,7 +143,9 @@ def test_ten_classes_keep_their_defaults_in_a_fit(rng):
         for config in (MapConfig(n_minibatches=5), MapConfig(n_minibatches=5, batch_size=20))
     )
     assert changes(plain.config_.map, changed.config_.map) == {"batch_size": 20}
-    expected = resolve_map(MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2, of_folds=True, n_rows=60)
+    expected = resolve_map(
+        MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2, of_folds=True, n_rows=60
+    )
     assert plain.config_.map == expected
     assert not np.array_equal(plain.predict_proba(X), changed.predict_proba(X))
 
@@ -170,7 +172,11 @@ def test_a_fit_shows_what_it_ran_with(rng):
     assert model.trace_[0][0][0]["log_likelihood"].shape == (21,)
     assert config.map.max_experts == 2
     assert None not in asdict(config.gibbs).values()
-    assert {name for name, value in asdict(config.map).items() if value is None} == {"learning_rate", "device", "curved"}
+    assert {name for name, value in asdict(config.map).items() if value is None} == {
+        "learning_rate",
+        "device",
+        "curved",
+    }
     assert model.gibbs_config == given  # what the user gave is left alone
 
 
@@ -253,7 +259,13 @@ def test_which_criterion():
     assert choose_criterion("auto", 2, "map", 50, device="cpu") == "aic_inputs"
     with pytest.raises(InvalidInputError, match="criterion='folds' needs at least 50 rows in memory"):
         choose_criterion("folds", 2, "map", 49)
-    for n_sides, inference, n_rows in ((2, "map", 49), (2, "gibbs", 50), (6, "gibbs", 50), (6, "map", 49), (6, "map", None)):
+    for n_sides, inference, n_rows in (
+        (2, "map", 49),
+        (2, "gibbs", 50),
+        (6, "gibbs", 50),
+        (6, "map", 49),
+        (6, "map", None),
+    ):
         assert choose_criterion("auto", n_sides, inference, n_rows) == "aic_inputs"
     assert choose_criterion("holdout", 2, "gibbs", 50) == "holdout"
     assert choose_criterion(max, 6, "map", None) is max

@@ -1,7 +1,9 @@
 """Errors and warnings: every one names the parameter, what came, what is allowed and what to do."""
 
+import shlex
 import sys
 import warnings
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,7 +36,33 @@ class FileFormatError(PBDNError, ValueError):
 
 
 class MissingExtraError(PBDNError, ImportError):
-    """An optional dependency is needed; the message names the extra to install."""
+    """An optional dependency is needed; the message says what to install.
+
+    Parameters
+    ----------
+    what : str
+        What needs which package.
+    extra : str
+        The extra of this package that lists it.
+    otherwise : str
+        What else helps.
+    """
+
+    def __init__(self, what: str, extra: str, otherwise: str = "") -> None:
+        super().__init__(f"{what}: {_how_to_install(extra)} (the extra {extra!r}). {otherwise}".rstrip())
+
+
+def _how_to_install(extra: str) -> str:
+    """The packages of an extra by name: this package may not be where pip looks."""
+    try:
+        lines = metadata.requires("pbdn") or []
+    except metadata.PackageNotFoundError:
+        lines = []
+    split = [line.partition(";") for line in lines]
+    needed = [name.strip() for name, _, marker in split if marker.replace("'", '"').strip() == f'extra == "{extra}"']
+    if not needed:
+        return f"pip install '.[{extra}]' in a clone of the repository"
+    return f"pip install {' '.join(map(shlex.quote, needed))}"
 
 
 class DepthLimitWarning(UserWarning):

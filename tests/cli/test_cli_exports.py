@@ -112,13 +112,16 @@ def test_c_says_how_its_inputs_are_made(fitted, tmp_path):
 def test_remarks_cannot_leave_their_comment(fitted):
     *_, model = fitted
     estimator = model.estimator
-    hostile = ["*/ int x; /*", "??/", "\\", "a\nb", "**//**//", "ümlaut"]
+    hostile = ["*/ int x; /*", "??/", "\\", "a\nb\u2028c\u202ed\ud800", "**//**//", "Zürich, 東京"]
     text = to_c(*estimator._exported(), remarks=hostile)
     comment, rest = text.split("*/", 1)
     assert rest.startswith("\n#ifndef")
     assert "/*" not in comment[2:]
     assert "??" not in comment
     assert "\\" not in comment
+    assert "* a?b?c?d?\n" in comment
+    assert "* Zürich, 東京\n" in comment
+    text.encode()  # the whole file is UTF-8
 
 
 def test_onnx_says_how_its_inputs_are_made(fitted, tmp_path):

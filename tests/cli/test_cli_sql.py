@@ -2,6 +2,7 @@
 
 import csv
 import sqlite3
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from click.testing import CliRunner
 
 from pbdn.cli.app import app
 from pbdn.cli.table_model import load_model
+from pbdn.export.sql import identifier
 from pbdn.tables import read_table
 
 NAMES = ["key", "age", "city", "sex", "joined", "buys"]
@@ -78,6 +80,67 @@ def test_duckdb(fitted):
     found = {row[0]: row[1:3] for row in connection.execute(statement(folder, "duckdb")).fetchall()}
     connection.close()
     np.testing.assert_allclose([found[row[0]] for row in rows], expected, atol=1e-9)
+
+
+TEXTS = ["key", "größe", "price", "city", "joined", "seen", "left", "buys"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A table whose cells are texts as people write them, and what `predict` makes of them."""
+    folder = tmp_path_factory.mktemp("texts")
+    rng = np.random.default_rng(3)
+    rows = []
+    for i in range(200):
+        day = datetime(2019, 3, 5, 7) + timedelta(hours=int(rng.integers(20_000)))
+        size = "n/a" if i % 11 == 0 else f"{rng.normal(40, 10):.3f}".replace(".", ",")
+        price = ["", "NA", " ? ", "None"][i % 4] if i % 13 == 0 else f"{rng.normal(4, 2):.3g}"
+        price = [f" {price} ", f"{price}e0" if price[-1:].isdigit() else price, price][i % 3]
+        city = "-" if i % 23 == 0 else [" Zürich", "O'Hara ", "Rome"][int(rng.integers(3))]
+        joined = ["", "."][i % 2] if i % 17 == 0 else f"{day.day}.{day:%m.%Y}"
+        zone = ["", "+02:00", "Z"][i % 3]
+        rows.append([f"k{i}", size, price, city, joined, f"{day.isoformat(' ')}{zone}", f"{day:%b %d, %Y}", str(i % 2)])
+    with open(folder / "t.csv", "w", newline="", encoding="utf-8") as stream:
+        csv.writer(stream, delimiter=";").writerows([TEXTS, *rows])
+    arguments = ["fit", folder / "t.csv", "-t", "buys", "-o", folder / "m.pbdn", "--inference", "map", "-q"]
+    result = CliRunner().invoke(
+        app, [str(a) for a in [*arguments, "--criterion", "aic_inputs", "--max-depth", 1, "--holdout", 0]]
+    )
+    assert result.exit_code == 0, result.output
+    model = load_model(folder / "m.pbdn")
+    kinds = {plan.name: plan.kind for plan in model.preparation.columns}
+    assert kinds == {"key": "dropped", "größe": "number", "price": "number", "city": "category"} | dict.fromkeys(
+        ["joined", "seen", "left"], "date"
+    )
+    features, _ = model.features(read_table(folder / "t.csv"))
+    return folder, rows, model.estimator.network_.predict(np.asarray(features))
+
+
+def _create():
+    return f"CREATE TABLE people ({', '.join(f'{identifier(name)} TEXT' for name in TEXTS)})"
+
+
+def test_texts_in_sqlite(written):
+    folder, rows, expected = written
+    connection = sqlite3.connect(":memory:")
+    connection.create_function("exp", 1, np.exp)
+    connection.create_function("ln", 1, np.log)
+    connection.execute(_create())
+    connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    found = {row[0]: row[1:3] for row in connection.execute(statement(folder, "sqlite"))}
+    np.testing.assert_allclose([found[row[0]] for row in rows], expected, atol=1e-9)
+    connection.close()
+
+
+def test_texts_in_duckdb(written):
+    duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+    folder, rows, expected = written
+    connection = duckdb.connect()
+    connection.execute(_create())
+    connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    found = {row[0]: row[1:3] for row in connection.execute(statement(folder, "duckdb")).fetchall()}
+    np.testing.assert_allclose([found[row[0]] for row in rows], expected, atol=1e-9)
+    connection.close()
 
 
 def test_dates_need_a_dialect(fitted):

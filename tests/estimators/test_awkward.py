@@ -248,8 +248,11 @@ def test_columns_at_predict_must_be_those_of_fit(inference, rng):
         ({"time_limit": -1}, r"time_limit=-1 must be a positive number"),
         ({"time_limit": float("nan")}, r"time_limit=nan must be a positive number"),
         ({"priors": {"mass_shape": 1}}, r"priors=.* must be None or a pbdn.model.priors.Hyperpriors"),
-        ({"map_config": 3}, r"map_config=3 must be None or a pbdn.config.MapConfig"),
-        ({"gibbs_config": {"n_sweeps": 9}}, r"gibbs_config={'n_sweeps': 9} must be None or a pbdn.config.GibbsConfig"),
+        ({"map_config": 3}, r"map_config=3 must be None or a pbdn.config.options.MapConfig"),
+        (
+            {"gibbs_config": {"n_sweeps": 9}},
+            r"gibbs_config={'n_sweeps': 9} must be None or a pbdn.config.options.GibbsConfig",
+        ),
         ({"max_depth": 0}, r"max_depth=0 must be"),
         ({"class_weight": "even"}, "class_weight"),
     ],

@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from estimators.small import assert_probabilities, blobs, fitted, small
 from estimators.test_properties import same_network
@@ -20,18 +21,17 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 @pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
-def test_ctrl_c_leaves_a_usable_estimator(inference, n_jobs):
+def test_ctrl_c_reaches_the_caller(inference, n_jobs, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs)],
-        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr
-    assert "interrupted: True" in done.stdout
-    assert "valid: True depth: 1" in done.stdout
-    assert "handler restored: True" in done.stdout
+    said = ["fit: True False", "scores: True", "handler restored: True", "with checkpoint: True"]
+    assert done.stdout.splitlines() == said + (["sweeps kept: True"] if inference == "gibbs" else [])
 
 
 class Interrupting:
@@ -62,28 +62,36 @@ def always_deeper(layers, log_likelihood, n_rows):
 
 @pytest.mark.skipif(not hasattr(PBDNClassifier, "set_callbacks"), reason="this scikit-learn has no callbacks")
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
-def test_an_interrupt_keeps_the_finished_layers(inference, rng):
+def test_an_interrupt_of_a_callback_reaches_the_caller(inference, rng):
     X, y = blobs(rng)
-    model = small(inference, criterion=always_deeper, max_depth=4).set_callbacks(Interrupting(at=2))
-    with pytest.warns(UserWarning, match=r"Interrupted: the network keeps 2 layer\(s\)"):
-        fitted(model, X, y)
-    assert model.depth_ == 2
-    reference = fitted(small(inference, criterion=always_deeper, max_depth=2), X, y)
-    assert same_network(model.network_, reference.network_)
+    model = fitted(small(inference, criterion=always_deeper, max_depth=4), X, y)
+    model.set_callbacks(Interrupting(at=2))
+    with pytest.raises(KeyboardInterrupt):
+        fitted(model, X, 1 - y)
+    with pytest.raises(NotFittedError):  # neither the old network nor half of the new one
+        model.predict(X)
 
 
-def test_a_second_ctrl_c_interrupts_at_once():
+def test_the_first_ctrl_c_is_raised_at_the_end_and_the_second_at_once():
     import signal
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
     try:
-        stop = StopSignal()
-        with stop.on_interrupt():
-            assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-            signal.raise_signal(signal.SIGINT)
-            assert stop()
-            with pytest.raises(KeyboardInterrupt):
-                signal.raise_signal(signal.SIGINT)
+        reached = []
+
+        def press(n_times):
+            stop = StopSignal()
+            with stop.on_interrupt():
+                for _ in range(n_times):
+                    signal.raise_signal(signal.SIGINT)
+                    reached.append(stop())
+
+        with pytest.raises(KeyboardInterrupt):
+            press(1)
+        assert reached == [True]
+        with pytest.raises(KeyboardInterrupt):
+            press(2)
+        assert reached == [True, True]  # the second was raised before anything else was done
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
@@ -204,20 +212,21 @@ def test_quiet_by_default(inference, rng, capfd):
 
 
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
-def test_verbose_draws_a_bar_on_standard_error(inference, rng, capsys):
+def test_verbose_tells_standard_error_how_far_it_is(inference, rng, capsys, monkeypatch):
+    monkeypatch.setattr("pbdn.growth.progress.can_redraw", lambda stream: True)
     X, y = blobs(rng)
-    quiet = fitted(small(inference), X, y)
-    loud = fitted(small(inference, verbose=1), X, y)
+    quiet = fitted(small(inference, criterion=always_deeper), X, y)
+    loud = fitted(small(inference, criterion=always_deeper, verbose=1), X, y)
     out, err = capsys.readouterr()
     assert out == ""
     assert "layer 1" in err
     assert "layer 2" in err
     assert "100 %" in err
-    assert "s left" in err
+    assert "0 s left" not in err
     assert "experts" in err
     assert ("ln L" if inference == "gibbs" else "loss") in err
     assert err.endswith("\n")
-    assert max(len(line) for line in err.replace("\n", "\r").split("\r")) <= 118
+    assert max(len(line) for line in err.replace("\n", "\r").split("\r")) < 80
     assert same_network(quiet.network_, loud.network_)
 
 

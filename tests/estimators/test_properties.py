@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
 from estimators.small import blobs, fitted, small
-from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import FileFormatError
 from pbdn.model.network import Network
 from pbdn.model.scaling import standard_scaling
@@ -303,24 +303,20 @@ def test_paths_average_runs_that_pass_a_draw_upward(rng):
 # ------------------------------------------------------------------------------------- which inference
 
 
-def test_auto_samples_small_data_and_optimises_large(rng, monkeypatch):
+def test_auto_is_map_and_has_intervals_from_its_members(rng):
     X, y = blobs(rng, n=60)
     X3, y3 = blobs(rng, n=60, n_classes=3)
-    monkeypatch.setattr("pbdn.config.AUTO_WORK", 120)  # 60 rows x 2 sides, but not x 6 sides
-    two = fitted(small("map+gibbs", inference="auto", max_depth=1, n_paths=1), X, y)
-    three = fitted(small("map+gibbs", inference="auto", max_depth=1), X3, y3)
-    asked = fitted(small("map+gibbs", inference="auto", max_depth=1, prediction="posterior"), X3, y3)
-    assert (two.inference_, three.inference_, asked.inference_) == ("map+gibbs", "map", "map+gibbs")
-    assert same_network(two.network_, fitted(small("map+gibbs", max_depth=1, n_paths=1), X, y).network_)
+    for rows, labels in ((X, y), (X3, y3)):
+        model = fitted(small("folds", max_depth=1), rows, labels)
+        assert (model.inference_, model.config_.criterion) == ("map", "folds")
+        ends = model.predict_proba_interval(rows, 0.9)
+        p = model.predict_proba(rows)
+        assert ((ends[..., 0] <= p) & (p <= ends[..., 1])).all()
+        with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
+            model.posterior_predictive_proba(rows)
+    one = fitted(small("folds", max_depth=1, map_config=MapConfig(n_minibatches=40, n_members=1)), X, y)
     with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
-        three.predict_proba_interval(X3)
-    assert asked.predict_proba_interval(X3).shape == (60, 3, 2)
-
-
-def test_auto_counts_weights_not_rows(rng, monkeypatch):
-    """Rows of weight 0 do not make the data large, and weight 2 does: as if the rows were left out or given twice."""
-    X, y = blobs(rng, n=60)
-    monkeypatch.setattr("pbdn.config.AUTO_WORK", 100)  # 50 rows x 2 sides
-    for weight, inference in ((np.arange(60) < 50, "map+gibbs"), (np.where(np.arange(60) < 30, 2.0, 0.0), "map")):
-        model = small("map+gibbs", inference="auto", max_depth=1, n_paths=1)
-        assert fitted(model, X, y, sample_weight=weight.astype(float)).inference_ == inference
+        one.predict_proba_interval(X)
+    asked = fitted(small("folds", max_depth=1, prediction="posterior"), X, y)
+    assert asked.inference_ == "map+gibbs"
+    assert asked.predict_proba_interval(X).shape == (60, 2, 2)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from networks import random_network
+from networks import random_committee, random_curve, random_network
 
 HOSTILE = [
     'a"b',
@@ -29,11 +29,29 @@ SHAPES = {
     "two empty layers": ((2, 2), (0, 0), (0, 0), (2, 1)),
     "nobody": ((0, 0),),
     "nobody in three classes": ((0,) * 6,),
-}  # experts per layer, per side
+    "curved side": ((5,),),
+    "curved pair": ((3, 2), (2, 4)),
+    "curved deep pair": ((3, 2), (2, 4), (3, 3)),
+    "curved three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
+    "committee": ((3, 2),),
+    "deep committee": ((3, 2), (2, 4), (3, 3)),
+    "curved committee": ((3, 2), (2, 4)),
+    "curved deep committee": ((3, 2), (2, 4), (3, 3)),
+    "committee of three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
+}  # experts per layer, per side, of one member
 
 
 def network_of(shape, rng, n_features=4):
-    return random_network(rng, SHAPES[shape], n_features, total_spread=2.0, weight_shape=0.7)
+    curve = random_curve(rng, n_features, 3) if "curved" in shape else None
+    options = {"curve": curve, "total_spread": 2.0, "weight_shape": 0.7}
+    if "committee" in shape:
+        return random_committee(rng, [SHAPES[shape]] * 5, n_features, **options)[0]
+    return random_network(rng, SHAPES[shape], n_features, **options)
+
+
+def tolerance_of(network):
+    """Of exports in double precision: squares of large features lose more digits in the sums."""
+    return 1e-12 if network.curve is None else 1e-9
 
 
 def labels_of(network):

@@ -2,7 +2,7 @@ import ast
 
 import numpy as np
 import pytest
-from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes
+from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes, tolerance_of
 
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_python
@@ -21,7 +21,7 @@ def test_same_probabilities(rng, shape):
     module = run(to_python(network, labels_of(network)))
     ours = network.predict(rows)
     theirs = np.array([module["predict_proba"](row) for row in rows])
-    np.testing.assert_allclose(theirs, ours, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(theirs, ours, rtol=0, atol=tolerance_of(network))
     assert module["CLASSES"] == tuple(labels_of(network))
 
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes
 
+from networks import random_network
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_sql
 from pbdn.export.sql import identifier, literal
+from pbdn.model.curve import Curve
 
 
 def has_mathematics(connection):
@@ -113,11 +115,12 @@ def test_nothing_to_carry(rng, engine, shape):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_null_gives_null(rng, engine):
-    for shape in ("pair", "three classes"):
+    for shape in ("pair", "three classes", "curved pair"):
         network = network_of(shape, rng)
         statement = to_sql(network, labels_of(network), dialect=engine)
-        _, table = ENGINES[engine](statement, NAMES[1:], [(1.0, None, 2.0, 3.0)])
-        assert set(table[0]) == {None}
+        for row in np.eye(4):
+            _, table = ENGINES[engine](statement, NAMES[1:], [tuple(None if one else 2.0 for one in row)])
+            assert set(table[0]) == {None}
 
 
 def test_a_missing_column_is_an_error_not_a_string(rng):
@@ -159,3 +162,33 @@ def test_same_probabilities_in_postgresql(rng, postgres, shape):
     parsed = [(int(row[0]), *map(float, row[1:-1]), row[-1]) for row in answer]
     header = ["key", *(f"probability_{label}" for label in labels_of(network)), "label"]
     compare(network, (header, parsed), rows)
+
+
+def test_tiny_distances_in_postgresql(rng, postgres):
+    """It refuses to underflow, also in a square."""
+    network = random_network(rng, ((3, 2),), 1, curve=Curve(np.array([0]), np.zeros(1), np.ones(1)))
+    statement = to_sql(network, [0, 1], ["x"], "postgresql", "tiny", keep=["x"])
+    answer = postgres(
+        f"CREATE TABLE tiny (x double precision); INSERT INTO tiny VALUES (1e-200), (-3e-170);\n{statement};"
+    )
+    for row in answer:
+        ours = network.predict(np.array([[float(row[0])]]))
+        np.testing.assert_allclose([[float(p) for p in row[1:-1]]], ours, rtol=0, atol=1e-12)
+
+
+def test_texts_that_are_no_numbers_give_nothing_in_sqlite(rng):
+    network = network_of("deep pair", rng)
+    names = [f"x{j}" for j in range(network.n_features)]
+    rows = [["0.5"] * len(names), ["0,5"] * len(names), ["n/a"] * len(names), [0.5] * len(names)]
+    statement = to_sql(network, labels_of(network), names, "sqlite")
+    connection = sqlite3.connect(":memory:")
+    if not has_mathematics(connection):
+        connection.create_function("exp", 1, np.exp)
+        connection.create_function("ln", 1, np.log)
+    connection.execute(f"CREATE TABLE data ({', '.join(names)})")
+    connection.executemany(f"INSERT INTO data VALUES ({', '.join('?' * len(names))})", rows)
+    found = connection.execute(statement).fetchall()
+    connection.close()
+    assert found[0] == found[3]
+    assert None not in found[0]
+    assert set(found[1] + found[2]) == {None}

@@ -20,6 +20,9 @@ MODELS = {
         priors=Hyperpriors(coef_shape=0.7),
         random_state=0,
     ),
+    "curved": PBDNClassifier(
+        inference="map", map_config=MapConfig(n_minibatches=40, batch_size=50, curved=True), max_depth=2, random_state=0
+    ),
     "gibbs": PBDNClassifier(inference="gibbs", gibbs_config=QUICK_CHAIN, max_depth=1, max_experts=4, random_state=0),
     "one side": ISHMClassifier(inference="map", map_config=MapConfig(n_minibatches=40), random_state=0),
     "race": RaceClassifier(gibbs_config=QUICK_CHAIN, max_depth=1, max_experts=3, random_state=0),
@@ -42,9 +45,12 @@ def test_a_loaded_estimator_is_the_saved_one(rng, tmp_path, name, n_classes):
     model.save(tmp_path / "model.pbdn")
     loaded = type(model).load(tmp_path / "model.pbdn")
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    if name == "curved" and n_classes == 2:
+        assert model.network_.curve is not None
     assert loaded.config_ == model.config_
     assert loaded.get_params() == model.get_params()
     assert loaded.criterion_path_ == model.criterion_path_
+    assert loaded.trials_ == model.trials_
     again, first = tmp_path / "again.pbdn", tmp_path / "model.pbdn"
     loaded.save(again)
     assert again.read_bytes() == first.read_bytes()

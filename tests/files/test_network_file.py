@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from networks import random_network
+from networks import random_committee, random_curve, random_network
 from pbdn.errors import FileFormatError
 from pbdn.experimental.race import Race
 from pbdn.files import (
@@ -16,6 +16,7 @@ from pbdn.files import (
     read_container,
     write_container,
 )
+from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network
 
 SHAPES = {
@@ -36,7 +37,13 @@ def round_trip(network, path):
     return network_from_arrays(header["network"], loaded)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+BENT = {
+    "experts": ((3, 2), (2, 4)),
+    "curve": Curve(np.array([0, 2, 3]), np.array([0.1, -2.0, 1e-300]), np.array([1.0, 0.3, 2.0])),
+}
+
+
+@pytest.mark.parametrize("shape", [*SHAPES.values(), BENT], ids=[*SHAPES, "curved"])
 def test_loaded_network_predicts_the_same_bits(rng, tmp_path, shape):
     network = random_network(rng, **shape, n_draws=4)
     loaded = round_trip(network, tmp_path / "model.pbdn")
@@ -66,9 +73,49 @@ def test_size_of_a_typical_network(rng):
     assert len(container_bytes(header, arrays)) < 100_000
 
 
-def injured(edit):
+@pytest.mark.parametrize("bent", [False, True])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path, depth, bent):
+    """Five members of 20 experts per layer on 20 features: about as much as the five alone."""
+    curve = random_curve(rng, 20) if bent else None
+    network, members = random_committee(rng, [((10, 10),) * depth] * 5, 20, curve=curve)
+    planes = network.top.sides[0].hyperplanes
+    planes[0, :4] = [0.0, -0.0, 5e-324, 1e100]
+    loaded = round_trip(network, tmp_path / "model.pbdn")
+    for ours, theirs in zip(loaded.layers, network.layers, strict=True):
+        for a, b in zip(ours.sides, theirs.sides, strict=True):
+            assert a.hyperplanes.tobytes() == b.hyperplanes.tobytes()
+            assert a.expert_weights.tobytes() == b.expert_weights.tobytes()
+    assert loaded.n_members == 5
+    rows = rng.normal(size=(10, 20))
+    np.testing.assert_array_equal(loaded.predict_members(rows), network.predict_members(rows))
+    if bent:
+        assert loaded.curve.columns.dtype == curve.columns.dtype
+        assert loaded.curve.columns.tobytes() == curve.columns.tobytes()
+        assert loaded.curve.centers.tobytes() == curve.centers.tobytes()
+        assert loaded.curve.scales.tobytes() == curve.scales.tobytes()
+    alone = 0
+    for member in members:
+        alone += sum(array.nbytes for array in network_to_arrays(member)[1].values())
+    assert sum(array.nbytes for array in network_to_arrays(network)[1].values()) <= 1.1 * alone
+
+
+def test_what_zeros_take_in_memory_is_bounded(rng, tmp_path):
+    """Nearly all zeros are stored as they are."""
+    network = random_network(rng, ((40,),), 100)
+    network.top.sides[0].hyperplanes[:, 2:] = 0.0
+    _, arrays = network_to_arrays(network)
+    assert arrays["network.0.hyperplanes"].shape == (40, 101)
+    np.testing.assert_array_equal(
+        round_trip(network, tmp_path / "m").top.sides[0].hyperplanes, network.top.sides[0].hyperplanes
+    )
+
+
+def injured(edit, sparse=False):
     rng = np.random.default_rng(0)
-    part, arrays = copy.deepcopy(network_to_arrays(random_network(rng, n_draws=2)))
+    curve = random_curve(rng, 4, 3)
+    network = random_committee(rng, [((2, 3), (1, 2), (2, 1))] * 4, curve=curve)[0] if sparse else None
+    part, arrays = copy.deepcopy(network_to_arrays(network or random_network(rng, n_draws=2)))
     edit(part, arrays)
     return part, arrays
 
@@ -91,7 +138,7 @@ INJURIES = [
     ("schema version", lambda part, _: part.update(schema="1")),
     ("newer version of pbdn .*upgrade pbdn", lambda part, _: part.update(schema=SCHEMA_VERSION + 1)),
     ("n_features is not a count", lambda part, _: part.update(n_features=4.0)),
-    ("n_features and the first", lambda part, _: part.update(n_features=5)),
+    ("n_features, the curve and the first", lambda part, _: part.update(n_features=5)),
     ("response 'some' is not one of one_side, two_classes", lambda part, _: part.update(response="some")),
     ("response .* is not one of", lambda part, _: part.update(response=["two_classes"])),
     ("response None is not one of", lambda part, _: part.pop("response")),
@@ -135,8 +182,60 @@ def test_well_formed_but_wrong_is_refused(message, edit):
         network_from_arrays(part, arrays)
 
 
+def more(name, array):
+    return lambda _, arrays: arrays.update({name: array})
+
+
+COLUMNS, CENTERS, SCALES = "network.curve.columns", "network.curve.centers", "network.curve.scales"
+PLANES, PLACES = "network.2.hyperplanes", "network.2.hyperplanes.places"
+BENT_INJURIES = [
+    ("columns of its curve are missing", lambda _, a: a.pop(COLUMNS)),
+    ("columns of its curve are .* of the wrong kind", more(COLUMNS, np.array([0, 1, 2]))),
+    ("columns of its curve are .* of the wrong kind.", more(COLUMNS, np.zeros((3, 1), np.int32))),
+    ("columns of its curve are .* wrong kind", more(COLUMNS, np.array([], np.int32))),
+    ("not features in rising order", more(COLUMNS, np.array([0, 0, 1], np.int32))),
+    ("not features in rising order.", more(COLUMNS, np.array([2, 1, 3], np.int32))),
+    ("not features in rising order. Write", more(COLUMNS, np.array([-1, 1, 3], np.int32))),
+    ("features in rising order. Write it", more(COLUMNS, np.array([0, 1, 4], np.int32))),
+    ("curve.centers is missing or of the wrong kind", lambda _, a: a.pop(CENTERS)),
+    ("curve.centers is missing or of the wrong kind.", more(CENTERS, np.zeros(3, np.float32))),
+    ("curve.centers has numbers that are not finite", put(CENTERS, 1, np.nan)),
+    ("other numbers of centers, scales and columns", more(CENTERS, np.zeros(2))),
+    ("other numbers of centers, scales and columns.", more(SCALES, np.ones(4))),
+    ("curve.scales is missing or of the wrong kind", lambda _, a: a.pop(SCALES)),
+    ("curve.scales has numbers that are not finite", put(SCALES, 0, np.inf)),
+    ("scale that is not positive", put(SCALES, 2, 0.0)),
+    ("n_features, the curve and the first layer differ", lambda _, a: [a.pop(n) for n in (COLUMNS, CENTERS, SCALES)]),
+    (
+        "n_features, the curve and the first layer",
+        lambda _, a: a.update({COLUMNS: np.array([0, 1], np.int32), CENTERS: np.zeros(2), SCALES: np.ones(2)}),
+    ),
+    ("members are not one number per expert", more("network.members", np.zeros(11, np.int32))),
+    ("members are not one number per expert of", more("network.members", np.zeros(12))),
+    ("more than 1000 members", put("network.members", 11, 1000)),
+    ("more than 1000 members.", put("network.members", 0, -1)),
+    ("places is of the wrong kind", more(PLACES, np.zeros((1, 33), np.uint8))),
+    ("places is of the wrong kind.", more(PLACES, np.zeros((2, 33), np.int8))),
+    ("places is of the wrong kind. Write", more(PLACES, np.zeros(66, np.uint8))),
+    ("has too many zeros", more(PLACES, np.zeros((2, 1 << 12), np.uint8))),
+    ("has other places than numbers", put(PLACES, (0, 5), 255)),
+    ("2.hyperplanes has numbers that are not finite", put(PLANES, 3, np.inf)),
+    ("2.hyperplanes is missing or of the wrong kind", lambda _, a: a.pop(PLACES)),
+    ("2.hyperplanes is missing or of the wrong kind.", more(PLANES, np.zeros((2, 2)))),
+    ("network.2 has another number of experts", lambda part, _: part["layers"][2].update(experts=[8, 5])),
+]
+
+
+@pytest.mark.parametrize(("message", "edit"), BENT_INJURIES, ids=[message for message, _ in BENT_INJURIES])
+def test_wrong_curves_and_places_are_refused(message, edit):
+    part, arrays = injured(edit, sparse=True)
+    with pytest.raises(FileFormatError, match=message):
+        network_from_arrays(part, arrays)
+
+
 def test_the_uninjured_network_is_accepted():
     network_from_arrays(*injured(lambda *_: None))
+    network_from_arrays(*injured(lambda *_: None, sparse=True))
     with pytest.raises(FileFormatError):
         network_from_arrays(None, {})
 

@@ -35,7 +35,12 @@ def _gibbs(chain=None, cls=PBDNClassifier, **more):
 
 
 def _map(steps=None, **more):
-    return PBDNClassifier(**{"inference": "map", "map_config": MapConfig(**STEPS | (steps or {})), **SMALL, **more})
+    settings = {"inference": "map", "criterion": "aic_inputs", "map_config": MapConfig(**STEPS | (steps or {}))}
+    return PBDNClassifier(**{**settings, **SMALL, **more})
+
+
+def _default(steps=None, **more):
+    return PBDNClassifier(**{"map_config": MapConfig(n_minibatches=60, **(steps or {})), **SMALL, **more})
 
 
 def _fit(model, *data, **more):
@@ -45,7 +50,7 @@ def _fit(model, *data, **more):
 
 
 def _several_map():
-    return _fit(_map(), *_rows(4))
+    return _fit(_map(criterion="holdout"), *_rows(4))
 
 
 def _weights(n=120):
@@ -83,6 +88,13 @@ def _reloaded(folder):
 
 
 FITS = {
+    "default": lambda folder: _fit(_default(), *_rows()),
+    "default_several": lambda folder: _fit(_default(max_depth=1), *_rows(3)),
+    "default_weighted": lambda folder: _fit(_default(class_weight="balanced"), *_rows(), sample_weight=_weights()),
+    "default_one_curved": lambda folder: _fit(_default({"n_members": 1, "curved": True}), *_rows()),
+    "default_with_draws": lambda folder: _fit(
+        _default(inference="map+gibbs", gibbs_config=GibbsConfig(**CHAIN)), *_rows()
+    ),
     "gibbs": lambda folder: _fit(_gibbs(), *_rows()),
     "gibbs_event_times": lambda folder: _fit(_gibbs({"sampler": "event_times"}), *_rows()),
     "gibbs_counts": lambda folder: _fit(_gibbs({"sampler": "counts", "pruning": "paper", "prune_every": 10}), *_rows()),
@@ -100,8 +112,8 @@ FITS = {
     "map_streamed": lambda folder: _streamed(),
     "map_holdout": lambda folder: _fit(_map(criterion="holdout"), *_rows()),
     "map_in_parts": lambda folder: _in_parts(),
-    "map_then_gibbs": lambda folder: _fit(
-        _gibbs({"n_paths": 2}, inference="map+gibbs", map_config=MapConfig(**STEPS)), *_rows()
+    "gibbs_from_map": lambda folder: _fit(
+        _gibbs({"n_paths": 2, "start": "map"}, map_config=MapConfig(**STEPS)), *_rows()
     ),
     "resumed": _resumed,
     "reloaded": _reloaded,

@@ -12,8 +12,8 @@ from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Trainee, make_views
-from pbdn.model.network import Network
+from pbdn.growth.trainee import Trainee, make_views, without_idle
+from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 
 RESPONSE = TwoClasses()
@@ -179,3 +179,14 @@ def test_search_begins_with_nothing(rng):
     stage = search.begin(make_views(LabelledRows(X, y), False, 0)[0])
     assert stage.depth == 0
     assert stage.stacks == ((),)
+
+
+def test_idle_experts_are_left_out(rng):
+    """What adds nothing to any row goes; a side keeps its strongest even if that is next to nothing."""
+    rows = rng.normal(size=(30, 2))
+    planes = np.array([[0.0, 1.0, 0.0], [-60.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
+    side = Side(planes, np.array([1.0, 1.0, 1e-9]))
+    weak = Side(planes, np.array([1e-9, 1e-12, 1e-10]))
+    (layer,) = without_idle((Layer((side, weak)),), rows)
+    assert layer.n_experts == (1, 1)
+    np.testing.assert_array_equal(layer.sides[0].hyperplanes, planes[:1])

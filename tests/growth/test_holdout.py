@@ -189,12 +189,12 @@ def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
         grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
     real = holdout.polish
 
-    def interrupted(*arguments, should_stop, **more):
-        should_stop.flag.set()
+    def too_late(*arguments, should_stop, **more):
+        should_stop.deadline = 0.0
         return real(*arguments, should_stop=should_stop, **more)
 
-    monkeypatch.setattr(holdout, "polish", interrupted)
-    with pytest.warns(UserWarning, match="Interrupted: the network keeps 2 layer"):
-        model = ring_model(criterion="holdout").fit(X, y)
+    monkeypatch.setattr(holdout, "polish", too_late)
+    with pytest.warns(UserWarning, match="reached: the network keeps 2 layer"):
+        model = ring_model(criterion="holdout", time_limit=1e6).fit(X, y)
     assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(grown_model), strict=True))
     assert not model.criterion_path_[-1]["polished"]

@@ -106,7 +106,9 @@ def test_growth_after_fit_and_load_starts_a_layer_on_top(after, rng, seed, tmp_p
     for before, now in zip(below, learner.layers_[0].sides, strict=True):
         np.testing.assert_allclose(now.hyperplanes, before.hyperplanes, rtol=1e-8)
         np.testing.assert_array_equal(now.expert_weights, before.expert_weights)
-    assert learner.layers_[1].sides[0].hyperplanes.shape[1] == 1 + learner.network_.n_expanded + sum(learner.n_experts_[0])
+    assert learner.layers_[1].sides[0].hyperplanes.shape[1] == 1 + learner.network_.n_expanded + sum(
+        learner.n_experts_[0]
+    )
     learner.partial_fit(X, y)
     assert learner.depth_ == 2  # asked for once
 

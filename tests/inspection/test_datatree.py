@@ -8,6 +8,8 @@ import pytest
 
 from fitted import lone_side, optimised, sampled
 from pbdn.errors import InvalidInputError
+from pbdn.inspection.access import input_names
+from pbdn.inspection.subtypes import inputs_of_layer
 
 pytest.importorskip("xarray", reason="xarray is not installed: pip install 'pbdn[posterior]'")
 
@@ -51,6 +53,10 @@ def test_experts_are_ordered_and_padded():
     np.testing.assert_array_equal(np.isfinite(weights).sum(axis=-1), counts)
     filled = np.nan_to_num(weights, nan=0.0)
     assert np.all(np.diff(filled, axis=-1) <= 0)
+    names = layer["input"].to_numpy().tolist()
+    assert names[0] == "bias"
+    assert names[1:] == inputs_of_layer(model.network_, model.depth_, input_names(model))
+    assert layer["hyperplanes"].sizes["input"] == len(names) == model.network_.n_inputs[-1]
 
 
 def test_arviz_reads_it():

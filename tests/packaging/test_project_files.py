@@ -8,7 +8,7 @@ from pbdn import __version__
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-TOOLS = {"test", "lint", "docs", "dev"}  # extras for people who work on the project
+TOOLS = {"test", "lint", "docs", "dev", "all"}  # extras for people who work on the project, and the sum of the others
 LEFT_OUT = {"torch"}  # not installed by the job with the oldest versions: half a gigabyte for one engine
 
 
@@ -32,6 +32,11 @@ def test_the_oldest_job_installs_the_lower_bounds():
     pinned = dict(line.split("==") for line in lines if line and not line.startswith("#"))
     assert bounds().keys() <= pinned.keys()
     assert not [name for name, version in bounds().items() if not same_version(version, pinned[name])]
+
+
+def test_all_is_every_extra_for_users():
+    extras = PROJECT["optional-dependencies"]
+    assert extras["all"] == [f"pbdn[{','.join(sorted(extras.keys() - TOOLS))}]"]
 
 
 def test_the_workflow_runs_every_supported_python():

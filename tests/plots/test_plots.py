@@ -8,9 +8,12 @@ from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
 from pbdn.plots import (
     CalibrationDisplay,
+    ConfidenceDisplay,
     CriterionPathDisplay,
     DecisionMapDisplay,
+    EffectCurveDisplay,
     ExpertWeightsDisplay,
+    ImportanceDisplay,
     NetworkDiagramDisplay,
     PolytopeViolationDisplay,
     SubtypesDisplay,
@@ -35,6 +38,10 @@ DISPLAYS = {
     "path": lambda m, X, y, **k: CriterionPathDisplay.from_estimator(m, **k),
     "trace": lambda m, X, y, **k: TraceDisplay.from_estimator(m, **k),
     "calibration": lambda m, X, y, **k: CalibrationDisplay.from_estimator(m, X, y, **k),
+    "confidence": lambda m, X, y, **k: ConfidenceDisplay.from_estimator(m, X, y, **k),
+    "importance": lambda m, X, y, **k: ImportanceDisplay.from_estimator(m, X, **k),
+    "curve": lambda m, X, y, **k: EffectCurveDisplay.from_estimator(m, X, 1, **k),
+    "log-odds": lambda m, X, y, **k: EffectCurveDisplay.from_estimator(m, X, 0, scale="log_odds", **k),
     "diagram": lambda m, X, y, **k: NetworkDiagramDisplay.from_estimator(m, X, **k),
 }
 
@@ -44,6 +51,10 @@ DISPLAYS = {
 def test_draws_where_told_and_has_a_table(name, build):
     model, X, y = build()
     _, ax = plt.subplots()
+    if name == "trace" and not any(model.trace_):
+        with pytest.raises(InvalidInputError, match="not trained on its own"):
+            DISPLAYS[name](model, X, y, ax=ax)
+        return
     display = DISPLAYS[name](model, X, y, ax=ax)
     assert display.ax_ is ax
     assert ax.has_data() or name == "diagram"
@@ -64,7 +75,8 @@ def test_map_holds_predicted_probabilities():
 
 
 def test_lines_lie_on_the_hyperplanes():
-    model, X, _ = sampled()
+    model, X, _ = lone_side()
+    assert model.network_.curve is None
     display = DecisionMapDisplay.from_estimator(model, X, grid=5, draw=False)
     planes = np.concatenate([side.hyperplanes for side in model.network_.layers[0].sides])
     assert display.segments
@@ -128,6 +140,43 @@ def test_calibration_bins_hold_all_rows(rng):
     assert display.observed @ display.count == pytest.approx(y.sum())
 
 
+def test_curved_networks_are_drawn(rng):
+    from copy import copy
+    from dataclasses import replace
+
+    from pbdn.model.curve import Curve
+    from pbdn.model.network import Layer, Network, Side
+
+    model, X, _ = optimised()
+    planes = np.array([[1.0, 0.0, 0.0, -1.0, -1.0]])  # votes inside the unit circle
+    layer = Layer(tuple(Side(planes, np.ones(1)) for _ in range(2)))
+    curve = Curve(np.array([0, 1]), np.zeros(2), np.ones(2))
+    model = copy(model)
+    model.network_ = replace(Network((layer,), 2, model.network_.response), curve=curve)
+    rows = rng.uniform(-2, 2, (50, 2))
+    display = DecisionMapDisplay.from_estimator(model, rows, features=(0, 1), grid=80)
+    for _, _, line in display.segments:
+        np.testing.assert_allclose(np.hypot(*np.array(line).T), 1.0, atol=0.01)
+    assert len(display.segments) == 2
+    diagram = NetworkDiagramDisplay.from_estimator(model, rows)
+    assert {"x0²", "x1²"} <= {node.label for node in diagram.nodes}
+
+
+def test_confidence_bars_hold_all_rows(rng):
+    p = rng.random(1000)
+    y = (rng.random(1000) < p).astype(int)
+    display = ConfidenceDisplay.from_predictions(y, np.column_stack([1 - p, p]), [0, 1], draw=False)
+    assert display.rows.sum() == 1000
+    assert display.wrong.sum() == np.sum((p > 0.5) != y)
+    assert ConfidenceDisplay.from_predictions(None, np.column_stack([1 - p, p]), [0, 1]).wrong is None
+
+
+def test_curves_of_unknown_scales_are_refused():
+    model, X, _ = sampled()
+    with pytest.raises(InvalidInputError, match="scale='odds'"):
+        EffectCurveDisplay.from_estimator(model, X, 0, scale="odds")
+
+
 def test_traces_of_loaded_models_are_refused(tmp_path):
     model, _, _ = sampled()
     model.save(tmp_path / "m.pbdn")
@@ -141,7 +190,7 @@ def test_diagram_has_every_expert_and_only_known_ends():
     model, X, _ = sampled()
     display = NetworkDiagramDisplay.from_estimator(model, X, draw=False)
     keys = {node.key for node in display.nodes}
-    assert len(keys) == 2 + sum(map(sum, model.n_experts_)) + 2
+    assert len(keys) == model.network_.n_expanded + sum(map(sum, model.n_experts_)) + 2
     assert {edge.source for edge in display.edges} | {edge.target for edge in display.edges} <= keys
     assert max(abs(edge.strength) for edge in display.edges) == pytest.approx(1.0)
 

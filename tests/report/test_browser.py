@@ -2,6 +2,7 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from fitted import HOSTILE, sampled, three_classes
@@ -125,13 +126,63 @@ def test_the_map_tells_the_probability_under_the_pointer(browser, page):
     assert text.endswith(" %")
 
 
+def test_a_threshold_can_be_moved_for_either_class(browser, page):
+    from sklearn.metrics import average_precision_score, precision_score, recall_score, roc_auc_score
+
+    opened(browser, page)
+    model, X, y = sampled()
+    for positive in (0, 1):
+        select = browser.find_element(By.ID, "positive")
+        select.find_elements(By.TAG_NAME, "option")[positive].click()
+        script = "const s = document.getElementById('cut'); s.value = 700; s.dispatchEvent(new Event('input'))"
+        browser.execute_script(script)
+        p = np.rint(1000 * model.predict_proba(X)[:, positive])
+        hit, called = y == positive, p >= 700
+        counts = [int(browser.find_element(By.ID, name).text) for name in ("tp", "fp", "fn", "tn")]
+        want = [(hit & called), (~hit & called), (hit & ~called), (~hit & ~called)]
+        assert counts == [int(one.sum()) for one in want]
+        words = browser.find_element(By.ID, "cut-words").text
+        assert f"{100 * precision_score(hit, called):.1f} % of these" in words
+        assert f"finds {100 * recall_score(hit, called):.1f} %" in words
+        assert f"Area {roc_auc_score(hit, p):.3f}" in browser.find_element(By.ID, "roc-area").text
+        assert f"{average_precision_score(hit, p):.3f}" in browser.find_element(By.ID, "pr-area").text
+
+
+def test_rows_can_be_walked_through(browser, page):
+    opened(browser, page)
+    model, X, y = sampled()
+    first = browser.find_element(By.ID, "row-detail").text
+    browser.find_element(By.ID, "row-next").click()
+    assert browser.find_element(By.ID, "row-detail").text != first
+    browser.find_element(By.ID, "row-filter").find_elements(By.TAG_NAME, "option")[1].click()
+    options = browser.find_elements(By.CSS_SELECTOR, "#row-list option")
+    wrong = set((np.flatnonzero(model.predict(X) != y) + 1).tolist())
+    assert all(int(one.text.split()[1].rstrip(":")) in wrong for one in options)
+    assert options
+    assert "wrong." in browser.find_element(By.ID, "row-detail").text
+
+
+@pytest.mark.parametrize("width", [400, 800, 1400])
+def test_nothing_runs_out_of_the_page(browser, page, hostile_page, width):
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        for one in (page, hostile_page):
+            opened(browser, one)
+            wide = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
+            assert wide <= 0
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_hostile_names_are_shown_and_not_run(browser, hostile_page):
     asked = opened(browser, hostile_page)
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert "<script>alert('x')</script>" in browser.find_element(By.TAG_NAME, "h1").text
     assert len(browser.find_elements(By.TAG_NAME, "script")) == 2
+    assert "<script>" in browser.find_element(By.ID, "row-detail").text
     select = browser.find_element(By.ID, "class")
     select.find_elements(By.TAG_NAME, "option")[1].click()
-    shown = [figure for figure in browser.find_elements(By.TAG_NAME, "figure") if figure.is_displayed()]
+    shown = [one for one in browser.find_elements(By.CSS_SELECTOR, "figure[data-figure]") if one.is_displayed()]
     assert len(shown) == 1
     assert browser.get_log("browser") == []

@@ -87,6 +87,9 @@ def test_sections_follow_the_data():
     assert "No labels were given" in without
     assert 'class="confusion"' not in without
     assert "an optimum (MAP)" in page_of(optimised)
+    assert 'id="threshold"' in page_of(sampled)
+    assert 'id="threshold"' not in without
+    assert "training=(X_train, y_train)" in without
 
 
 def test_subtypes_as_pictures():
@@ -103,6 +106,161 @@ def test_subtypes_as_pictures():
     assert "Pictures of the subtypes" not in page_of(three_classes)
     with pytest.raises(InvalidInputError, match="pixels"):
         collect(model, X, y, image_shape=(7, 11))
+
+
+def test_first_screen_answers_four_questions():
+    model, X, y = sampled()
+    data = collect(model, X, y)
+    good, sure, columns, groups = data.answers
+    right = np.mean(model.predict(X) == y)
+    assert good["short"] == f"{100 * right:.1f} % right"
+    assert "95 % interval" in good["text"]
+    assert "on average" in sure["text"]
+    assert columns["short"] in ("x0", "x1")
+    assert groups["short"] == f"{len(data.cards)} groups"
+    silent = collect(model, X).answers
+    assert silent[0]["short"] == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("shift", "word"), [(0.0, "as sure as it is right"), (0.25, "too sure"), (-0.25, "too careful")]
+)
+def test_how_sure_says_what_the_numbers_say(rng, shift, word):
+    from pbdn.report.words import answers
+
+    p = rng.uniform(0.6, 0.7, 4000)
+    y = (rng.random(4000) < p - shift).astype(int)
+    found = answers({"classes": [0, 1]}, [], [], None, None, y, np.column_stack([1 - p, p]))
+    assert found[1]["short"] == word
+
+
+def test_a_model_no_better_than_guessing_is_called_so(rng):
+    from pbdn.report.words import answers
+
+    y = rng.integers(0, 2, 300)
+    p = rng.uniform(0.3, 0.7, 300)
+    probability = np.column_stack([1 - p, p])
+    quality = measure(y, probability, np.array([0, 1]))
+    found = answers({"classes": [0, 1]}, [], [], quality, None, y, probability)[0]
+    assert found["mood"] == "poor" or "may be chance" in found["text"]
+
+
+def test_every_row_belongs_to_one_group():
+    for build in (sampled, three_classes, lone_side):
+        model, X, y = build()
+        cards = collect(model, X, y).cards
+        assert sum(card["rows"] for card in cards) == len(X)
+        assert all(card["examples"] and card["phrases"] for card in cards)
+        for card in cards:
+            for one in card["examples"]:
+                assert one["label"] == y[one["row"] - 1]
+
+
+def test_rows_of_the_explorer_agree_with_predictions():
+    model, X, y = three_classes()
+    found = collect(model, X, y).explored
+    p = model.predict_proba(X)
+    classes = model.classes_.tolist()
+    wrong = np.flatnonzero(model.predict(X) != y)
+    shown = [row["n"] - 1 for row in found["rows"]]
+    assert set(wrong[:5]) & set(shown) or not wrong.size
+    for row in found["rows"]:
+        i = row["n"] - 1
+        assert row["p"] == np.rint(1000 * p[i]).astype(int).tolist()
+        assert classes[row["y"]] == y[i]
+        best = int(np.argmax(p[i]))
+        assert sum(row["a"]) + row["r"] + found["base"][best] == pytest.approx(1000 * p[i, best], abs=4)
+
+
+def test_rivals_are_compared_on_the_same_rows(rng):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    from pbdn.report.rivals import comparison_words
+
+    model, X, y = optimised()
+    data = collect(model, X[:80], y[:80], training=(X[80:], y[80:]))
+    names = [line["name"] for line in data.rivals]
+    assert names == ["this network", "logistic regression", "gradient boosting"]
+    own, logistic, _ = data.rivals
+    assert own["error"] == data.quality.error
+    rival = make_pipeline(StandardScaler(), LogisticRegression()).fit(X[80:], y[80:])
+    assert logistic["error"].value == pytest.approx(np.mean(rival.predict(X[:80]) != y[:80]))
+    page = render_html(data)
+    assert "fitted on the same training rows" in page
+    assert comparison_words(data.rivals) in page.replace("&#39;", "'")
+
+
+def test_words_of_the_comparison_agree_with_the_intervals():
+    from pbdn.report import Estimate
+    from pbdn.report.rivals import comparison_words
+
+    def line(name, low, high):
+        return {"name": name, "own": name == "this network", "log_loss": Estimate((low + high) / 2, low, high)}
+
+    mine = line("this network", 0.4, 0.5)
+    assert "better than those of both" in comparison_words([mine, line("a", 0.6, 0.7), line("b", 0.8, 0.9)])
+    assert "The probabilities of a are better" in comparison_words([mine, line("a", 0.2, 0.3), line("b", 0.8, 0.9)])
+    assert "a little worse" in comparison_words([mine, line("a", 0.35, 0.45), line("b", 0.8, 0.9)])
+
+
+def test_columns_that_leak_count_rows_or_stay_the_same_are_called_out(rng):
+    from fitted import QUICK_MAP, quietly
+    from pbdn import PBDNClassifier
+
+    y = rng.integers(0, 2, 120)
+    X = np.column_stack([y + 0.01 * rng.standard_normal(120), rng.permutation(120), rng.standard_normal(120)])
+    model = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), X, y)
+    rows = np.column_stack([X[:, :2], np.full(120, 7.0)])
+    data = collect(model, rows, y, columns=[("x0", "number", ["odd cells"]), ("code", "left out: a key")])
+    found = {one.name: " ".join(one.alerts) for one in data.profile}
+    assert "odd cells" in found["x0"]
+    assert "almost perfectly" in found["x0"]
+    assert "x0 alone tells the class" in data.answers[0]["text"]
+    assert "Counts the rows" in found["x1"]
+    assert "The same in all rows" in found["x2"]
+    assert next(one for one in data.profile if one.name == "code").kind == "left out"
+    page, card = render_html(data), render_card(data)
+    assert "things to check" in page
+    assert "Check these columns" in card
+
+
+def test_convergence_is_judged_by_the_limit_that_is_shown():
+    model, X, y = sampled()
+    data = collect(model, X, y)
+    for one in data.convergence:
+        if one["ok"]:
+            assert one["r_hat"] <= one["r_hat_wanted"]
+            assert min(one["ess_bulk"], one["ess_tail"]) >= one["ess_wanted"]
+    page = page_of(sampled)
+    assert ">passes<" not in page
+    failing = [one for one in data.convergence if not one["ok"]]
+    assert page.count("<td>not yet</td>") == len(failing)
+    assert f"{len(data.convergence) - len(failing)} of {len(data.convergence)} quantities" in page or not failing
+
+
+def test_the_same_rows_are_not_measured_twice():
+    model, X, y = sampled()
+    once = collect(model, X, y)
+    data = collect(model, X, y, validation=once.quality.to_dict())
+    assert render_html(data).count("<th>measure</th>") == 1
+    assert "Fitted rows" not in data.answers[1]["text"]
+    fewer = collect(model, X[:50], y[:50], validation=once.quality.to_dict())
+    assert "Fitted rows may be among these" in fewer.answers[1]["text"]
+
+
+def test_a_layer_that_was_not_trained_on_its_own_has_no_trace():
+    from copy import copy
+
+    from pbdn.plots import TraceDisplay
+
+    model, X, y = optimised()
+    model = copy(model)
+    model.trace_ = [None] * model.depth_
+    with pytest.raises(InvalidInputError, match="not trained on its own"):
+        TraceDisplay.from_estimator(model)
+    assert collect(model, X, y).traces is None
 
 
 def test_report_method_writes_the_file(tmp_path):
@@ -213,14 +371,18 @@ def test_pictures_have_titles_descriptions_and_unique_identifiers():
     identifiers = [value for name, value in parsed.attributes if name == "id"]
     assert len(identifiers) == len(set(identifiers))
     labels = [value for name, value in parsed.attributes if name == "aria-label"]
-    assert len(labels) == parsed.tags.count("svg") == 5
-    assert all(len(label) > 20 for label in labels)
+    roles = [value for name, value in parsed.attributes if name == "role"]
+    traced = any(sampled()[0].trace_)
+    pictures = 6 + traced + 2  # confidence, importance, calibration, map, diagram, criterion, traces; two curves
+    assert roles.count("img") == parsed.tags.count("svg") == pictures
+    labels = [label for label in labels if len(label) > 30]
+    assert len(labels) >= pictures
     titles = re.findall(r"<title>([^<]*)</title>", page)
     for text in (
         r"layer 1: \d",
         r"predicted 0\.\d+, observed",
-        r"log likelihood, side 0, chain 1",
-        r"a hyperplane for 1",
+        *([r"log likelihood, side 0"] if traced else []),
+        r"a (hyperplane|curve) for 1",
     ):
         assert any(re.match(f".*{text}", title) for title in titles), text
     assert any(title.startswith("0: 1, weight") for title in titles)

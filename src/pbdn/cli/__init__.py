@@ -8,8 +8,13 @@ def main() -> None:
     try:
         import click  # noqa: F401
     except ImportError:
-        sys.stderr.write("The command line needs click: pip install 'pbdn[cli]'.\n")
-        sys.exit(2)
-    from pbdn.cli.app import run
+        from pbdn.errors import MissingExtraError
 
-    run()
+        sys.stderr.write(f"{MissingExtraError('The command line needs click', 'cli')}\n")
+        sys.exit(2)
+    try:
+        from pbdn.cli.app import run
+
+        run()
+    except KeyboardInterrupt:  # before or after a command, which has a sentence of its own
+        sys.exit(130)

@@ -8,6 +8,7 @@ from pbdn.cli.explain import explain_command
 from pbdn.cli.export import export_command
 from pbdn.cli.fit import fit_command
 from pbdn.cli.inspect import inspect_command
+from pbdn.cli.output import buffer_stdout
 from pbdn.cli.predict import predict_command
 from pbdn.cli.report import report_command
 
@@ -34,4 +35,5 @@ for _command in (
 
 def run() -> None:
     """Run the command line."""
+    buffer_stdout()
     app(prog_name="pbdn")

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import click
 
-from pbdn.cli.output import Output
+from pbdn.cli.output import Output, StandardOutputError, abandon_stdout, print_whole
 
 # nothing that takes long is imported here: shells ask for completions at every press of a key
 
@@ -29,15 +29,19 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @click.option("--debug", is_flag=True, help="Show where an error comes from.")
     @functools.wraps(function)
     def wrapped(as_json: bool, quiet: bool, debug: bool, **arguments: Any) -> None:
+        output = Output(as_json, quiet)
         try:
-            function(Output(as_json, quiet), **arguments)
+            function(output, **arguments)
         except (click.ClickException, click.exceptions.Exit):
             raise
         except (KeyboardInterrupt, click.Abort):
-            _stop("Interrupted; nothing was written.", INTERRUPTED, as_json)
+            _stop(output.if_interrupted, INTERRUPTED, as_json)
         except BrokenPipeError:
-            sys.stderr.close()
+            abandon_stdout()
             sys.exit(INTERNAL_ERROR)
+        except StandardOutputError as error:
+            abandon_stdout()
+            _stop(sentence(error), USER_ERROR, as_json=False)
         except Exception as error:
             from pbdn.errors import PBDNError
 
@@ -59,8 +63,11 @@ def sentence(error: BaseException) -> str:
 
 
 def _stop(message: str, code: int, as_json: bool) -> NoReturn:
-    if as_json:
-        click.echo(json.dumps({"error": message}, ensure_ascii=False))
-    else:
-        click.echo(f"pbdn: {message}", err=True)
+    try:
+        if as_json:
+            print_whole(json.dumps({"error": message}, ensure_ascii=False))
+            sys.exit(code)
+    except StandardOutputError:
+        abandon_stdout()
+    click.echo(f"pbdn: {message}", err=True)
     sys.exit(code)

@@ -1,7 +1,6 @@
 """``pbdn demo``: two interleaved spirals, fitted with the default settings beside two rivals."""
 
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -32,12 +31,12 @@ def run_demo(
     seed: int = 0,
     *,
     say: Callable[[str], None] = print,
-    verbose: int | None = None,
+    verbose: int = 1,
     **parameters: Any,
 ) -> dict[str, Any]:
     """Fit, compare, print a table, write the report.
 
-    A progress bar is shown on a terminal (``verbose=None``). Complexity counts inner products per predicted row: hyperplanes
+    Complexity counts inner products per predicted row: hyperplanes
     of the network (as the paper counts), one for logistic regression, support vectors of the machine. ``parameters``
     override those of `PBDNClassifier`.
     """
@@ -52,8 +51,6 @@ def run_demo(
     from pbdn.data.frames import NamedArray
     from pbdn.datasets import make_two_spirals
 
-    if verbose is None:
-        verbose = int(sys.stderr.isatty())
     X_train, y_train, X_test, y_test = make_two_spirals(rows, seed=seed).split(0)
     X_train, X_test = (NamedArray(np.asarray(X), ["x1", "x2"]) for X in (X_train, X_test))
     say(f"Two spirals, {len(y_train)} rows to fit and {len(y_test)} to test.")
@@ -90,12 +87,11 @@ def run_demo(
 def _compile(X: Any, y: Any, settings: dict[str, Any], say: Callable[[str], None]) -> None:
     """Fit a few rows, so that the time measured afterwards is that of fitting; compiled code is kept on the disk."""
     from pbdn import GibbsConfig, PBDNClassifier
+    from pbdn.growth.progress import COMPILING
+    from pbdn.numerics.compiled import before_compiling
 
     few = {"gibbs_config": GibbsConfig(n_sweeps=10), "max_depth": 2, "verbose": 0}
-    began = time.perf_counter()
-    with warnings.catch_warnings():
+    told = [f"{COMPILING.capitalize()} …"]
+    with warnings.catch_warnings(), before_compiling(lambda: say(told.pop()) if told else None):
         warnings.simplefilter("ignore")
         PBDNClassifier(**{**settings, **few}).fit(X, y)
-    seconds = time.perf_counter() - began
-    if seconds > 2.0:
-        say(f"Kernels compiled in {seconds:.0f} s, once on this machine.")

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from pbdn.cli.command import command
-from pbdn.cli.output import Output
+from pbdn.cli.output import Output, counted
 
 ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 
@@ -60,7 +60,7 @@ def export_command(
     used = [plan.name for plan in loaded.preparation.columns if plan.kind != "dropped"]
     inputs = names if kind in ("c", "onnx") else used
     if path != "-":
-        output.say(f"{kind} with {len(inputs)} inputs to {path} ({len(content) / 1000:.1f} kB).")
+        output.say(f"{kind} with {counted(len(inputs), 'input')} to {path} ({len(content) / 1000:.1f} kB).")
     output.result({"output": path, "bytes": len(content), "inputs": inputs, "classes": estimator.classes_})
 
 

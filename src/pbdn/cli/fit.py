@@ -1,5 +1,6 @@
 """``pbdn fit``."""
 
+import contextlib
 import os
 import time
 from typing import Any
@@ -8,7 +9,13 @@ import click
 
 from pbdn.cli.columns import column_options
 from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output, text_table
+from pbdn.cli.output import Output, counted, text_table
+
+
+def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int:
+    if given == 0:
+        raise click.BadParameter("0 threads cannot work; give 1 or more, or -1 for all cores.")
+    return given
 
 
 @click.command("fit")
@@ -24,7 +31,7 @@ from pbdn.cli.output import Output, text_table
 )  # fmt: skip
 @click.option(
     "--criterion",
-    type=click.Choice(["auto", "aic", "aic_eps", "aic_inputs", "bic", "holdout"]),
+    type=click.Choice(["auto", "folds", "holdout", "aic_inputs", "aic", "aic_eps", "bic"]),
     default="auto",
     show_default=True,
     help="What decides the depth.",
@@ -33,9 +40,20 @@ from pbdn.cli.output import Output, text_table
 @click.option("--max-experts", default=20, show_default=True, help="Experts per side at the start.")
 @click.option("--sweeps", default=1000, show_default=True, help="Gibbs sweeps per layer, half of them burn-in.")
 @click.option("--chains", default=1, show_default=True, help="Independent chains.")
-@click.option("--jobs", "-j", default=1, show_default=True, help="Threads; -1 for all cores.")
+@click.option("--members", type=click.IntRange(min=1), help="Networks that are averaged; 1: one network.")
+@click.option(
+    "--class-weight", "class_weights", multiple=True, metavar="balanced|CLASS=W",
+    help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
+)  # fmt: skip
+@click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
+@click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
-@click.option("--seed", default=0, show_default=True, help="Same seed, same model.")
+@click.option(
+    "--checkpoint",
+    metavar="FILE",
+    help="Keep what is trained here; the same command goes on from it. Removed at the end.",
+)
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Same seed, same model.")
 @separator_option
 @click.option("--report", "report_path", help="Also write an HTML report here.")
 @command
@@ -52,11 +70,15 @@ def fit_command(
     seed: int,
     sweeps: int,
     chains: int,
+    members: int | None,
+    class_weights: tuple[str, ...],
+    weight: str | None,
+    checkpoint: str | None,
     jobs: int,
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.table_model import fit_table, quality_words, refuse_model_of_another_table
+    from pbdn.cli.table_model import fit_table, quality_words, refit_checkpoint, refuse_model_of_another_table
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
 
@@ -64,14 +86,20 @@ def fit_command(
         path = _model_path(table)
         refuse_model_of_another_table(path, table)
     output.data_on_stdout = path == "-"
-    output.check_places(path, report_path)
+    output.check_places(path, report_path, checkpoint)
+    output.if_interrupted = _if_interrupted(path, None)
     data = read_table(table, separator)
     began = time.perf_counter()
-    model = fit_table(
-        data, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
-        gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs,
-        verbose=output.progress, **options,
-    )  # fmt: skip
+    try:
+        model = fit_table(
+            data, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
+            class_weights=class_weights, weight=weight,
+            gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs, verbose=output.progress,
+            members=members, checkpoint=checkpoint, **options,
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        output.if_interrupted = _if_interrupted(path, checkpoint)
+        raise
     seconds = time.perf_counter() - began
     page = None
     if report_path is not None:
@@ -79,12 +107,16 @@ def fit_command(
 
         rows = model.held_out or data.rows(_labelled(data, target))
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
-        page = report_bytes(model, rows, source)
+        page = report_bytes(model, rows, source, model.trained)
     content = model.to_bytes()
     files = {path: content}
     if report_path is not None and page is not None:
         files[report_path] = page
     output.write_all(files)
+    if checkpoint is not None:
+        for kept in (checkpoint, refit_checkpoint(checkpoint)):
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(kept)
     estimator = model.estimator
     for note in data.notes + model.notes:
         output.note(note)
@@ -92,9 +124,9 @@ def fit_command(
     output.say(text_table(["column", "what became of it", "to change it"], decided))
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
-    output.say(f"{len(estimator.classes_)} classes; depth {estimator.depth_}, experts per side: {shape}.")
+    output.say(f"{counted(len(estimator.classes_), 'class')}; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
-        output.say(f"On {model.validation['n_rows']} held-out rows:")
+        output.say(f"On {counted(model.validation['n_rows'], 'held-out row')}:")
         for line in quality_words(model.validation):
             output.say("  " + line)
     where = "standard output" if path == "-" else path
@@ -121,6 +153,16 @@ def fit_command(
             "report": report_path,
         }
     )
+
+
+def _if_interrupted(path: str, checkpoint: str | None) -> str:
+    """What is said after Ctrl-C: what became of the model's file, and how to go on."""
+    kept = "no model was written" if path == "-" or not os.path.exists(path) else f"{path} is as it was"
+    if checkpoint is None:
+        return f"Interrupted; {kept}. With --checkpoint FILE a fit can go on after an interruption."
+    if not os.path.exists(checkpoint):
+        return f"Interrupted before there was anything to keep in {checkpoint}; {kept}."
+    return f"Interrupted; {kept}. What was trained is in {checkpoint}: give the same command to go on."
 
 
 def _model_path(table: str) -> str:

@@ -5,7 +5,7 @@ import os
 import click
 
 from pbdn.cli.command import command
-from pbdn.cli.output import Output, text_table
+from pbdn.cli.output import Output, counted, text_table
 
 
 @click.command("inspect")
@@ -14,7 +14,7 @@ from pbdn.cli.output import Output, text_table
 def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
     from pbdn.cli.table_model import load_model, quality_words
-    from pbdn.inspection.access import feature_names
+    from pbdn.inspection.access import feature_names, name_sides
 
     loaded = load_model(model)
     estimator = loaded.estimator
@@ -22,7 +22,8 @@ def inspect_command(output: Output, model: str) -> None:
     output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
     output.say(f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}.")
     output.say(
-        f"{estimator.n_features_in_} features, {estimator.depth_} layer(s), {estimator.n_weights_} weights, "
+        f"{counted(estimator.n_features_in_, 'feature')}, {counted(estimator.depth_, 'layer')}, "
+        f"{counted(estimator.n_weights_, 'weight')}, "
         f"complexity {estimator.complexity_:.1f} inner products a row."
     )
     path = [
@@ -42,7 +43,7 @@ def inspect_command(output: Output, model: str) -> None:
     output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
     if loaded.validation:
         output.say()
-        output.say(f"On {loaded.validation['n_rows']} held-out rows:")
+        output.say(f"On {counted(loaded.validation['n_rows'], 'held-out row')}:")
         for line in quality_words(loaded.validation):
             output.say("  " + line)
     for note in loaded.notes:
@@ -61,7 +62,9 @@ def inspect_command(output: Output, model: str) -> None:
             "weights": estimator.n_weights_,
             "complexity": estimator.complexity_,
             "criterion_path": estimator.criterion_path_,
-            "convergence": estimator.convergence_,
+            "convergence": [
+                {**one, "quantity": name_sides(estimator, one["quantity"])} for one in estimator.convergence_
+            ],
             "validation": loaded.validation,
             "notes": loaded.notes,
         }

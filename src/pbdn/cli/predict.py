@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output
+from pbdn.cli.output import Output, counted
 
 
 @click.command("predict")
@@ -57,7 +57,7 @@ def predict_command(
     if ends is None:
         output.note("No intervals: the model keeps no posterior draws (fit with --inference map+gibbs).")
     if path != "-":
-        output.say(f"{data.n_rows} rows to {path}.")
+        output.say(f"{counted(data.n_rows, 'row')} to {path}.")
         if quality is not None:
             output.say(f"The table has {loaded.target!r}: error {quality.error.value:.1%}.")
     output.result(

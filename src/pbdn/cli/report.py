@@ -40,11 +40,11 @@ def report_command(output: Output, model: str, table: str, path: str, card: str 
     output.result({"report": path, "bytes": len(page), "card": card})
 
 
-def report_bytes(model: Any, data: Any, source: str) -> bytes:
-    """The HTML report of a table model."""
+def report_bytes(model: Any, data: Any, source: str, training: Any = None) -> bytes:
+    """The HTML report of a table model; with the table it was fitted on, rivals are compared."""
     from pbdn.report.html import render_html
 
-    return render_html(_collected(model, data, source)).encode()
+    return render_html(_collected(model, data, source, training)).encode()
 
 
 def card_bytes(model: Any, data: Any, source: str) -> bytes:
@@ -54,13 +54,14 @@ def card_bytes(model: Any, data: Any, source: str) -> bytes:
     return render_card(_collected(model, data, source)).encode()
 
 
-def _collected(model: Any, data: Any, source: str) -> Any:
+def _collected(model: Any, data: Any, source: str, training: Any = None) -> Any:
     import numpy as np
 
     from pbdn.report.data import collect
 
     features, _ = model.features(data)
-    columns = [(plan.name, plan.words) for plan in model.preparation.columns]
+    columns = [(plan.name, plan.words, getattr(plan, "notes", ())) for plan in model.preparation.columns]
+    fitted = None if training is None else (np.asarray(model.features(training)[0]), model.labels(training))
     return collect(
         model.estimator,
         np.asarray(features),
@@ -70,4 +71,5 @@ def _collected(model: Any, data: Any, source: str) -> Any:
         columns=columns,
         validation=model.validation,
         notes=model.notes,
+        training=fitted,
     )

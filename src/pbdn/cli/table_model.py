@@ -2,6 +2,7 @@
 
 import os
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from pbdn.cli.row_weights import RowWeights, row_weights
+from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.files.estimator import estimator_bytes, read_extra
-from pbdn.inspection.access import feature_names
+from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
 from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.decide_columns import Decision
 
 OPTIONS = {
+    " of gibbs_config": "",
     "n_sweeps": "--sweeps",
     "n_chains": "--chains",
     "max_depth=": "--max-depth ",
@@ -32,7 +36,7 @@ ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier
 
 @dataclass(frozen=True)
 class TableModel:
-    """What the command line fits, saves and loads; ``held_out`` are the rows measured on, after a fit.
+    """What the command line fits, saves and loads; after a fit, ``held_out`` and ``trained`` are the rows.
 
     ``source`` is the name of the table's file.
     """
@@ -44,6 +48,7 @@ class TableModel:
     notes: list[str] = field(default_factory=list)
     held_out: Table | None = field(default=None, repr=False)
     source: str = ""
+    trained: Table | None = field(default=None, repr=False)
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -85,32 +90,51 @@ def fit_table(
     refit: bool,
     options: ColumnOptions,
     source: str = "",
+    weight: str | None = None,
+    class_weights: Sequence[str] = (),
+    members: int | None = None,
+    checkpoint: str | None = None,
     **parameters: Any,
 ) -> TableModel:
     """Prepare columns, fit on a part of the rows, measure on the rest.
+
+    ``weight`` names a column that says how much rows count in the fit; what is measured counts every row once.
 
     What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
     Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
     """
     values = column(table, target, "target column")
     labels, known, notes = labels_of(values, target)
+    if weight == target:
+        raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
+    weights = row_weights(table, known, labels, weight, class_weights)
+    if weight is not None:
+        table = replace(table, columns={name: cells for name, cells in table.columns.items() if name != weight})
     decisions = decide_columns(table, target, options)
     table = table.rows(known)
+    parameters = _of_members(members, parameters) | {"class_weight": weights.of_classes, "checkpoint": checkpoint}
     if not 0.0 <= holdout < 1.0:
         raise InvalidInputError(f"holdout={holdout} must be at least 0 and below 1, e.g. 0.2.")
     rows = np.arange(table.n_rows)
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
         train, test = _split(rows, labels, holdout, seed)
-        model = _fit(table.rows(train), labels[train], target, decisions, seed, notes, parameters)
+        model = _fit(table.rows(train), labels[train], weights.take(train), target, decisions, seed, notes, parameters)
         features, more = model.features(table.rows(test))
         quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
         validation = {**quality.to_dict(), "n_train": len(train)}
         if not refit:
             return replace(
-                model, validation=validation, notes=model.notes + more, held_out=table.rows(test), source=source
+                model,
+                validation=validation,
+                notes=model.notes + more,
+                held_out=table.rows(test),
+                trained=table.rows(train),
+                source=source,
             )
-    model = _fit(table, labels, target, decisions, seed, notes, parameters)
+        if checkpoint is not None:
+            parameters["checkpoint"] = refit_checkpoint(checkpoint)
+    model = _fit(table, labels, weights, target, decisions, seed, notes, parameters)
     return replace(model, validation=validation, source=source)
 
 
@@ -128,6 +152,7 @@ def _split(rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int) 
 def _fit(
     table: Table,
     labels: NDArray[Any],
+    weights: RowWeights,
     target: str,
     decisions: dict[str, Decision],
     seed: int,
@@ -137,18 +162,35 @@ def _fit(
     preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
     features, _ = preparation.apply(table)
     estimator = PBDNClassifier(random_state=seed, **parameters)
+    estimator.column_groups_ = preparation.groups
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(NamedArray(features, preparation.feature_names), labels)
-    said = [_in_options(str(one.message)) for one in caught if issubclass(one.category, UserWarning)]
+        estimator.fit(NamedArray(features, preparation.feature_names), labels, sample_weight=weights.of_rows)
+    estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
+    said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
 
 
-def _in_options(text: str) -> str:
-    """A warning of the estimator with the names that its parameters have on the command line."""
+def _of_members(members: int | None, parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with the number of networks that are averaged: of folds, or where every layer is sampled, of paths."""
+    if members is None:
+        return parameters
+    if parameters["inference"] != "gibbs":
+        return {**parameters, "map_config": MapConfig(n_members=members)}
+    averaged = {"prediction": "paths", "n_paths": members} if members > 1 else {"prediction": "posterior"}
+    return {**parameters, "gibbs_config": replace(parameters["gibbs_config"], **averaged)}
+
+
+def refit_checkpoint(checkpoint: str) -> str:
+    """Where the fit on all rows keeps what it has trained, beside the fit that is measured."""
+    return f"{checkpoint}.refit"
+
+
+def _in_options(text: str, estimator: Any) -> str:
+    """A warning of the estimator with options for its parameters, and classes for the numbers of sides."""
     for name, option in OPTIONS.items():
         text = text.replace(name, option)
-    return text
+    return name_sides(estimator, text)
 
 
 def load_model(path: str | os.PathLike[str]) -> TableModel:
@@ -163,6 +205,7 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     preparation = Preparation.from_json(extra["preparation"])
     if len(preparation.feature_names) != estimator.n_features_in_:
         raise FileFormatError(f"{os.fspath(path)!r} is damaged: its columns do not fit its network. Fit again.")
+    estimator.column_groups_ = preparation.groups
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
     return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)

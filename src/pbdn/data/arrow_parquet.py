@@ -26,7 +26,7 @@ def _arrow() -> Any:
         import pyarrow.dataset
         import pyarrow.parquet
     except ImportError as error:
-        raise MissingExtraError("Reading Parquet or Arrow data needs pyarrow: pip install 'pbdn[arrow]'.") from error
+        raise MissingExtraError("Reading Parquet or Arrow data needs pyarrow", "arrow") from error
     return pyarrow
 
 

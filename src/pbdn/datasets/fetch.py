@@ -95,9 +95,7 @@ def _pooch_downloader(name: str, target: Path) -> Downloader:
     try:
         import pooch
     except ImportError:
-        raise MissingExtraError(
-            f"Fetching dataset {name!r} needs pooch: pip install 'pbdn[datasets]'. {_by_hand(target)}"
-        ) from None
+        raise MissingExtraError(f"Fetching dataset {name!r} needs pooch", "datasets", _by_hand(target)) from None
     downloader: Downloader = pooch.HTTPDownloader(chunk_size=1 << 16, timeout=TIMEOUT_SECONDS)
     return downloader
 

@@ -47,9 +47,10 @@ class PBDNClassifier(NetworkClassifier):
         Threads, as in joblib; results do not depend on it.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
-        Show a progress bar. Messages go to the ``pbdn`` logger.
+        Show progress: a bar in a terminal or notebook, lines in a log. Messages go to the ``pbdn`` logger.
     checkpoint : path or None, default=None
-        File that lets an interrupted fit resume with the same result.
+        File that lets an interrupted fit resume with the same result. Ctrl-C brings it up to date and raises
+        KeyboardInterrupt.
     time_limit : float or None, default=None
         Seconds after which the fit stops with what it has.
 

@@ -30,6 +30,7 @@ from pbdn.growth.progress import ProgressBar
 from pbdn.growth.run import Run
 from pbdn.growth.stop import StopSignal
 from pbdn.inspection.access import checked_rows
+from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
 from pbdn.model.scaling import Scaling, identity_scaling
@@ -127,6 +128,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """
         self._check_parameters()
         self._increment, self._grow_next = None, False
+        self.__dict__.pop("network_", None)  # a fit that does not end leaves nothing of the one before
         tasks = FitTasks(self, X, y)
         streams = opening.is_stream(X, y)
         if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):
@@ -150,7 +152,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         criterion = options.choose_criterion(
             self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
         )
-        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, in any order, to the last bit
+        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
         present = np.unique(rows.codes)
@@ -185,7 +187,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             return {"network_": assemble(Growth(tuple(fits), (), ""), scaling, response, n_features), "paths_": ()}
 
         tasks.attributes = attributes
-        self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine))
+        self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine), rows)
 
     @_in_steps
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -232,7 +234,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             self._increment = Increment.begin(scaling, response, self.config_.map, self._seed(), network)
         self._increment.learn(rows, self._grow_next)
         self._grow_next = False
-        self._adopt(FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []))
+        self._adopt(
+            FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []), rows, FEWEST_ROWS
+        )
         return self
 
     @_in_steps
@@ -333,12 +337,14 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         )
         self.only_class_ = code
         self.network_, self.paths_ = None, ()
-        self.criterion_path_, self.trace_, self.convergence_ = [], [], []
+        self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
+        self._importances = np.zeros(self.n_features_in_)
 
-    def _adopt(self, result: FitResult) -> None:
+    def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource, n_rows: int = MAX_ROWS) -> None:
         """Fill the fitted attributes."""
         self.network_, self.paths_ = result.network, result.paths
         self.criterion_path_ = [asdict(step) for step in result.growth.path]
         self.trials_ = [asdict(one) for one in result.growth.trials]
         self.trace_ = [fit.traces() for fit in result.growth.fits]
         self.convergence_ = [asdict(one) for one in result.convergence]
+        self._importances = training_importances(self, rows, n_rows)

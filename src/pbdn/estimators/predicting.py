@@ -15,7 +15,9 @@ from pbdn.config import FitConfig
 from pbdn.data import open_stream as opening
 from pbdn.errors import InvalidInputError
 from pbdn.inspection import subtypes
-from pbdn.inspection.access import checked_rows, feature_names, network_of
+from pbdn.inspection.access import checked_rows, dense_rows, feature_names, network_of
+from pbdn.inspection.effects import feature_effects
+from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.intervals import jackknife_interval
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
@@ -27,7 +29,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     """Methods and attributes of a fitted classifier.
 
     `pbdn.estimators.fitting.NetworkClassifier` fills ``classes_``, ``config_``, ``network_`` (None: one class only),
-    ``paths_``, ``criterion_path_``, ``trace_`` and ``convergence_``; everything else follows from them.
+    ``paths_``, ``criterion_path_``, ``trials_``, ``trace_`` and ``convergence_``; everything else follows from them.
     """
 
     _most_classes: ClassVar[int | None] = None
@@ -39,8 +41,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     only_class_: int
     criterion_path_: list[dict[str, Any]]
     trace_: list[Any]
+    trials_: list[Any]
     convergence_: list[dict[str, Any]]
     n_features_in_: int
+    _importances: FloatArray | None = None
 
     # ------------------------------------------------------- what follows from the network
 
@@ -73,6 +77,20 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
     def n_weights_(self) -> int:
         """Numbers that the network holds."""
         return 0 if self.network_ is None else self.network_.n_weights
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """How far predictions moved when each column was shuffled in training rows, as shares that sum to one.
+
+        Measured at the end of the fit and kept with the model, so no rows are needed. The features of one column of a
+        prepared table share one value. It says what the network uses, not what causes what.
+        """
+        check_is_fitted(self)
+        if self._importances is None:
+            raise AttributeError(
+                "This model was saved without feature_importances_; fit it again, or use model.effects(X)."
+            )
+        return self._importances
 
     # --------------------------------------------------------------------------- prediction
 
@@ -114,6 +132,14 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         """The most probable class of each row."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Two classes: log-odds of the second, shape (n_samples,). More: log-probabilities, shape (n_samples, n_classes).
+
+        The largest finite score stands for a probability of one.
+        """
+        score = np.log(np.maximum(self.predict_proba(X), np.finfo(np.float64).tiny))
+        return score if self.classes_.size > 2 else np.asarray(score[:, -1] - score[:, 0])
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Accuracy; X, y and sample_weight as in `fit`."""
@@ -175,7 +201,7 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns layer, side, expert, weight, share, and one mean per feature.
         """
         X = checked_rows(self, X)
@@ -186,11 +212,29 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
 
         Returns
         -------
-        pandas.DataFrame (or dict of arrays without pandas)
+        pandas.DataFrame
             Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
         """
         X = checked_rows(self, X)
         return subtypes.as_frame(subtypes.vote_table(network_of(self), X, self.classes_))
+
+    def effects(self, X: Any) -> Any:
+        """How far predictions move when each column is shuffled in the rows X, strongest first; it needs no labels.
+
+        Returns
+        -------
+        pandas.DataFrame (or dict of lists without pandas)
+            Columns feature, moved (mean move of probability), flips (share of labels that change) and share.
+        """
+        found = feature_effects(self, dense_rows(self, X))
+        return subtypes.as_frame({key: [one[key] for one in found] for key in ("feature", "moved", "flips", "share")})
+
+    def shap_values(self, X: Any, background: Any, **options: Any) -> ShapleyValues:
+        """What each column adds to each prediction, against background rows.
+
+        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`.
+        """
+        return shapley_values(self, X, background, **options)
 
     def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
         """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).
@@ -285,6 +329,10 @@ class FittedNetwork(ClassifierMixin, TransformerMixin, BaseEstimator):  # type: 
         from pbdn.report.summary import html_summary
 
         return str(estimator_html_repr(self)) + html_summary(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has come to its end."""
+        return hasattr(self, "network_")
 
     def __sklearn_tags__(self) -> Any:
         """Sparse rows and, unless there can be two classes only, several classes."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from pbdn.config import HOLDOUT, FitConfig, GibbsConfig, set_fields
+from pbdn.config import FOLDS, HOLDOUT, FitConfig, GibbsConfig, set_fields
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
@@ -37,7 +37,7 @@ class RaceClassifier(NetworkClassifier):
     criterion, max_depth, max_experts, standardize, priors, gibbs_config, class_weight, n_jobs, random_state, verbose, \
 time_limit
         As in `pbdn.PBDNClassifier`. Of ``gibbs_config`` only the default sampler and record, one chain, pruning by window or
-        none, and no averaging over paths. Of ``criterion`` all but "holdout".
+        none, and no averaging over paths. Of ``criterion`` all but "folds" and "holdout".
     """
 
     def __init__(
@@ -79,8 +79,10 @@ time_limit
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.criterion == HOLDOUT:
-            raise InvalidInputError("RaceClassifier does not do criterion='holdout'; use PBDNClassifier for that.")
+        if self.criterion in (FOLDS, HOLDOUT):
+            raise InvalidInputError(
+                f"RaceClassifier does not do criterion={self.criterion!r}; use PBDNClassifier for that."
+            )
         for name, value in set_fields(self.gibbs_config).items():
             if value not in ONLY.get(name, (value,)):
                 choices = " or ".join(repr(one) for one in ONLY[name])
@@ -88,9 +90,9 @@ time_limit
                     f"RaceClassifier does not do {name}={value!r}; use {choices}, or PBDNClassifier for that."
                 )
 
-    def _resolve(self, response: Response, inference: str, criterion: Any) -> FitConfig:
+    def _resolve(self, response: Response, inference: str, criterion: Any, n_rows: int | None = None) -> FitConfig:
         """Two classes race too; their draws are averaged without paths."""
-        config = super()._resolve(response, inference, criterion)
+        config = super()._resolve(response, inference, criterion, n_rows)
         if config.prediction != "paths":
             return config
         return replace(config, gibbs=replace(config.gibbs, prediction="posterior"))

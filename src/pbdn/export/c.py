@@ -5,7 +5,7 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from pbdn.export.plan import Plan, PlannedLayer, check_name, number, plan
+from pbdn.export.plan import Plan, check_name, number, plan, stretches
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
@@ -60,11 +60,30 @@ static inline int {name}_predict(const double *x)
 
 #endif
 """
+_SQUARES = """\
+    double h0[{width}];
+    for (int j = 0; j < {n_features}; ++j)
+        h0[j] = x[j];
+    for (int j = 0; j < {n_squares}; ++j) {{
+        const double distance = (x[{name}_squared[j]] - {name}_centers[j]) / {name}_scales[j];
+        h0[{n_features} + j] = distance * distance;
+    }}
+"""
 _LAYER = """\
     double h{t}[{size}];
-    for (int k = 0; k < {n_units}; ++k) {{
-        const double *w = {name}_hyperplanes_{t} + k * {width};
-        h{t}[k] = {name}_softplus(w[0]{terms});
+    {{
+        const double *const sources[] = {{{sources}}};
+        const double *w = {name}_hyperplanes_{t};
+        const int *part = {name}_parts_{t};
+        for (int k = 0; k < {n_units}; ++k) {{
+            double z = *w++;
+            for (int n = *part++; n > 0; --n) {{
+                z += {name}_dot(w, sources[part[0]] + part[1], part[2]);
+                w += part[2];
+                part += 3;
+            }}
+            h{t}[k] = {name}_softplus(z);
+        }}
     }}
     (void)h{t};
 """
@@ -132,7 +151,7 @@ def to_c(
     """
     planned = plan(network, classes, feature_names)
     check_name(name)
-    tables = [_table(f"{name}_hyperplanes_{t}", layer) for t, layer in enumerate(planned.layers, 1)]
+    tables = [_tables(planned, t, name) for t in range(1, len(planned.layers) + 1)]
     tables.append(f"static const double {name}_weights[] = {_numbers(planned.layers[-1].expert_weights.tolist())};\n")
     return _HEAD.format(
         name=name,
@@ -143,20 +162,20 @@ def to_c(
         classes=_strings(planned.labels),
         features=_strings(planned.feature_names),
         tables="".join(tables),
-        layers="".join(_layer(planned, t, name) for t in range(1, len(planned.layers) + 1)),
+        layers=_squares(planned, name) + "".join(_layer(planned, t, name) for t in range(1, len(planned.layers) + 1)),
         pooling=_pooling(planned, name),
     )
 
 
+def _squares(planned: Plan, name: str) -> str:
+    counts = {"n_features": planned.n_features, "n_squares": len(planned.squares), "width": planned.widths[0]}
+    return _SQUARES.format(name=name, **counts) if planned.squares else ""
+
+
 def _layer(planned: Plan, t: int, name: str) -> str:
     layer = planned.layers[t - 1]
-    terms, at = "", 1
-    for source in layer.sources:
-        if planned.widths[source]:
-            vector = f"h{source}" if source else "x"
-            terms += f" + {name}_dot(w + {at}, {vector}, {planned.widths[source]})"
-            at += planned.widths[source]
-    return _LAYER.format(t=t, size=max(1, layer.n_units), n_units=layer.n_units, width=at, name=name, terms=terms)
+    sources = ", ".join(f"h{source}" if source or planned.squares else "x" for source in layer.sources)
+    return _LAYER.format(t=t, size=max(1, layer.n_units), n_units=layer.n_units, name=name, sources=sources)
 
 
 def _pooling(planned: Plan, name: str) -> str:
@@ -170,13 +189,41 @@ def _pooling(planned: Plan, name: str) -> str:
     return _PAIRS.format(n=len(rates) // 2, rates=listed, least=least, steps=NEWTON_STEPS)
 
 
-def _table(name: str, layer: PlannedLayer) -> str:
-    return f"static const double {name}[] = {_numbers(layer.hyperplanes.ravel().tolist())};\n"
+def _tables(planned: Plan, t: int, name: str) -> str:
+    """Of each unit of a layer the bias and its coefficients, and where these belong: how many parts, then (which source,
+    first place, length) of each part.
+    """
+    layer = planned.layers[t - 1]
+    values: list[float] = []
+    parts: list[int] = []
+    for row in layer.hyperplanes:
+        values.append(row[0])
+        found, begin = [], 1
+        for i, source in enumerate(layer.sources):
+            block = row[begin : begin + planned.widths[source]]
+            begin += planned.widths[source]
+            for a, b in stretches(block):
+                values += block[a:b].tolist()
+                found += [i, a, b - a]
+        parts += [len(found) // 3, *found]
+    tables = [("double", f"hyperplanes_{t}", _numbers(values)), ("int", f"parts_{t}", _integers(parts))]
+    if t == 1 and planned.squares:
+        columns, centers, scales = zip(*planned.squares, strict=True)
+        tables += [("int", "squared", _integers(columns))]
+        tables += [("double", "centers", _numbers(centers)), ("double", "scales", _numbers(scales))]
+    return "".join(f"static const {kind} {name}_{what}[] = {text};\n" for kind, what, text in tables)
 
 
 def _numbers(values: Sequence[float]) -> str:
-    texts = [number(value) for value in values] or ["0.0"]  # C has no empty arrays
-    lines = [", ".join(texts[i : i + 4]) for i in range(0, len(texts), 4)]
+    return _braces([number(value) for value in values] or ["0.0"], 4)  # C has no empty arrays
+
+
+def _integers(values: Sequence[int]) -> str:
+    return _braces([str(value) for value in values] or ["0"], 16)
+
+
+def _braces(texts: list[str], per_line: int) -> str:
+    lines = [", ".join(texts[i : i + per_line]) for i in range(0, len(texts), per_line)]
     return "{\n    " + ",\n    ".join(lines) + "}"
 
 
@@ -186,8 +233,8 @@ def _strings(values: Sequence[Any]) -> str:
 
 
 def _comment(text: str) -> str:
-    """One line that cannot end a comment: printable ASCII, no digraph of a comment, escape or trigraph."""
-    line = re.sub(r"[^ -~]", "?", text).replace("\\", "/")
+    """One line that cannot end a comment: printable letters of any script, no digraph of a comment, escape or trigraph."""
+    line = "".join(letter if letter.isprintable() else "?" for letter in text).replace("\\", "/")
     return re.sub(r"(?<=[*/?])(?=[*/?])", " ", line)
 
 

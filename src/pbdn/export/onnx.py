@@ -61,7 +61,7 @@ def to_onnx(
     outer, inner = (_float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic)))
     graph = _Graph(onnx, inner)
     activations = []
-    sources = [graph.cast("features", inner)]
+    sources = [_with_squares(graph, graph.cast("features", inner), planned)]
     weighted = ""
     for layer in planned.layers:
         units = _units(graph, layer, [sources[s] for s in layer.sources])
@@ -108,7 +108,7 @@ def _onnx() -> Any:
         importlib.import_module("onnx.numpy_helper")
         return importlib.import_module("onnx")
     except ImportError as error:
-        raise MissingExtraError("to_onnx needs the package onnx: pip install 'pbdn[onnx]'.") from error
+        raise MissingExtraError("to_onnx needs the package onnx", "onnx") from error
 
 
 def _float_type(name: str, value: DTypeLike) -> np.dtype[Any]:
@@ -150,6 +150,15 @@ class _Graph:
         output = to or f"{kind.lower()}_{number}"
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes))
         return output
+
+
+def _with_squares(graph: _Graph, features: str, planned: Plan) -> str:
+    if planned.curve is None:
+        return features
+    some = graph.op("Gather", features, graph.constant(planned.curve.columns), axis=1)
+    moved = graph.op("Sub", some, graph.number(planned.curve.centers))
+    distance = graph.op("Div", moved, graph.number(planned.curve.scales))
+    return graph.op("Concat", features, graph.op("Mul", distance, distance), axis=1)
 
 
 def _units(graph: _Graph, layer: PlannedLayer, sources: list[str]) -> str:

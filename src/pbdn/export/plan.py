@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
+from pbdn.model.curve import Curve
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 from pbdn.model.wiring import sources_of
@@ -18,6 +19,7 @@ from pbdn.numerics.arrays import FloatArray
 Label = str | int | float | bool
 
 EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind)
+SHORTEST_GAP = 4  # zeros in a row that are not written
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class PlannedLayer:
     Attributes
     ----------
     sources : tuple of int
-        Where the inputs come from, in order: 0 the features, t the units of layer t = 1, 2, ….
+        Where the inputs come from, in order: 0 the features and their squares, t the units of layer t = 1, 2, ….
     hyperplanes : array (n_units, n_inputs + 1)
         Bias first.
     expert_weights : array (n_units,)
@@ -50,7 +52,8 @@ class PlannedLayer:
 class Plan:
     """A network ready to be written down in another language; prediction uses the recorded point.
 
-    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled.
+    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled. ``curve`` says
+    which squares stand after the features.
     """
 
     layers: tuple[PlannedLayer, ...]
@@ -58,6 +61,7 @@ class Plan:
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
     response: str
+    curve: Curve | None = None
 
     @property
     def n_sides(self) -> int:
@@ -66,8 +70,16 @@ class Plan:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Numbers per source: features, units of layer 1, 2, …"""
-        return (self.n_features, *(layer.n_units for layer in self.layers))
+        """Numbers per source: features and their squares, units of layer 1, 2, …"""
+        return (self.n_features + len(self.squares), *(layer.n_units for layer in self.layers))
+
+    @property
+    def squares(self) -> list[tuple[int, float, float]]:
+        """(j, c, s) of every square ((x_j - c) / s)²."""
+        if self.curve is None:
+            return []
+        parts = (self.curve.columns, self.curve.centers, self.curve.scales)
+        return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
 def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] | None = None) -> Plan:
@@ -91,7 +103,7 @@ def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] 
             f"{network.n_features} features: give one name per feature, each once."
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
-    return Plan(layers, network.n_features, names, labels, network.response.kind)
+    return Plan(layers, network.n_features, names, labels, network.response.kind, network.curve)
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:
@@ -110,6 +122,14 @@ def _plain(label: Any) -> Label:
     if isinstance(label, float) and not np.isfinite(label):
         return str(label)
     return label if isinstance(label, bool | int | float | str) else str(label)
+
+
+def stretches(coefficients: FloatArray) -> list[tuple[int, int]]:
+    """(first, last + 1) of the parts that are left when zeros in a row are cut out: a committee has many."""
+    places = np.flatnonzero(coefficients)
+    cuts = np.flatnonzero(np.diff(places) > SHORTEST_GAP)
+    firsts, lasts = places[np.r_[0, cuts + 1][: places.size]], places[np.r_[cuts, -1][: places.size]]
+    return list(zip(firsts.tolist(), (lasts + 1).tolist(), strict=True))
 
 
 def check_name(name: str) -> str:

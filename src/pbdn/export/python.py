@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pbdn.export.plan import Plan, check_name, plan
+from pbdn.export.plan import Plan, check_name, plan, stretches
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, SeveralClasses
@@ -16,7 +16,8 @@ from math import exp, expm1, log, log1p
 
 CLASSES = {classes}
 FEATURES = {features}
-LAYERS = (  # sources of the inputs (0: features, t: units of layer t), hyperplanes with the bias first
+SQUARES = {squares}  # (j, c, s): the square ((x_j - c) / s)² stands after the features
+LAYERS = (  # sources of the inputs (0: features and squares, t: units of layer t); hyperplanes: bias, (place, coefficients) …
 {layers})
 SIDES = (  # first unit, last unit + 1, weights of the units of each side of the top layer
 {sides})
@@ -26,15 +27,20 @@ def _softplus(z):
     return max(z, 0.0) + log1p(exp(-abs(z)))
 
 
+def _distance(inputs, bias, *parts):
+    return bias + sum(a * b for place, coefficients in parts for a, b in zip(coefficients, inputs[place:]))
+
+
 def {name}(row):
     """Probability of each of CLASSES; row is a sequence in the order of FEATURES, or a dict by name."""
     row = [float(row[name]) for name in FEATURES] if isinstance(row, dict) else [float(x) for x in row]
     if len(row) != len(FEATURES):
         raise ValueError(f"row has {{len(row)}} values, {{len(FEATURES)}} are needed")
-    units = [row]
+    distances = [(row[j] - c) / s for j, c, s in SQUARES]
+    units = [row + [distance * distance for distance in distances]]
     for sources, hyperplanes in LAYERS:
         inputs = [value for source in sources for value in units[source]]
-        units.append([_softplus(w[0] + sum(a * b for a, b in zip(w[1:], inputs))) for w in hyperplanes])
+        units.append([_softplus(_distance(inputs, *plane)) for plane in hyperplanes])
     rates = [sum(r * u for r, u in zip(weights, units[-1][first:last])) for first, last, weights in SIDES]
     p = [-expm1(-rate) for rate in rates]
 {pooling}'''
@@ -92,6 +98,7 @@ def to_python(
     return _SOURCE.format(
         classes=_tuple(planned.labels),
         features=_tuple(planned.feature_names),
+        squares=_tuple(planned.squares),
         layers=layers,
         sides=sides,
         name=check_name(name),
@@ -110,4 +117,9 @@ def _tuple(values: Sequence[Any]) -> str:
 
 
 def _rows(matrix: FloatArray) -> str:
-    return "(" + "".join(f"\n        {_tuple(row)}," for row in matrix.tolist()) + ")"
+    return "(" + "".join(f"\n        {_plane(row)}," for row in matrix) + ")"
+
+
+def _plane(row: FloatArray) -> str:
+    parts = "".join(f", ({a}, {_tuple(row[1 + a : 1 + b].tolist())})" for a, b in stretches(row[1:]))
+    return f"({float(row[0])!r}{parts or ','})"

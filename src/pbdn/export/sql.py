@@ -33,7 +33,8 @@ def to_sql(
 
     Each layer is a common table expression, so the statement grows with the number of weights only. Engines
     that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
-    generic dialect hold a window function. A row with a NULL among the features in use gives NULL.
+    generic dialect hold a window function. A row with a NULL among the features in use gives NULL, and so does in SQLite a
+    text that is no number.
 
     Parameters
     ----------
@@ -55,9 +56,7 @@ def to_sql(
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
-    first += [
-        f"CAST(src.{identifier(name)} AS {_REAL[dialect]}) AS x{j}" for j, name in enumerate(planned.feature_names)
-    ]
+    first += [f"{_number(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
     for columns in _columns(planned):
@@ -73,8 +72,17 @@ def to_sql(
     return f"WITH {expressions}\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
 
 
+def _number(cell: str, dialect: Dialect) -> str:
+    """The number in a cell; SQLite would make some number of any text, where other engines refuse."""
+    real = f"CAST({cell} AS {_REAL[dialect]})"
+    return f"CASE WHEN {real} = {cell} THEN {real} END" if dialect == "sqlite" else real
+
+
 def _columns(planned: Plan) -> Iterator[list[str]]:
-    """Columns of each step: distances and units of every layer with what later layers need, then pooling."""
+    """Columns of each step: squares, distances and units of every layer with what later layers need, then pooling."""
+    if planned.squares:
+        features = [f"x{j}" for j in range(planned.n_features)]
+        yield [*features, *(f"{_square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
     for t, layer in enumerate(planned.layers, 1):
         names = [name for source in layer.sources for name in _names(planned, source)]
         later = {source for above in planned.layers[t:] for source in above.sources if source < t}
@@ -86,7 +94,9 @@ def _columns(planned: Plan) -> Iterator[list[str]]:
 
 
 def _names(planned: Plan, source: int) -> list[str]:
-    return [f"h{source}_{k}" if source else f"x{k}" for k in range(planned.widths[source])]
+    if source:
+        return [f"h{source}_{k}" for k in range(planned.widths[source])]
+    return [*(f"x{j}" for j in range(planned.n_features)), *(f"q{j}" for j, _, _ in planned.squares)]
 
 
 def _pooling(planned: Plan) -> Iterator[list[str]]:
@@ -134,6 +144,11 @@ def _at_least(chance: str) -> str:
 def _linear(coefficients: Sequence[float], names: Sequence[str], constant: float) -> str:
     pairs = zip(coefficients, names, strict=True)
     return _sum([number(constant), *(f"{number(w)} * {name}" for w, name in pairs if w != 0.0)])
+
+
+def _square(x: str, center: float, scale: float) -> str:
+    distance = f"(({x} - {number(center)}) / {number(scale)})"  # PostgreSQL refuses the squares of tiny ones
+    return f"CASE WHEN {distance} BETWEEN -1e-150 AND 1e-150 THEN 0e0 ELSE {distance} * {distance} END"
 
 
 def _softplus(z: str) -> str:

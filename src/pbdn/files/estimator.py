@@ -60,6 +60,8 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
     arrays: dict[str, Any] = {}
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names_in"] = pack_strings([str(name) for name in estimator.feature_names_in_])
+    if estimator._importances is not None:
+        arrays["feature_importances"] = np.asarray(estimator._importances)
     header: dict[str, Any] = {
         "kind": "model",
         "schema": SCHEMA_VERSION,
@@ -69,6 +71,7 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "classes": estimator.classes_,
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
+        "trials": estimator.trials_,
         "convergence": estimator.convergence_,
     }
     if estimator.network_ is None:
@@ -116,6 +119,7 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     estimator.n_features_in_ = int(header["n_features_in"])
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
+    estimator._importances = arrays.get("feature_importances")
     estimator.network_, estimator.paths_ = None, ()
     if "network" in header:
         estimator.network_ = network_from_arrays(header["network"], arrays)
@@ -124,8 +128,8 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     else:
         estimator.only_class_ = int(header["only_class"])
     estimator.config_ = _fit_config(header["config"])
-    estimator.criterion_path_, estimator.convergence_ = header["criterion_path"], header["convergence"]
-    estimator.trace_ = []
+    estimator.criterion_path_, estimator.trials_ = header["criterion_path"], header["trials"]
+    estimator.convergence_, estimator.trace_ = header["convergence"], []
     return estimator
 
 

@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import FileFormatError, InvalidInputError
+from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import response_of_kind
 from pbdn.model.wiring import width_of_inputs
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 
-SCHEMA_VERSION = 3
-OLDEST_SCHEMA = 3  # files of versions before the first release are not read
+SCHEMA_VERSION = 4
+OLDEST_SCHEMA = 4  # files of versions before the first release are not read
+MOST_MEMBERS = 1000  # networks averaged into one: each predicts where intervals are asked for
+MOST_ZEROS = 16  # numbers that one stored number may stand for: a small file stays small in memory
 
 
 def check_schema(schema: Any) -> None:
@@ -45,14 +48,25 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     side, number of draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
     other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
     (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
+
+    A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
+    A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``. Where half of the hyperplanes
+    or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
+    of eight experts in a byte.
     """
     arrays: dict[str, NDArray[Any]] = {}
+    if network.curve is not None:
+        arrays["network.curve.columns"] = np.asarray(network.curve.columns, "<i4")
+        arrays["network.curve.centers"] = np.asarray(network.curve.centers, "<f8")
+        arrays["network.curve.scales"] = np.asarray(network.curve.scales, "<f8")
     for t, layer in enumerate(network.layers):
         arrays |= _stack(f"network.{t}", layer.sides)
         if layer.draws:
             arrays |= _stack(f"network.{t}.draws", [side for draw in layer.draws for side in draw])
             counts = [[side.n_experts for side in draw] for draw in layer.draws]
             arrays[f"network.{t}.draws.experts"] = np.array(counts, dtype=np.int32)
+    if network.members:
+        arrays["network.members"] = np.concatenate([np.asarray(side, "<i4") for side in network.members])
     header: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "n_features": int(network.n_features),
@@ -88,16 +102,75 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
         raise FileFormatError(f"The file does not hold a usable network: {error} Write it again.") from error
     n_sides = response.labelling.n_sides
     _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
-    network = Network(layers, n_features, response)
+    network = Network(layers, n_features, response, _curve(arrays, n_features), _members(arrays, layers[-1]))
     _check_wiring(network)
     return network
 
 
 def _stack(name: str, sides: Any) -> dict[str, NDArray[Any]]:
-    return {
-        f"{name}.hyperplanes": np.concatenate([np.asarray(side.hyperplanes, dtype="<f8") for side in sides]),
-        f"{name}.expert_weights": np.concatenate([np.asarray(side.expert_weights, "<f8") for side in sides]),
-    }
+    planes = np.concatenate([np.asarray(side.hyperplanes, dtype="<f8") for side in sides])
+    weights = np.concatenate([np.asarray(side.expert_weights, "<f8") for side in sides])
+    return {**_without_zeros(f"{name}.hyperplanes", planes), f"{name}.expert_weights": weights}
+
+
+def _without_zeros(name: str, planes: FloatArray) -> dict[str, NDArray[Any]]:
+    stored = planes.view("<i8") != 0  # all but +0.0
+    n_stored = np.count_nonzero(stored)
+    if 2 * n_stored > planes.size or MOST_ZEROS * n_stored < planes.size or not planes.size:
+        return {name: planes}
+    return {name: planes[stored], f"{name}.places": np.packbits(stored, axis=0)}
+
+
+def _with_zeros(name: str, arrays: Mapping[str, NDArray[Any]], n_experts: int) -> FloatArray:
+    """Inverse of `_without_zeros`."""
+    places = arrays.get(f"{name}.places")
+    if places is None:
+        return _floats(name, arrays, 2)
+    values = _floats(name, arrays, 1)
+    _require(
+        places.dtype == np.uint8 and places.ndim == 2 and places.shape[0] == -(-n_experts // 8),
+        f"array {name}.places is of the wrong kind",
+    )
+    size = n_experts * places.shape[1]
+    _require(size <= MOST_ZEROS * values.size, f"array {name} has too many zeros")
+    stored = np.unpackbits(places, axis=0, count=n_experts).view(bool)
+    _require(np.count_nonzero(stored) == values.size, f"array {name} has other places than numbers")
+    planes = np.zeros(stored.shape)
+    planes[stored] = values
+    return planes
+
+
+def _curve(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Curve | None:
+    columns = arrays.get("network.curve.columns")
+    if not any(name.startswith("network.curve.") for name in arrays):
+        return None
+    _require(
+        isinstance(columns, np.ndarray) and columns.dtype == np.int32 and columns.ndim == 1 and columns.size > 0,
+        "the columns of its curve are missing or of the wrong kind",
+    )
+    assert columns is not None
+    _require(
+        bool(columns[0] >= 0 and columns[-1] < n_features and np.all(columns[1:] > columns[:-1])),
+        "the columns of its curve are not features in rising order",
+    )
+    centers, scales = (_floats(f"network.curve.{name}", arrays, 1) for name in ("centers", "scales"))
+    _require(
+        centers.shape == scales.shape == columns.shape, "its curve has other numbers of centers, scales and columns"
+    )
+    _require(bool(np.all(scales > 0)), "its curve has a scale that is not positive")
+    return Curve(columns.astype(np.int64), centers.copy(), scales.copy())
+
+
+def _members(arrays: Mapping[str, NDArray[Any]], top: Layer) -> tuple[IntArray, ...]:
+    members = arrays.get("network.members")
+    if members is None:
+        return ()
+    _require(
+        members.dtype == np.int32 and members.shape == (sum(top.n_experts),),
+        "its members are not one number per expert of the top layer",
+    )
+    _require(bool(np.all((members >= 0) & (members < MOST_MEMBERS))), f"it has more than {MOST_MEMBERS} members")
+    return tuple(side.astype(np.int64) for side in np.split(members, np.cumsum(top.n_experts)[:-1]))
 
 
 def _layer(spec: Any, arrays: Mapping[str, NDArray[Any]], t: int) -> Layer:
@@ -127,8 +200,8 @@ def _layer(spec: Any, arrays: Mapping[str, NDArray[Any]], t: int) -> Layer:
 
 def _sides(name: str, arrays: Mapping[str, NDArray[Any]], experts: list[int]) -> tuple[Side, ...]:
     """Cut stacked experts into sides of the given sizes; every side owns its memory."""
-    planes = _floats(f"{name}.hyperplanes", arrays, 2)
     weights = _floats(f"{name}.expert_weights", arrays, 1)
+    planes = _with_zeros(f"{name}.hyperplanes", arrays, len(weights))
     _require(len(planes) == len(weights) == sum(experts), f"{name} has another number of experts than declared")
     _require(planes.shape[1] > 0, f"{name} has no bias")
     _require(bool(np.all(weights >= 0)), f"{name} has a negative weight")
@@ -149,8 +222,8 @@ def _floats(name: str, arrays: Mapping[str, NDArray[Any]], ndim: int) -> FloatAr
 
 def _check_wiring(network: Network) -> None:
     """Compare the inputs of every layer with what the wiring gives it."""
-    _require(network.n_inputs[0] == network.n_features + 1, "n_features and the first layer differ")
-    widths = (network.n_features, *network.n_units)
+    _require(network.n_inputs[0] == network.n_expanded + 1, "n_features, the curve and the first layer differ")
+    widths = (network.n_expanded, *network.n_units)
     for t, width in enumerate(network.n_inputs, 1):
         _require(width == width_of_inputs(t, widths) + 1, "its layers do not fit together")
 

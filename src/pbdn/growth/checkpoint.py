@@ -101,6 +101,10 @@ class Checkpoint:
             self._taken[name] = now
         self.store(name, chain.to_arrays())
 
+    def stopped(self, task: Task, chain: ChainState) -> None:
+        """Take in the state in which a chain was cut short."""
+        self.store(_name(task), chain.to_arrays())
+
     def store(self, name: str, arrays: Arrays) -> None:
         """Replace one entry, and write the file unless that was done a moment ago."""
         with self._lock:

@@ -6,8 +6,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
-The networks of the folds are then averaged (`pbdn.model.committee`). A single network is trained on all rows by the same
-steps.
+The networks of the folds are then averaged (`pbdn.model.committee`). A single network is trained on all rows with what was
+found.
 """
 
 import logging
@@ -22,7 +22,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
+from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without_idle
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -75,6 +75,12 @@ class Stage:
         """Number of layers."""
         return sum(step.adds_layer for step in self.history)
 
+    @property
+    def recipe(self) -> tuple[Step, ...]:
+        """The short way there, for networks that need not search: every layer with the penalty and noise found at the end."""
+        last = self.history[-1]
+        return tuple(step._replace(penalty=last.penalty, noise=last.noise) for step in self.history if step.adds_layer)
+
 
 @dataclass
 class Search:
@@ -96,7 +102,8 @@ class Search:
         """One per fold that decides."""
         part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
         return [
-            Trainee(view, ~kept, f, self.response, self.config.map, part) for f, kept in enumerate(self.held)
+            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held))
+            for f, kept in enumerate(self.held)
         ]
 
     def after(self, stage: Stage, step: Step) -> Stage:
@@ -104,7 +111,9 @@ class Search:
         tasks = list(zip(self.trainees(stage.view), stage.stacks, strict=True))
         results = self.run.on_threads(lambda task: task[0].take(task[1], stage.history, step), tasks)
         stacks = tuple(layers for layers, _ in results)
-        losses = [stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)]
+        losses = [
+            stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)
+        ]
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 
@@ -116,7 +125,9 @@ class Search:
         """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
         if self.run.stop():
             return None
-        new = self.after(stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))))
+        new = self.after(
+            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
+        )
         if not new.complete:
             return None
         kept = new.deviance < stage.deviance
@@ -134,7 +145,7 @@ class Search:
 def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
-    """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows by the same steps."""
+    """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows with what they found."""
     n_members = config.map.n_members
     folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
     n_folds = int(folds.max()) + 1
@@ -147,14 +158,16 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _strength(search, stage)
-    layers = _members(search, stage, rows, n_folds, n_members)
+    members = _members(search, stage, rows, n_folds, n_members)
+    layers = [without_idle(one, stage.view.rows.inputs) for one in members]
     if run.stop() and reason != "observer":
         reason = "interrupted"
     merged = committee([_plain(one, stage, response) for one in layers])
     network = stage.view.network(merged.layers, response)
     fits = _fits(network, search, stage)
     path = [
-        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step for t, step in enumerate(search.path)
+        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
+        for t, step in enumerate(search.path)
     ]
     return Growth(fits, tuple(path), reason, network.curve, merged.members, tuple(search.trials))
 
@@ -227,7 +240,7 @@ def _strength(search: Search, stage: Stage) -> Stage:
 
 
 def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_members: int) -> list[Layers]:
-    """The networks to be averaged: those of the folds that decided, and others trained by the same steps."""
+    """The networks to be averaged: those of the folds that decided, and others trained with what they found."""
     if n_members > 1 and len(search.held) == n_folds:
         return list(stage.stacks)
     folds = folds_of_rows(rows.codes, search.run.seed, n_folds)
@@ -236,10 +249,10 @@ def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_m
     numbers = range(len(done), n_folds) if n_members > 1 else [n_folds]
     part = search.run.shared_by(min(search.run.n_jobs, len(masks)))
     trainees = [
-        Trainee(stage.view, mask, number, search.response, search.config.map, part)
+        Trainee(stage.view, mask, number, search.response, search.config.map, part, len(masks))
         for number, mask in zip(numbers, masks, strict=True)
     ]
-    others = search.run.on_threads(lambda trainee: trainee.follow(stage.history), trainees)
+    others = search.run.on_threads(lambda trainee: trainee.follow(stage.recipe), trainees)
     finished = [layers for layers in others if layers is not None]
     return [*done, *finished] or list(stage.stacks[:1])
 

@@ -18,7 +18,7 @@ class LayerFit:
     """One trained layer, on the inputs the engine gave it.
 
     ``details`` are whatever the engine wants to keep for the user (traces, diagnostics); ``complete`` is False where
-    training was cut short by a time limit or an interrupt.
+    training was cut short.
     """
 
     layer: Layer
@@ -82,8 +82,9 @@ class PathStep:
 class Growth:
     """A grown stack of layers, the whole path, and why growth stopped.
 
-    ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted", or "incremental" where a user decides.
-    ``curve`` and ``members`` are those of the network (`pbdn.model.network.Network`), and ``trials`` are the settings that rows kept back have judged
+    ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted" (by a time limit), or "incremental"
+    where a user decides. ``curve`` and ``members`` are those of the network (`pbdn.model.network.Network`), and ``trials``
+    are the settings that rows kept back have judged
     (`pbdn.growth.committee`).
     """
 
@@ -124,32 +125,27 @@ def stack_layers(
     """
     fits: list[LayerFit] = []
     reason = "max_depth"
-    try:
-        for depth in range(1, max_depth + 1):
-            if observer is not None:
-                observer.layer_begins(depth)
-            fit = engine.fit_layer(depth)
-            enough = False
-            if fit.complete or not fits:
-                fits.append(fit)
-                enough = judge(fits)
-            told_to_stop = observer is not None and observer.layer_ends(tuple(fits))
-            if not fit.complete:
-                reason = "interrupted"
-            elif enough:
-                reason = "criterion"
-            elif told_to_stop:
-                reason = "observer"
-            elif depth < max_depth and not engine.has_room(fit.layer):
-                reason = "too_large"
-            elif depth < max_depth:
-                engine.advance(fit.layer)
-                continue
-            break
-    except KeyboardInterrupt:  # from an observer, or a second Ctrl-C
-        if not fits:
-            raise
-        reason = "interrupted"
+    for depth in range(1, max_depth + 1):
+        if observer is not None:
+            observer.layer_begins(depth)
+        fit = engine.fit_layer(depth)
+        enough = False
+        if fit.complete or not fits:
+            fits.append(fit)
+            enough = judge(fits)
+        told_to_stop = observer is not None and observer.layer_ends(tuple(fits))
+        if not fit.complete:
+            reason = "interrupted"
+        elif enough:
+            reason = "criterion"
+        elif told_to_stop:
+            reason = "observer"
+        elif depth < max_depth and not engine.has_room(fit.layer):
+            reason = "too_large"
+        elif depth < max_depth:
+            engine.advance(fit.layer)
+            continue
+        break
     return tuple(fits), reason
 
 

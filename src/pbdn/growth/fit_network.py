@@ -45,14 +45,18 @@ def fit_network(
     scaled = scale_rows(rows, scaling)
     paths: list[tuple[LayerFit, ...]] = []
     try:
-        with run.stop.on_interrupt():
+        with run.stop.on_interrupt(), run.bar:
             growth = grow_network(scaled, response, config, run, observer, maker)
-            if config.samples_top and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
+            if (
+                config.samples_top
+                and growth.fits
+                and growth.reason != "interrupted"
+                and isinstance(scaled, LabelledRows)
+            ):
                 growth = sample_top(growth, scaled, response, config, run)
             if config.n_paths and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
                 paths = grow_paths(scaled, response, config, run, len(growth.fits))
     finally:
-        run.bar.close()
         if run.checkpoint is not None:
             run.checkpoint.write()
     if not growth.fits:
@@ -120,12 +124,9 @@ def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int)
     if n_paths < config.n_paths:
         what += f" and {n_paths} of {config.n_paths} paths"
     if growth.reason == "interrupted" or n_paths < config.n_paths:
-        if run.stop() and not run.stop.flag.is_set():
-            work = "n_sweeps of gibbs_config" if config.inference == "gibbs" else "n_minibatches of map_config"
-            advice = f"Raise time_limit, or lower {work}, to let it grow by its criterion."
-            warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
-        else:
-            warn(f"Interrupted: the network {what}.")
+        work = "n_sweeps of gibbs_config" if config.inference == "gibbs" else "n_minibatches of map_config"
+        advice = f"Raise time_limit, or lower {work}, to let it grow by its criterion."
+        warn(f"time_limit={run.stop.seconds} s reached: the network {what}. {advice}")
     elif growth.reason == "too_large":
         layer = growth.fits[-1].layer
         warn(

@@ -82,7 +82,7 @@ class GibbsEngine:
             if self.run.bar.enabled:
                 self._tell(task, chain)
 
-        return run_chain(
+        result = run_chain(
             self.side_rows(task[1]),
             self.settings,
             self.run.seed,
@@ -93,14 +93,17 @@ class GibbsEngine:
             on_sweep=on_sweep,
             should_stop=self.run.stop,
         )
+        if checkpoint is not None and not result.complete:
+            checkpoint.stopped(task, result.final)
+        return result
 
     def _tell(self, task: Task, chain: ChainState) -> None:
         """Move the progress bar: a phase is all chains of a layer, or of all paths."""
-        depth, side, _, _ = task
-        note = f"side {side}: {int(chain.active.sum())} experts, ln L {chain.trace[chain.done - 1, 0]:.1f}"
+        depth = task[0]
+        note = f"experts {int(chain.active.sum())}, ln L {chain.trace[chain.done - 1, 0]:.1f}"
         n_paths = self.config.n_paths
         n_chains = self.n_sides * (n_paths * self.config.max_depth if self.path else self.n_chains)
-        phase = f"{n_paths} paths" if self.path else f"layer {depth}"
+        phase = f"{n_paths} paths" if self.path else f"sampling layer {depth}"
         self.run.bar.update(phase, n_chains * self.settings.n_sweeps, task, chain.done, note)
 
     def fit_layer(self, depth: int) -> LayerFit:

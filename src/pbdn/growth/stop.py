@@ -11,7 +11,11 @@ from typing import Any
 
 @dataclass
 class StopSignal:
-    """Stops a fit between sweeps or compiled calls: at a deadline, or when set."""
+    """Stops a fit between sweeps or compiled calls: at a deadline, or when set.
+
+    A deadline asks for what there is. Ctrl-C asks for nothing: work ends where it can be taken up again, and the
+    KeyboardInterrupt reaches the caller.
+    """
 
     deadline: float | None = None
     seconds: float | None = None
@@ -28,7 +32,7 @@ class StopSignal:
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:
-        """Within, the first Ctrl-C asks for a stop and the second interrupts at once.
+        """Within, the first Ctrl-C asks for a stop and is raised at the end; the second is raised at once.
 
         Only Python's own handler is replaced: a program that handles SIGINT itself keeps its ways.
         """
@@ -36,10 +40,13 @@ class StopSignal:
         if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             yield
             return
+        pressed = False
 
         def ask(number: int, frame: Any) -> None:
-            if self.flag.is_set():
+            nonlocal pressed
+            if pressed:
                 raise KeyboardInterrupt
+            pressed = True
             self.flag.set()
 
         signal.signal(signal.SIGINT, ask)
@@ -47,3 +54,5 @@ class StopSignal:
             yield
         finally:
             signal.signal(signal.SIGINT, signal.default_int_handler)
+        if pressed:
+            raise KeyboardInterrupt

@@ -22,6 +22,8 @@ from pbdn.sgd.trainer import POLISH
 
 Layers = tuple[Layer, ...]
 
+IDLE = 1e-4  # rate that an expert of the top layer adds to a row, at most, to be left out at the end
+
 N_STARTS = 3  # of every layer and side
 START_EXPERTS = 10  # of every start, or max_experts if that is less
 JOINT_RATE = 0.01
@@ -109,12 +111,21 @@ class Trainee:
     response : Response
     config : MapSettings
     run : Run
+    n_fellows : int
+        Networks that are trained in the same phase, this one included.
     """
 
     def __init__(
-        self, view: View, mask: NDArray[np.bool_], number: int, response: Response, config: MapSettings, run: Run
+        self,
+        view: View,
+        mask: NDArray[np.bool_],
+        number: int,
+        response: Response,
+        config: MapSettings,
+        run: Run,
+        n_fellows: int = 1,
     ) -> None:
-        self.view, self.number, self.response, self.run = view, number, response, run
+        self.view, self.number, self.response, self.run, self.n_fellows = view, number, response, run, n_fellows
         self.config = replace(config, max_experts=min(config.max_experts, START_EXPERTS))
         self.rows = view.rows.take(mask)
         noise = view.noise
@@ -141,13 +152,13 @@ class Trainee:
 
     def _take(self, layers: Layers, n_taken: int, step: Step) -> tuple[Layers, bool]:
         if step.adds_layer:
-            layers, done = self._add_layer(layers)
+            layers, done = self._add_layer(layers, step)
             if not done:
                 return layers, False
         trained = self._train(layers, n_taken, step)
         return (layers, not self.run.stop()) if trained is None else (trained, True)
 
-    def _add_layer(self, layers: Layers) -> tuple[Layers, bool]:
+    def _add_layer(self, layers: Layers, step: Step) -> tuple[Layers, bool]:
         """One more layer, trained on the units of those below."""
         depth = len(layers) + 1
         inputs = np.ascontiguousarray(inputs_above(layers, self.rows.inputs))
@@ -163,7 +174,7 @@ class Trainee:
             seed=int(seed),
             n_starts=N_STARTS,
             should_stop=self.run.stop,
-            on_progress=lambda info: self._tell(f"layer {depth}", info),
+            on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
         )
         layer = Layer(tuple(side.strongest_first() for side in result.sides))
         return (*layers, layer), bool(result.trace["loss"].size == self.config.n_minibatches)
@@ -172,6 +183,7 @@ class Trainee:
         """All layers trained together; None where the time was up or numbers overflowed."""
         rows = self.rows
         labelling = self.response.labelling
+        done = self.config.n_minibatches if step.adds_layer else 0
         packed = Packed.of(layers, rows.n_features, labelling, self.config).with_gaussian_penalty(step.penalty)
         return train_together(
             packed,
@@ -183,15 +195,31 @@ class Trainee:
             batch_size=max(JOINT_BATCH, -(-JOINT_PASSES * rows.n_rows // step.n_steps)),
             rng=np.random.default_rng(SeedSequence(self.run.seed, spawn_key=(self.number, n_taken, POLISH))),
             should_stop=self.run.stop,
-            on_progress=lambda info: self._tell(f"{len(layers)} layers together", info),
+            on_progress=lambda info: self._tell(step, len(layers), done + info["step"], info["loss"]),
         )
 
-    def _tell(self, phase: str, info: dict[str, Any]) -> None:
-        self.run.bar.update(phase, info["n_steps"], self.number, info["step"], f"loss {info['loss']:.4g}")
+    def _tell(self, step: Step, depth: int, done: int, loss: float) -> None:
+        """Move the progress bar: a phase is one step of all networks."""
+        total = self.n_fellows * (step.n_steps + (self.config.n_minibatches if step.adds_layer else 0))
+        shape = "" if self.view.curve is None else "curved "
+        phase = f"{shape}layer {depth}" if step.adds_layer else f"penalty {step.penalty:g}, noise {step.noise:g}"
+        self.run.bar.update(phase, total, self.number, done, f"loss {loss:.4g}")
 
     def _name(self, history: tuple[Step, ...]) -> str:
         shape = "flat" if self.view.curve is None else "curved"
         return ".".join([shape, str(self.number), *(step.name for step in history)])
+
+
+def without_idle(layers: Layers, inputs: FloatArray) -> Layers:
+    """The same network without experts of the top layer that add nothing to any of these rows; a side keeps one at least."""
+    top = inputs_above(layers[:-1], inputs)
+
+    def busy(side: Side) -> Side:
+        most = side.expert_weights * side.units(top).max(axis=0)
+        keep = (most > IDLE) | (most == most.max())
+        return Side(side.hyperplanes[keep], side.expert_weights[keep])
+
+    return (*layers[:-1], Layer(tuple(busy(side) for side in layers[-1].sides)))
 
 
 def _arrays_of(layers: Layers) -> dict[str, NDArray[Any]]:

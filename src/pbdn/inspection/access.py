@@ -1,5 +1,6 @@
 """What other rooms ask of a fitted estimator: its network, its names, its rows checked."""
 
+import re
 import warnings
 from typing import Any
 
@@ -29,9 +30,23 @@ def feature_names(estimator: Any) -> list[str]:
     return [f"x{j}" for j in range(estimator.n_features_in_)] if known is None else [str(name) for name in known]
 
 
+def input_names(estimator: Any) -> list[str]:
+    """Names of what the first layer sees: the features and, in a curved network, their squares."""
+    names, curve = feature_names(estimator), network_of(estimator).curve
+    return names if curve is None else names + [f"{names[j]}²" for j in curve.columns.tolist()]
+
+
 def side_names(estimator: Any) -> list[Any]:
     """What each side of a layer stands for: a class, or "not" a class."""
     return network_of(estimator).response.labelling.names(estimator.classes_.tolist())
+
+
+def name_sides(estimator: Any, text: str) -> str:
+    """A text with what each side stands for instead of its number: "side 0" becomes "side yes"."""
+    if estimator.network_ is None:
+        return text
+    names = side_names(estimator)
+    return re.sub(r"\bside (\d+)", lambda found: f"side {names[int(found[1])]}", text)
 
 
 def checked_rows(estimator: Any, X: Any) -> Any:

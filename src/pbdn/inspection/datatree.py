@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.access import checked_rows, network_of, side_names
+from pbdn.inspection.access import checked_rows, input_names, network_of, side_names
+from pbdn.inspection.subtypes import inputs_of_layer
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
@@ -30,7 +31,8 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         After a fit in this session: ``log_likelihood`` of each side on the training rows, and ``n_tables``.
     top_layer
         The experts themselves: ``hyperplanes`` and ``weights``, strongest first, NaN where a draw has fewer. Numbers of
-        experts are not comparable between draws: use them for prediction, not for R-hat.
+        experts are not comparable between draws: use them for prediction, not for R-hat. The coordinate ``input`` names
+        the coefficients: ``bias``, features, squares of a curved network (``x1²``), units of the layers below.
     posterior_predictive
         With ``X``: ``probability`` of each class and row.
     log_likelihood
@@ -51,7 +53,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     try:
         import xarray as xr
     except ImportError:
-        raise MissingExtraError("to_datatree needs xarray: pip install 'pbdn[posterior]'.") from None
+        raise MissingExtraError("to_datatree needs xarray", "posterior") from None
     network = network_of(estimator)
     if not network.top.draws:
         raise InvalidInputError(
@@ -62,9 +64,10 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         n_chains = 1
     draws = _by_chain(network, n_chains)
     sides = [str(name) for name in side_names(estimator)]
+    inputs = ["bias", *inputs_of_layer(network, network.depth, input_names(estimator))]
     groups = {
         "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
-        "top_layer": xr.Dataset(_experts(draws), {"side": sides}),
+        "top_layer": xr.Dataset(_experts(draws), {"side": sides, "input": inputs}),
     }
     traced = _traced(estimator, len(draws), len(draws[0]))
     for name in ("mass", "inv_scale"):
@@ -76,8 +79,8 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     if stats:
         groups["sample_stats"] = xr.Dataset(stats, {"side": sides})
     if X is not None:
-        inputs = network.top_inputs(checked_rows(estimator, X))
-        probability = np.stack([[network.response.prediction(Layer(one), inputs) for one in chain] for chain in draws])
+        rows = network.top_inputs(checked_rows(estimator, X))
+        probability = np.stack([[network.response.prediction(Layer(one), rows) for one in chain] for chain in draws])
         classes = {"class": [str(label) for label in estimator.classes_.tolist()]}
         groups["posterior_predictive"] = xr.Dataset(
             {"probability": (("chain", "draw", "row", "class"), probability)}, classes
@@ -86,7 +89,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
             codes = _codes(estimator, y)
             chosen = probability[:, :, np.arange(codes.size), codes]
             with np.errstate(divide="ignore"):
-                values = np.log(chosen) if len(network.top.sides) > 1 else _single(draws, inputs, codes)
+                values = np.log(chosen) if len(network.top.sides) > 1 else _single(draws, rows, codes)
             groups["log_likelihood"] = xr.Dataset({"y": (("chain", "draw", "row"), values)})
             groups["observed_data"] = xr.Dataset({"y": (("row",), codes)})
     about = {"inference_library": "pbdn", "sample_dims": ["chain", "draw"]}

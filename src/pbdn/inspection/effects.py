@@ -1,40 +1,114 @@
-"""Which features matter: how far predictions move when the values of one feature are shuffled."""
+"""Which features matter: how far predictions move when the values of one column are shuffled."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from pbdn.inspection.access import feature_names, network_of
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.inspection.access import network_of
+from pbdn.inspection.changed_columns import ChangedColumns
+from pbdn.inspection.columns import column_groups
+from pbdn.model.network import Network
+from pbdn.model.scaling import clip_features
+from pbdn.model.wiring import sees_features
 from pbdn.numerics.arrays import FloatArray
 
 MAX_ROWS = 1000
+FEWEST_ROWS = 32
+MAX_WORK = 3_000_000  # rows times columns times units at the end of a fit; fewer rows of large networks
+MOST_SHUFFLED = 500  # columns shuffled at the end of a fit; weaker ones are judged by their coefficients
 
 
-def some_rows(rows: FloatArray, n: int = MAX_ROWS, seed: int = 0) -> NDArray[np.int64]:
+def some_rows(rows: Any, n: int = MAX_ROWS, seed: int = 0) -> NDArray[np.int64]:
     """Numbers of at most ``n`` rows, at random but always the same."""
     if rows.shape[0] <= n:
         return np.arange(rows.shape[0])
     return np.sort(np.random.default_rng(seed).choice(rows.shape[0], n, replace=False))
 
 
+def shuffled_moves(
+    network: Network, rows: FloatArray, groups: Sequence[tuple[int, ...]], seed: int = 0
+) -> tuple[FloatArray, FloatArray]:
+    """Per group of features, shuffled together: mean move of probability, and share of labels that flip."""
+    rng = np.random.default_rng(seed)
+    before = network.predict(rows)
+    label = np.argmax(before, axis=1)
+    changed = ChangedColumns(network, rows)
+    moved, flips = np.zeros(len(groups)), np.zeros(len(groups))
+    with threadpool_limits(1):  # many small products: threads would wait for each other
+        for g, features in enumerate(groups):
+            own = rows[:, list(features)]
+            shuffled = own[rng.permutation(rows.shape[0])]
+            if np.array_equal(shuffled, own):
+                continue
+            after = changed.predict(features, shuffled)
+            moved[g] = 0.5 * np.abs(after - before).sum(axis=1).mean()
+            flips[g] = np.mean(np.argmax(after, axis=1) != label)
+    return moved, flips
+
+
 def feature_effects(estimator: Any, rows: FloatArray, seed: int = 0) -> list[dict[str, Any]]:
-    """Per feature: how far probabilities move and how many labels flip when its values are shuffled.
+    """Per column: how far probabilities move and how many labels flip when its values are shuffled.
 
     The recorded point of the network predicts, without an average over draws. It needs no labels, unlike
     `sklearn.inspection.permutation_importance`. It measures what the network uses, not causes; features that say the
-    same share the effect.
+    same share the effect. Features of one column are shuffled together.
     """
     rows = rows[some_rows(rows)]
-    rng = np.random.default_rng(seed)
-    network = network_of(estimator)
-    before = network.predict(rows)
-    out = []
-    for j, name in enumerate(feature_names(estimator)):
-        shuffled = rows.copy()
-        shuffled[:, j] = rows[rng.permutation(len(rows)), j]
-        after = network.predict(shuffled)
-        flips = np.argmax(after, axis=1) != np.argmax(before, axis=1)
-        moved = 0.5 * np.abs(after - before).sum(axis=1)
-        out.append({"feature": name, "moved": float(moved.mean()), "flips": float(flips.mean())})
+    groups = column_groups(estimator)
+    moved, flips = shuffled_moves(network_of(estimator), rows, [group.features for group in groups], seed)
+    out = [
+        {"feature": group.name, "moved": float(moved[g]), "flips": float(flips[g]), "share": float(share)}
+        for (g, group), share in zip(enumerate(groups), _shares(moved), strict=True)
+    ]
     return sorted(out, key=lambda one: -one["moved"])
+
+
+def training_importances(estimator: Any, rows: Any, n_rows: int = MAX_ROWS) -> FloatArray:
+    """What `feature_importances_` keeps of a fit: moves of probability on training rows, as shares that sum to one.
+
+    ``rows`` are `LabelledRows`, a stream (its first block is used) or an array. All zero where nothing moves.
+    At most ``n_rows`` rows are used, fewer for large networks. Of more than 500 columns the 500 with the largest
+    coefficients are shuffled; the others have the share that their coefficients suggest.
+    """
+    network = network_of(estimator)
+    if isinstance(rows, LabelledRows):
+        rows = rows.inputs
+    elif hasattr(rows, "blocks"):
+        rows = next(iter(rows.blocks())).inputs
+    groups = [group.features for group in column_groups(estimator)]
+    n_shuffled = min(len(groups), MOST_SHUFFLED)
+    n = min(n_rows, max(FEWEST_ROWS, MAX_WORK // max(n_shuffled * sum(network.n_units), 1)))
+    rows = rows[some_rows(rows, n)]
+    rows = clip_features(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows), network.feature_limits)
+    if len(groups) <= MOST_SHUFFLED:
+        return _shares(shuffled_moves(network, rows, groups)[0])
+    size = _coefficient_size(network, rows)
+    strength = np.array([size[list(features)].sum() for features in groups])
+    order = np.argsort(-strength, kind="stable")
+    first = order[:MOST_SHUFFLED]
+    moved = np.zeros(len(groups))
+    moved[first] = shuffled_moves(network, rows, [groups[g] for g in first])[0]
+    weakest = first[MOST_SHUFFLED // 2 :]
+    rest = order[MOST_SHUFFLED:]
+    moved[rest] = strength[rest] * moved[weakest].sum() / max(float(strength[weakest].sum()), 1e-300)
+    return _shares(moved)
+
+
+def _coefficient_size(network: Network, rows: FloatArray) -> FloatArray:
+    """Per feature: the sum of its absolute coefficients times its spread."""
+    n = network.n_expanded
+    layers = [layer for t, layer in enumerate(network.layers, 1) if sees_features(t)]
+    planes = np.concatenate([side.hyperplanes[:, 1 : n + 1] for layer in layers for side in layer.sides])
+    size = np.abs(planes).sum(axis=0) * network.expand(rows).std(axis=0)
+    if network.curve is not None:  # squares count for the features that they are of
+        np.add.at(size, network.curve.columns, size[network.n_features :])
+    return np.asarray(size[: network.n_features])
+
+
+def _shares(moved: FloatArray) -> FloatArray:
+    total = float(moved.sum())
+    return moved / total if total > 0.0 else np.zeros_like(moved)

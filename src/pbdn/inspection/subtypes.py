@@ -5,9 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.errors import MissingExtraError
 from pbdn.model.likelihood import expert_rates, probability, signed_distances
 from pbdn.model.network import Network, Side
-from pbdn.model.wiring import Inputs
+from pbdn.model.wiring import FEATURES, Inputs, sources_of
 from pbdn.numerics.arrays import FloatArray
 
 
@@ -41,7 +42,7 @@ def violations(side: Side, inputs: Inputs, p0: float) -> NDArray[np.int64]:
 
 
 def plane_distance(side: Side, inputs: Inputs) -> FloatArray:
-    """Signed Euclidean distance of each row from each hyperplane, in the layer's own input space."""
+    """Signed Euclidean distance of each row from each hyperplane, in the layer's own input space (squares included)."""
     norm = np.linalg.norm(side.hyperplanes[:, 1:], axis=1)
     return np.asarray(signed_distances(side.hyperplanes, inputs) / np.maximum(norm, 1e-300))
 
@@ -87,16 +88,23 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     return {key: np.concatenate(values) for key, values in columns.items()}
 
 
-def unit_names(network: Network) -> list[str]:
-    """Names of the hidden units of the top layer, side by side."""
-    sides = enumerate(network.top.sides)
-    return [f"layer{network.depth}_side{s}_expert{k}" for s, side in sides for k in range(side.n_experts)]
+def unit_names(network: Network, layer: int | None = None) -> list[str]:
+    """Names of the hidden units of layer 1, 2, … (default: the top), side by side."""
+    layer = network.depth if layer is None else layer
+    sides = enumerate(network.layers[layer - 1].sides)
+    return [f"layer{layer}_side{s}_expert{k}" for s, side in sides for k in range(side.n_experts)]
+
+
+def inputs_of_layer(network: Network, layer: int, first: list[str]) -> list[str]:
+    """Names of the inputs of layer 1, 2, …, where ``first`` are those of the first layer."""
+    sources = sources_of(layer)
+    return [name for source in sources for name in (first if source == FEATURES else unit_names(network, source))]
 
 
 def as_frame(table: dict[str, Any]) -> Any:
-    """A pandas frame where pandas is installed, else the dict of columns."""
+    """The columns as a pandas frame: what people look at is one always, whatever else is installed."""
     try:
         import pandas as pd
     except ImportError:
-        return table
+        raise MissingExtraError("Tables of results are pandas frames, which need pandas", "frames") from None
     return pd.DataFrame(table)

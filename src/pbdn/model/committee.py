@@ -26,7 +26,9 @@ def committee(members: Sequence[Network]) -> Network:
         return members[0]
     layers = tuple(_layer(members, t) for t in range(1, members[0].depth + 1))
     n_sides = len(layers[-1].sides)
-    owners = tuple(np.repeat(np.arange(len(members)), [one.top.n_experts[s] for one in members]) for s in range(n_sides))
+    owners = tuple(
+        np.repeat(np.arange(len(members)), [one.top.n_experts[s] for one in members]) for s in range(n_sides)
+    )
     return replace(members[0], layers=layers, members=owners)
 
 

@@ -1,6 +1,6 @@
 """Curved first layers: hyperplanes on the features and the squares of their distances from a centre.
 
-A hyperplane on [x, (x - c)²] is an axis-parallel quadric in the space of the features: one expert can enclose a ball.
+A hyperplane on [x, ((x - c)/s)²] is an axis-parallel quadric in the space of the features: one expert can enclose a ball.
 """
 
 from dataclasses import dataclass
@@ -16,18 +16,21 @@ TWO_VALUES = 2  # the square of a feature with so many values says nothing new
 
 @dataclass(frozen=True)
 class Curve:
-    """Which features are squared, and the centres that they are measured from.
+    """Which features are squared, and the centres and scales that they are measured by.
 
     Attributes
     ----------
     columns : array of int
         The features that are squared, in rising order.
     centers : array (n_columns,)
-        Zero for sparse features, so that zeros stay zero.
+        Zero where the network was fitted on sparse features, so that zeros stay zero.
+    scales : array (n_columns,)
+        The units of the distances, so that squares neither over- nor underflow: those of the features.
     """
 
     columns: IntArray
     centers: FloatArray
+    scales: FloatArray
 
     @property
     def n_squares(self) -> int:
@@ -38,8 +41,16 @@ class Curve:
         """The features and, after them, the squares: (n, n_features + n_squares)."""
         some = features[:, self.columns]
         if sp.issparse(features):
-            return sp.hstack([features, some.multiply(some)], format="csr")
-        return np.concatenate([features, (some - self.centers) ** 2], axis=1)
+            if self.centers.any():  # rows given sparse to a network that was fitted on dense ones
+                squares = sp.csr_array(self._squares(some.toarray()))
+            else:
+                squares = sp.csr_array(some)
+                squares.data = (squares.data / self.scales[squares.indices]) ** 2
+            return sp.hstack([features, squares], format="csr")
+        return np.concatenate([features, self._squares(some)], axis=1)
+
+    def _squares(self, some: FloatArray) -> FloatArray:
+        return np.asarray(((some - self.centers) / self.scales) ** 2)
 
 
 def curve_of(features: Inputs) -> Curve | None:
@@ -49,4 +60,4 @@ def curve_of(features: Inputs) -> Curve | None:
     else:
         low, high = features.min(axis=0), features.max(axis=0)
         columns = np.flatnonzero(((features != low) & (features != high)).any(axis=0)).astype(np.int64)
-    return Curve(columns, np.zeros(columns.size)) if columns.size else None
+    return Curve(columns, np.zeros(columns.size), np.ones(columns.size)) if columns.size else None

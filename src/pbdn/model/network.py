@@ -180,7 +180,9 @@ class Network:
         def of_member(m: int) -> Layer:
             parts = zip(self.top.sides, self.members, strict=True)
             return Layer(
-                tuple(Side(side.hyperplanes[own == m], n_members * side.expert_weights[own == m]) for side, own in parts)
+                tuple(
+                    Side(side.hyperplanes[own == m], n_members * side.expert_weights[own == m]) for side, own in parts
+                )
             )
 
         return np.stack([self.response.prediction(of_member(m), inputs) for m in range(n_members)])
@@ -222,5 +224,7 @@ class Network:
         limits = LARGEST_TERM / largest
         if self.curve is not None:
             squares = np.sqrt(np.minimum(limits[self.n_features :], LARGEST_TERM))
+            with np.errstate(over="ignore"):
+                squares *= self.curve.scales
             limits[self.curve.columns] = np.minimum(limits[self.curve.columns], squares)
         return np.asarray(limits[: self.n_features])

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import sees_features
 from pbdn.numerics.arrays import FloatArray
@@ -49,10 +50,10 @@ class Scaling:
         curve = network.curve
         if curve is None:
             return replace(network, layers=_fold_columns(network, self.center, self.scale))
-        some = curve.columns  # ((x - m) / s - c)² = (x - (m + s c))² / s²
-        center = np.concatenate([self.center, np.zeros(some.size)])
-        scale = np.concatenate([self.scale, self.scale[some] ** 2])
-        moved = replace(curve, centers=self.center[some] + self.scale[some] * curve.centers)
+        unit = self.scale[curve.columns]  # the squares stay: (x - m) / s - c = (x - (m + s c)) / s
+        center = np.concatenate([self.center, np.zeros(unit.size)])
+        scale = np.concatenate([self.scale, np.ones(unit.size)])
+        moved = Curve(curve.columns, self.center[curve.columns] + unit * curve.centers, unit * curve.scales)
         return replace(network, layers=_fold_columns(network, center, scale), curve=moved)
 
     def fold_squares(self, network: Network) -> Network:

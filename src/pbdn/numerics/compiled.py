@@ -5,11 +5,13 @@ anything changed that its file imports from this package (`pbdn.numerics.kernel_
 kernel is made of: the functions it calls, its constants, and the classes of the tuples it is given.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core import event
 from numba.core.ccallback import CFunc
 from numba.extending import overload
 
@@ -70,6 +72,27 @@ level of machine code: put in as Python statements (``inline="always"``) its typ
 inlined = Compiler(inline="always")
 """A part of one or two kernels that stands alone for reading and testing. Compiled by itself, it would be optimised with all
 that it calls, and then again in the kernel."""
+
+
+class _Told(event.Listener):  # type: ignore[misc]
+    """Calls a function at the start of every event."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell = tell
+
+    def on_start(self, event: Any) -> None:
+        """An event begins."""
+        self.tell()
+
+    def on_end(self, event: Any) -> None:
+        """An event ends."""
+
+
+@contextmanager
+def before_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Within, ``tell`` is called whenever a function is about to be compiled; one that the disk keeps is not."""
+    with event.install_listener("numba:compile", _Told(tell)):
+        yield
 
 
 def chosen_by_type(function: Callable[..., Any]) -> Callable[[Function], Function]:

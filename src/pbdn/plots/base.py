@@ -6,6 +6,7 @@ from typing import Any
 from pbdn.errors import MissingExtraError
 
 RAISES, LOWERS = "#b2182b", "#2166ac"  # what raises or lowers a unit
+ACCENT, SOFT = "#2563a8", "#64748b"  # what is meant to be read first, and what stays behind
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def axes(ax: Any = None, **options: Any) -> tuple[Any, Any]:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise MissingExtraError("Drawing needs matplotlib: pip install 'pbdn[plot]'.") from None
+        raise MissingExtraError("Drawing needs matplotlib", "plot") from None
     figure, new = plt.subplots(layout="constrained", **options)
     return figure, new
 

@@ -11,7 +11,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import Marks, axes, shown
 from pbdn.plots.plane import Plane
 
-MAX_LINES = 40  # hyperplanes drawn, strongest first; a remark says how many are left out
+MAX_LINES = 24  # hyperplanes drawn, strongest first; a remark says how many are left out
 STYLES = ("-", "--", ":", "-.")
 LEGEND_LETTERS = 56  # in one line of the legend
 
@@ -26,7 +26,7 @@ class DecisionMapDisplay:
     label : object
         The class whose probability is shown.
     probability : array (grid, grid)
-    segments : list of (side, weight, two points)
+    segments : list of (side, weight, points of a line)
     labels : array or None
         Of the rows drawn on top.
     """
@@ -75,11 +75,11 @@ class DecisionMapDisplay:
         classes = estimator.classes_.tolist()
         probability = estimator.predict_proba(with_names(estimator, plane.rows()))
         segments = []
-        for name, side in zip(side_names(estimator), network_of(estimator).layers[0].sides, strict=True):
-            for line, weight in zip(plane.lines(side.hyperplanes), side.expert_weights.tolist(), strict=True):
-                segment = plane.segment(line)
-                if segment:
-                    segments.append((name, weight, segment))
+        network = network_of(estimator)
+        for name, side in zip(side_names(estimator), network.layers[0].sides, strict=True):
+            drawn = plane.curves(network, side) if network.curve is not None else plane.segments(side.hyperplanes)
+            for parts, weight in zip(drawn, side.expert_weights.tolist(), strict=True):
+                segments += [(name, weight, part) for part in parts]
         y = None if y is None else np.asarray(y)
         return [
             cls(plane, label, plane.cells(probability[:, classes.index(label)]), segments, y)
@@ -154,14 +154,15 @@ class DecisionMapDisplay:
         drawn = sorted(self.segments, key=lambda one: -one[1])[:MAX_LINES]
         styled = len(self.sides) <= len(STYLES)
         named = set()
+        what = "curve" if any(len(points) > 2 for _, _, points in drawn) else "hyperplane"
         for side, weight, ends in drawn:
-            text = shown(f"hyperplane for {side}", 30) if styled else "hyperplane of layer 1"
+            text = shown(f"{what} for {side}", 30) if styled else f"{what} of layer 1"
             style = STYLES[self.sides.index(side)] if styled else STYLES[0]
             width = 0.5 + 2.0 * weight / drawn[0][1]
             label = None if text in named else text
             named.add(text)
             (line,) = self.ax_.plot(*zip(*ends, strict=True), style, color="black", linewidth=width, label=label)
-            self.marks_.put(line, f"layer 1, a hyperplane for {side}, weight {weight:.3g}")
+            self.marks_.put(line, f"layer 1, a {what} for {side}, weight {weight:.3g}")
         if len(drawn) < len(self.segments):
             self.ax_.plot([], [], " ", label=f"{len(self.segments) - len(drawn)} weaker ones left out")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names
+from pbdn.inspection.access import dense_rows, input_names, network_of, side_names
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import sources_of
@@ -15,7 +15,7 @@ from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
 
 MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 MAX_UNITS = 60  # experts drawn per layer, strongest first; a remark says how many are left out
-MAX_EDGES = 1000  # connections drawn; where there are more, each unit keeps its strongest ones
+MAX_EDGES = 500  # connections drawn; where there are more, each unit keeps its strongest ones
 FAINT = 0.15  # edges below this share of the strongest one of their unit are not drawn
 
 
@@ -45,7 +45,7 @@ class NetworkDiagramDisplay:
     """Features, experts of every layer and side, classes, and the strongest connections.
 
     The strength of a connection is β times the spread of its input over the rows given (without rows: β).
-    ``n_hidden`` features and ``n_hidden_units`` experts of little weight are left out.
+    ``n_hidden`` inputs (features, and squares in a curved network) and ``n_hidden_units`` experts of little weight are left out.
     """
 
     nodes: list[Node] = field(repr=False)
@@ -59,7 +59,7 @@ class NetworkDiagramDisplay:
         cls, estimator: Any, X: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "NetworkDiagramDisplay":
         """Lay out the network and, unless ``draw`` is False, draw it."""
-        network, names, sides = network_of(estimator), feature_names(estimator), side_names(estimator)
+        network, names, sides = network_of(estimator), input_names(estimator), side_names(estimator)
         spreads = _spreads(network, None if X is None else dense_rows(estimator, X))
         first = np.abs(np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides]))
         order = np.argsort(-(first * spreads[0]).max(axis=0), kind="stable")
@@ -94,7 +94,7 @@ class NetworkDiagramDisplay:
     @property
     def remark(self) -> str:
         """What is left out, in words; empty where nothing is."""
-        hidden = ((self.n_hidden, "features"), (self.n_hidden_units, "experts"))
+        hidden = ((self.n_hidden, "inputs"), (self.n_hidden_units, "experts"))
         return " and ".join(f"{n} weaker {what}" for n, what in hidden if n)
 
     def plot(self, ax: Any = None) -> "NetworkDiagramDisplay":
@@ -159,7 +159,7 @@ def _spreads(network: Network, rows: FloatArray | None) -> list[FloatArray]:
 
 def _wires(network: Network) -> list[list[str]]:
     """Keys of the inputs of every layer, in the order in which it sees them."""
-    seen = [[f"f{j}" for j in range(network.n_features)]]
+    seen = [[f"f{j}" for j in range(network.n_expanded)]]
     for t, layer in enumerate(network.layers, 1):
         seen.append([f"u{t}.{s}.{k}" for s, n in enumerate(layer.n_experts) for k in range(n)])
     return [[key for source in sources_of(t) for key in seen[source]] for t in range(1, network.depth + 1)]

@@ -7,9 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.access import dense_rows, feature_names
-from pbdn.inspection.effects import feature_effects
+from pbdn.inspection.access import dense_rows, feature_names, network_of
+from pbdn.inspection.columns import column_groups, date_text
+from pbdn.inspection.effects import shuffled_moves, some_rows
 from pbdn.inspection.subtypes import as_frame
+from pbdn.model.likelihood import signed_distances
+from pbdn.model.network import Network, Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import shown
 
@@ -21,7 +24,8 @@ def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
     names = feature_names(estimator)
     if len(names) < 2:
         raise InvalidInputError("A map needs two features; the model has one.")
-    first, second = sorted(names.index(one["feature"]) for one in feature_effects(estimator, rows)[:2])
+    moved, _ = shuffled_moves(network_of(estimator), rows[some_rows(rows)], [(j,) for j in range(len(names))])
+    first, second = sorted(np.argsort(-moved, kind="stable")[:2].tolist())
     return first, second
 
 
@@ -47,6 +51,7 @@ class Plane:
     y: FloatArray = field(repr=False)
     base: FloatArray = field(repr=False)
     points: FloatArray = field(repr=False)
+    dates: tuple[bool, bool] = (False, False)
 
     @classmethod
     def of(cls, estimator: Any, X: Any, features: tuple[Any, Any] | None, grid: int) -> "Plane":
@@ -61,7 +66,10 @@ class Plane:
             edge = MARGIN * ((high - low) or 1.0)
             ticks.append(np.linspace(low - edge, high + edge, grid))
         base = np.median(rows, axis=0)
-        return cls((first, second), (names[first], names[second]), ticks[0], ticks[1], base, rows[:, [first, second]])
+        days = {group.features[0]: group.name for group in column_groups(estimator) if group.parts[0] == "days"}
+        shown_names = (days.get(first, names[first]), days.get(second, names[second]))
+        dates = (first in days, second in days)
+        return cls((first, second), shown_names, ticks[0], ticks[1], base, rows[:, [first, second]], dates)
 
     @property
     def remark(self) -> str:
@@ -103,6 +111,24 @@ class Plane:
             out.append((float(plane[1 + first]), float(plane[1 + second]), float(constant)))
         return out
 
+    def segments(self, hyperplanes: FloatArray) -> list[list[list[tuple[float, float]]]]:
+        """Per flat hyperplane: its line inside the rectangle, if it crosses it."""
+        found = [self.segment(line) for line in self.lines(hyperplanes)]
+        return [[segment] if segment else [] for segment in found]
+
+    def curves(self, network: Network, side: Side) -> list[list[list[tuple[float, float]]]]:
+        """Per expert of a curved first layer: the lines inside the rectangle on which it begins to vote."""
+        from contourpy import contour_generator  # comes with matplotlib
+
+        distance = signed_distances(side.hyperplanes, network.expand(self.rows()))
+        return [
+            [
+                [(float(x), float(y)) for x, y in np.asarray(line)]
+                for line in contour_generator(self.x, self.y, self.cells(one)).lines(0.0)
+            ]
+            for one in distance.T
+        ]
+
     def segment(self, line: tuple[float, float, float]) -> list[tuple[float, float]]:
         """The part of a line inside the rectangle: two points, or none."""
         a, b, c = line
@@ -123,4 +149,10 @@ class Plane:
         left, right, bottom, top = self.extent
         ax.set(xlabel=shown(self.names[0]), ylabel=shown(self.names[1]), xlim=(left, right), ylim=(bottom, top))
         ax.set_title(self.remark, fontsize="small")
+        for is_date, axis, (low, high) in zip(
+            self.dates, (ax.xaxis, ax.yaxis), ((left, right), (bottom, top)), strict=True
+        ):
+            if is_date:
+                ticks = np.linspace(low, high, 4)
+                axis.set_ticks(ticks, [date_text(tick) for tick in ticks])
         ax.grid(False)

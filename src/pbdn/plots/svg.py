@@ -12,10 +12,18 @@ import xml.etree.ElementTree as ET
 from typing import Any
 
 from pbdn.errors import MissingExtraError
-from pbdn.plots.base import LOWERS, RAISES, Mark, Marks
+from pbdn.plots.base import ACCENT, LOWERS, RAISES, SOFT, Mark, Marks
 
 INK, PAGE, LINE = "#1e293b", "#ffffff", "#e2e8f0"
-VARIABLES = {INK: "--ink", PAGE: "--page", LINE: "--line", RAISES: "--raises", LOWERS: "--lowers"}
+VARIABLES = {
+    INK: "--ink",
+    PAGE: "--page",
+    LINE: "--line",
+    RAISES: "--raises",
+    LOWERS: "--lowers",
+    ACCENT: "--mark",
+    SOFT: "--soft",
+}
 STYLE = {
     "axes.edgecolor": INK,
     "axes.facecolor": PAGE,
@@ -61,7 +69,7 @@ def page_svg(
         from matplotlib import style
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingExtraError("Pictures of a report need matplotlib: pip install 'pbdn[report]'.") from None
+        raise MissingExtraError("Pictures of a report need matplotlib", "report") from None
     stream = io.BytesIO()
     with style.context(["default", {**STYLE, "svg.hashsalt": name}]), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the browser has fonts of its own

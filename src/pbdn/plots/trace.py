@@ -32,17 +32,20 @@ class TraceDisplay:
         ax: Any = None,
         draw: bool = True,
     ) -> "TraceDisplay":
-        """Read a trace of a layer (from 1; default the top) and, unless ``draw`` is False, draw it.
+        """Read a trace of a layer (from 1; default the highest that has one) and, unless ``draw`` is False, draw it.
 
         ``quantity`` is "log_likelihood" (default), "n_active", "total_weight", "mass" or "inv_scale" after
         Gibbs sampling; what the optimiser followed ("loss" by default) after MAP.
         """
         if not estimator.trace_:
             raise InvalidInputError("There is no trace: a loaded model keeps none; fit it in this session.")
-        number = len(estimator.trace_) if layer is None else layer
+        traced = [t for t, one in enumerate(estimator.trace_, 1) if one]
+        number = (traced or [len(estimator.trace_)])[-1] if layer is None else layer
         if not 1 <= number <= len(estimator.trace_):
             raise InvalidInputError(f"layer={layer!r} must lie between 1 and {len(estimator.trace_)}.")
         trace = estimator.trace_[number - 1]
+        if not trace:
+            raise InvalidInputError(f"Layer {number} has no trace: it was not trained on its own.")
         lines: list[tuple[str, FloatArray, FloatArray]] = []
         if isinstance(trace, list):
             quantity, burn_in = quantity or "log_likelihood", estimator.config_.chain.n_burn_in

@@ -5,6 +5,7 @@ from typing import Any
 
 from pbdn.report.data import ReportData
 from pbdn.report.html import measures
+from pbdn.report.words import convergence_words
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+\-.!|<>&~$])")
 
@@ -40,9 +41,12 @@ def render_card(data: ReportData) -> str:
         lines += _table(["measure", "value", "95 % interval"], rows)
     if not measures(data):
         lines += ["Not measured: no labels were given.", ""]
-    lines += ["## Features that matter", ""]
-    effects = [[one["feature"], f"{one['moved']:.3f}", f"{one['flips']:.1%}"] for one in data.effects[:10]]
-    lines += _table(["feature", "probability moves", "labels flip"], effects)
+    lines += ["## Columns that matter", ""]
+    effects = [
+        [one["feature"], f"{one['share']:.1%}", f"{one['moved']:.3f}", f"{one['flips']:.1%}"]
+        for one in data.effects[:10]
+    ]
+    lines += _table(["column", "importance", "probability moves", "labels flip"], effects)
     lines += ["## What each expert votes for", ""]
     rules = [
         [r["layer"], r["side"], r["expert"], f"{r['weight']:.3g}", f"{r['share']:.0%}", r["rule"]]
@@ -56,10 +60,12 @@ def render_card(data: ReportData) -> str:
     ]
     lines += _table(["layer", "experts", "criterion", ""], steps)
     if data.convergence:
-        passed = sum(one["ok"] for one in data.convergence)
-        lines += ["## Convergence", "", f"{passed} of {len(data.convergence)} quantities of the top layer pass.", ""]
+        lines += ["## Convergence", "", md(convergence_words(data.convergence)), ""]
     if data.columns:
-        lines += ["## Columns", "", *_table(["column", "decision"], [list(pair) for pair in data.columns])]
+        lines += ["## Columns", "", *_table(["column", "decision"], [list(one[:2]) for one in data.columns])]
+    alerts = [f"- {md(one.name)}: {md(text)}" for one in data.profile for text in one.alerts]
+    if alerts:
+        lines += ["## Check these columns", "", *alerts, ""]
     lines += [
         "## Limits",
         "",

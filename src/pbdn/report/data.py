@@ -1,6 +1,7 @@
 """Everything a report says, as plain data: collected once, rendered as HTML or Markdown."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,21 +11,35 @@ from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.convergence import Convergence
 from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names, with_names
+from pbdn.inspection.columns import column_groups
+from pbdn.inspection.curves import effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
+from pbdn.inspection.lighter import lighter
 from pbdn.inspection.quality import Quality, measure
 from pbdn.inspection.rules import subtype_rules
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.calibration import CalibrationDisplay
+from pbdn.plots.confidence import ConfidenceDisplay
 from pbdn.plots.decision_map import DecisionMapDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
+from pbdn.plots.effect_curve import EffectCurveDisplay
+from pbdn.plots.importance import ImportanceDisplay
+from pbdn.plots.plane import leading_features
 from pbdn.plots.subtypes import SubtypesDisplay
 from pbdn.plots.trace import TraceDisplay
+from pbdn.report.explorer import explored_rows, scores
+from pbdn.report.groups import group_cards
+from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
+from pbdn.report.rivals import compare
+from pbdn.report.words import answers, sentences
 
 MAP_GRID = 60
 MAP_POINTS = 400
 MAX_MAPS = 6  # classes for which a map is drawn
 TRACE_POINTS = 250
 MAX_EFFECTS = 200
+MAX_CURVES = 12
+LEAST_MOVE = 0.002  # of probability, under which a column gets no curve
 
 
 @dataclass(frozen=True)
@@ -33,7 +48,14 @@ class ReportData:
 
     facts: dict[str, Any]
     sentences: list[str]
+    answers: list[dict[str, str]]
     effects: list[dict[str, Any]]
+    importance: ImportanceDisplay
+    curves: list[EffectCurveDisplay]
+    confidence: ConfidenceDisplay
+    profile: list[ColumnProfile]
+    cards: list[dict[str, Any]]
+    explored: dict[str, Any]
     rules: list[dict[str, Any]]
     path: list[dict[str, Any]]
     convergence: list[dict[str, Any]]
@@ -43,7 +65,9 @@ class ReportData:
     quality: Quality | None = None
     validation: dict[str, Any] | None = None
     calibration: CalibrationDisplay | None = None
-    columns: list[tuple[str, str]] = field(default_factory=list)
+    scores: dict[str, Any] | None = None
+    rivals: list[dict[str, Any]] = field(default_factory=list)
+    columns: list[Sequence[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     images: SubtypesDisplay | None = None
 
@@ -55,11 +79,12 @@ def collect(
     *,
     source: str = "",
     target: str = "",
-    columns: list[tuple[str, str]] | None = None,
+    columns: Sequence[Sequence[Any]] | None = None,
     validation: dict[str, Any] | None = None,
     notes: list[str] | None = None,
     features: tuple[Any, Any] | None = None,
     image_shape: tuple[int, int] | None = None,
+    training: tuple[Any, Any] | None = None,
 ) -> ReportData:
     """Describe a fitted estimator on rows, best ones that it was not fitted on.
 
@@ -71,7 +96,8 @@ def collect(
         Without them quality and calibration are left out.
     source, target : str
         What the rows and the labels are called.
-    columns : list of (column, decision), optional
+    columns : list of (column, decision) or (column, decision, alerts), optional
+        What became of each column of the table, and what a reader should check.
     validation : dict, optional
         Quality measured before, on held-out rows.
     notes : list of str, optional
@@ -79,18 +105,23 @@ def collect(
         Axes of the decision maps; default: the two that move predictions most.
     image_shape : (height, width), optional
         Rows are images, line by line: the subtypes of the first layer are shown as pictures.
+    training : (X, y), optional
+        The rows that the model was fitted on. With them, and with ``y``, logistic regression and gradient boosting are
+        fitted too and compared on the rows of the report.
     """
     rows = _dense(estimator, X)
     if rows.shape[0] < 1:
         raise InvalidInputError("X has no rows; give at least one to describe the model on.")
-    some = rows[some_rows(rows, 5000)]
+    numbers = some_rows(rows, 5000)
+    some = rows[numbers]
     effects = feature_effects(estimator, some)
     probability = estimator.predict_proba(with_names(estimator, rows))
-    quality = calibration = None
+    quality = calibration = scored = None
     if y is not None:
         y = np.asarray(y)
         quality = measure(y, probability, estimator.classes_)
         calibration = CalibrationDisplay.from_predictions(y, probability, estimator.classes_, draw=False)
+        scored = scores(y, probability, estimator.classes_.tolist())
     rules = subtype_rules(estimator, some)
     images = None
     if image_shape is not None:
@@ -110,9 +141,27 @@ def collect(
         "complexity": float(estimator.complexity_),
         "draws": len(network_of(estimator).top.draws),
     }
+    cards = group_cards(estimator, some, numbers, None if y is None else y[numbers], rules, effects)
+    shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE]
+    curves = effect_curves(lighter(estimator), with_names(estimator, some), shown)
+    profile = column_profiles(estimator, some, None if y is None else y[numbers], effects, columns or [])
+    leaks = [one.name for one in profile if LEAK in one.alerts]
+    rivals: list[dict[str, Any]] = []
+    if training is not None and y is not None and quality is not None:
+        fitted = (_dense(estimator, training[0]), np.asarray(training[1]))
+        rivals = compare(fitted, rows, y, quality, "this network")
     return ReportData(
         facts=facts,
-        sentences=_sentences(estimator, facts, effects, quality, validation),
+        sentences=sentences(estimator, facts, effects, quality, validation),
+        answers=answers(facts, effects, cards, quality, validation, y, probability, leaks),
+        importance=ImportanceDisplay(effects),
+        curves=[EffectCurveDisplay(curve) for curve in curves],
+        confidence=ConfidenceDisplay.from_predictions(y, probability, estimator.classes_, draw=False),
+        profile=profile,
+        cards=cards,
+        explored=explored_rows(estimator, rows, y, probability, effects),
+        scores=scored,
+        rivals=rivals,
         effects=effects[:MAX_EFFECTS],
         rules=rules,
         path=[dict(step) for step in estimator.criterion_path_],
@@ -135,54 +184,16 @@ def _dense(estimator: Any, X: Any) -> FloatArray:
     return dense_rows(estimator, X)
 
 
-def _sentences(
-    estimator: Any,
-    facts: dict[str, Any],
-    effects: list[dict[str, Any]],
-    quality: Quality | None,
-    validation: dict[str, Any] | None,
-) -> list[str]:
-    """What was learned, in plain words."""
-    total = sum(sum(layer) for layer in facts["experts"])
-    n_classes, n_features = len(facts["classes"]), len(facts["features"])
-    depth = facts["depth"]
-    layers = "one layer" if depth == 1 else f"{depth} layers"
-    out = [
-        f"The model tells {n_classes} classes apart from {n_features} features, with {total} experts in {layers}. Each "
-        "expert is one hyperplane that votes for its class on one side and stays silent on the other."
-    ]
-    tried = estimator.criterion_path_
-    if len(tried) > depth:
-        out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
-    elif tried and depth >= estimator.config_.max_depth > 1:
-        out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
-    if any(step.get("polished") for step in tried):
-        out.append("Its layers were then tuned together, which made rows kept back likelier.")
-    used = [one for one in effects if one["moved"] >= 0.01]
-    named = ", ".join(one["feature"] for one in used[:5])
-    if not used:
-        out.append("No single feature moves its predictions by much.")
-    elif len(used) == n_features:
-        out.append(f"It uses all {n_features} features, most of all {named}.")
-    else:
-        out.append(f"It uses {len(used)} of {n_features} features, most of all {named}.")
-    measured = validation or (quality.to_dict() if quality else None)
-    if measured:
-        error = measured["error"]
-        where = f"{measured['n_rows']} held-out rows" if validation else f"these {measured['n_rows']} rows"
-        out.append(
-            f"On {where} it errs on {error['value']:.1%} (95 % interval {error['low']:.1%} to "
-            f"{error['high']:.1%}); always saying the commonest class errs on {measured['baseline_error']:.1%}."
-        )
-    return out
-
-
 def _judged(estimator: Any) -> list[dict[str, Any]]:
     """Convergence per quantity, with a verdict and the names of classes instead of their numbers."""
     sides = side_names(estimator) if estimator.convergence_ else []
 
     def named(quantity: str) -> str:
-        return re.sub(r"side (\d+)", lambda found: f"side {sides[int(found[1])]}", quantity).replace("_", " ")
+        return (
+            re.sub(r"side (\d+)", lambda found: f"side {sides[int(found[1])]}", quantity)
+            .replace("n_active", "active experts")
+            .replace("_", " ")
+        )
 
     return [
         {**one, "quantity": named(one["quantity"]), "ok": not Convergence(**one).fails}
@@ -197,9 +208,10 @@ def _maps(
     if rows.shape[1] < 2:
         return []
     if features is None:
-        names = feature_names(estimator)
-        first, second = sorted(names.index(one["feature"]) for one in effects[:2])
-        features = (first, second)
+        moving = {group.name: group.features[0] for group in column_groups(estimator) if group.moving is not None}
+        leading = [moving[one["feature"]] for one in effects if one["feature"] in moving][:2]
+        features = tuple(sorted(leading)) if len(leading) == 2 else leading_features(estimator, rows)  # type: ignore[assignment]
+    assert features is not None
     chosen = some_rows(rows, MAP_POINTS)
     classes = estimator.classes_.tolist()
     return DecisionMapDisplay.per_class(

@@ -5,8 +5,10 @@ import io
 
 import numpy as np
 
+from pbdn.inspection.curves import curve_words
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.criterion_path import CriterionPathDisplay
+from pbdn.plots.effect_curve import FIGURE_SIZE
 from pbdn.plots.subtypes import SubtypesDisplay
 from pbdn.plots.svg import page_svg
 from pbdn.report.data import ReportData
@@ -15,6 +17,11 @@ from pbdn.report.data import ReportData
 def page_pictures(data: ReportData) -> dict[str, str]:
     """SVG of the criterion, the calibration, the traces and the network; empty where there is nothing to draw."""
     pictures = {"criterion": "", "calibration": "", "traces": ""}
+    named = ", ".join(f"{one['feature']} {one['share']:.0%}" for one in data.importance.drawn)
+    label = f"Importance of the columns: {named}."
+    pictures["importance"] = page_svg(data.importance, "importance", label, data.importance.figure_size)
+    label = "Rows by how sure the model was of its answer" + ("." if data.quality is None else ", right and wrong.")
+    pictures["confidence"] = page_svg(data.confidence, "confidence", label, (4.6, 2.9))
     if data.path:
         steps = "; ".join(
             f"layer {step['depth']}: {step['criterion']:.1f}, {'kept' if step['kept'] else 'dropped'}"
@@ -37,6 +44,17 @@ def page_pictures(data: ReportData) -> dict[str, str]:
     )
     pictures["diagram"] = page_svg(data.diagram, "diagram", label, data.diagram.figure_size)
     return pictures
+
+
+def curve_pictures(data: ReportData) -> list[tuple[str, str, str]]:
+    """(column, sentence, SVG) of every effect curve."""
+    out = []
+    for j, display in enumerate(data.curves):
+        label = display.curve.classes[display.shown_classes[int(np.argmax(display.curve.span[display.shown_classes]))]]
+        words = curve_words(display.curve, label)
+        name = display.curve.group.name
+        out.append((name, words, page_svg(display, f"curve{j}", f"Effect of {name}. {words}", FIGURE_SIZE)))
+    return out
 
 
 def map_pictures(data: ReportData) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ Sides share the inputs and no parameter. So several starts of a side are trained
 pass of the compiled kernel over the rows.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -29,7 +30,7 @@ def scattered_sides(rng: Generator, rows: FloatArray, n_experts: int, n_sides: i
     Started near zero, all experts of a side learn the same direction, and all but one die. Scattered ones differ.
     """
     spread = rows.std(axis=0)
-    gain = START_GAIN / np.sqrt(max(1, np.count_nonzero(spread)))
+    gain = START_GAIN / math.sqrt(max(1, int(np.count_nonzero(spread))))
     slope = np.divide(gain, spread, out=np.zeros_like(spread), where=spread > 0)
     sides = []
     for _ in range(n_sides):

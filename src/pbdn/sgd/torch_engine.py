@@ -26,7 +26,7 @@ try:
     from pbdn.sgd.torch_steps import Layout, adam_scales
     from pbdn.sgd.torch_window import Moving, Rows, StepWindow
 except ImportError as error:
-    raise MissingExtraError("A torch device needs PyTorch: pip install 'pbdn[torch]'.") from error
+    raise MissingExtraError("A torch device needs PyTorch", "torch") from error
 
 
 class TorchTrainer(Trainer):

@@ -87,6 +87,20 @@ class ColumnPlan:
             return [f"{name} = {one_line(level)}" for level in shown] + rest + missing
         return []
 
+    def parts_and_choices(self) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[float, ...]], ...]]:
+        """What each feature is, and the values that can be named with what the features are then (`ColumnGroup`)."""
+        missing = ("missing",) if self.indicator else ()
+        if self.kind != "category":
+            own = {"number": ("value",), "date": self.parts}.get(self.kind, ())
+            return (own + missing if own else ()), ()
+        shown = (self.levels[1:] if self.single else self.levels) + (("(other)",) if self.others else ())
+        parts = shown + missing
+        first = [(self.levels[0], (0.0,) * len(parts))] if self.single else []
+        choices = first + [(part, tuple(float(part == other) for other in parts)) for part in parts]
+        if self.single and self.indicator:
+            choices[-1] = ("missing", (0.5, 1.0))
+        return parts, tuple(choices)
+
     def recipes(self) -> list[str]:
         """How each feature of `feature_names` is made from the raw value, in words."""
         missing = [f"1 if {self.name!r} is missing, else 0"] if self.indicator else []

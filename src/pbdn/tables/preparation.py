@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import FileFormatError
+from pbdn.inspection.columns import ColumnGroup
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.column_format import is_number_style
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan
@@ -36,6 +37,18 @@ class Preparation:
     def recipes(self) -> list[str]:
         """How each feature is made, in the order of `feature_names`."""
         return [text for plan in self.columns for text in plan.recipes()]
+
+    @property
+    def groups(self) -> list[ColumnGroup]:
+        """Which features belong to which column, for explanations."""
+        out, at = [], 0
+        for plan in self.columns:
+            parts, choices = plan.parts_and_choices()
+            if parts:
+                features = tuple(range(at, at + len(parts)))
+                out.append(ColumnGroup(plan.name, plan.kind, features, parts, choices))
+            at += len(parts)
+        return out
 
     @property
     def is_plain(self) -> bool:

@@ -21,9 +21,7 @@ def parse_arrow(data: bytes, name: str) -> Table:
         import pyarrow.feather
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError(
-            f"{name} is a Parquet or Arrow file, which needs pyarrow: pip install 'pbdn[arrow]', or give CSV."
-        ) from None
+        raise MissingExtraError(f"{name} is a Parquet or Arrow file, which needs pyarrow", "arrow") from None
     try:
         if data[:4] == b"PAR1":
             table = pa.parquet.ParquetFile(io.BytesIO(data)).read()  # takes names met twice

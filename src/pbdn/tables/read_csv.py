@@ -41,7 +41,7 @@ def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
     for line, row in body:
         if len(row) != width:
             raise InvalidInputError(
-                f"Line {line} of {name} has {len(row)} cells where the first line has {width}; mend the line "
+                f"Line {line} of {name} has {len(row)} cell{'' if len(row) == 1 else 's'} where the first line has {width}; mend the line "
                 "or its quotes, or give the separator."
             )
     cells = [[cell.strip() for cell in row] for _, row in body]

@@ -18,7 +18,7 @@ def table_bytes(columns: dict[str, Any], path: str) -> bytes:
             import pyarrow.feather
             import pyarrow.parquet
         except ImportError:
-            raise MissingExtraError(f"Writing .{ending} needs pyarrow: pip install 'pbdn[arrow]'.") from None
+            raise MissingExtraError(f"Writing .{ending} needs pyarrow", "arrow") from None
         table = pa.table({name: np.asarray(values) for name, values in columns.items()})
         sink = io.BytesIO()
         if ending == "parquet":

@@ -13,6 +13,10 @@
   for (const table of all("table.sortable")) {
     const heads = all("thead th", table);
     heads.forEach((head, j) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.append(...head.childNodes);
+      head.append(button);
       head.addEventListener("click", () => {
         const down = head.getAttribute("aria-sort") === "ascending";
         heads.forEach((other) => other.removeAttribute("aria-sort"));
@@ -46,8 +50,8 @@
   const nodes = all(".node", diagram); // a dot and a name under each key
   const light = (key) => nodes.filter((node) => node.dataset.key === key).forEach((node) => node.classList.add("on"));
   let selected = null;
-  const select = (key) => {
-    selected = key === selected ? null : key;
+  const select = (key, keep) => {
+    selected = key === selected && !keep ? null : key;
     for (const row of all("#rules tbody tr")) row.classList.toggle("selected", row.dataset.key === selected);
     for (const part of all(".on", diagram)) part.classList.remove("on");
     diagram.classList.toggle("focus", selected !== null);
@@ -73,8 +77,36 @@
     if (node.dataset.key.startsWith("u")) node.addEventListener("click", () => select(node.dataset.key));
   }
 
+  for (const button of all("button[data-show]")) {
+    button.addEventListener("click", () => {
+      select(button.dataset.show, true);
+      diagram.scrollIntoView({ block: "center" });
+    });
+  }
+
+  // on a phone each line of a wide table is a block, with the heads beside the cells
+  for (const table of all("table.stack")) {
+    const heads = all("thead th", table).map((head) => head.textContent);
+    for (const row of all("tbody tr", table)) heads.forEach((text, j) => (row.cells[j].dataset.head = text));
+  }
+
+  // say where a table goes on
+  for (const box of all(".scroll, .picture.wide")) {
+    const down = box.scrollHeight > box.clientHeight + 4;
+    const across = box.scrollWidth > box.clientWidth + 4;
+    if (!down && !across) continue;
+    const cue = document.createElement("p");
+    cue.className = "cue";
+    const n = all("tbody tr", box).length;
+    cue.textContent = down ? `${n} lines; scroll ${across ? "down and sideways" : "down"} for the rest.` : "Scroll sideways for the rest.";
+    box.after(cue);
+  }
+
+  // a printed page shows everything
+  window.addEventListener("beforeprint", () => all("details").forEach((one) => (one.open = true)));
+
   // maps: choose a class, read the probability under the pointer
-  const maps = JSON.parse(document.getElementById("map-values").textContent);
+  const maps = JSON.parse(document.getElementById("page-data").textContent).maps;
   const chooser = document.getElementById("class");
   if (chooser) {
     chooser.addEventListener("change", () => {
@@ -95,8 +127,9 @@
       const x = left + across * (right - left);
       const y = bottom + up * (top - bottom);
       const p = line[Math.floor(across * line.length)];
+      const text = (v, j) => (map.dates[j] ? new Date(v * 864e5).toISOString().slice(0, 10) : String(Number(v.toPrecision(4))));
       readout.textContent =
-        `${map.names[0]} = ${x.toPrecision(4)}, ${map.names[1]} = ${y.toPrecision(4)}: P(${map.label}) = ${p} %`;
+        `${map.names[0]} = ${text(x, 0)}, ${map.names[1]} = ${text(y, 1)}: P(${map.label}) = ${p} %`;
     });
   }
 })();

@@ -1,0 +1,43 @@
+"""What a fit runs with: the options of a user, and the defaults for the problem where an option is left open."""
+
+from pbdn.config.defaults import (
+    CRITERION_NAMES,
+    FOLDS,
+    HOLDOUT,
+    INFERENCES,
+    MANY_SIDES,
+    batch_for,
+    choose_criterion,
+    choose_inference,
+    resolve,
+    resolve_gibbs,
+    resolve_map,
+)
+from pbdn.config.options import (
+    FitConfig,
+    GibbsConfig,
+    GibbsSettings,
+    MapConfig,
+    Prediction,
+    set_fields,
+)
+
+__all__ = [
+    "CRITERION_NAMES",
+    "FOLDS",
+    "HOLDOUT",
+    "INFERENCES",
+    "MANY_SIDES",
+    "FitConfig",
+    "GibbsConfig",
+    "GibbsSettings",
+    "MapConfig",
+    "Prediction",
+    "batch_for",
+    "choose_criterion",
+    "choose_inference",
+    "resolve",
+    "resolve_gibbs",
+    "resolve_map",
+    "set_fields",
+]

@@ -1,0 +1,184 @@
+"""Defaults for the problem, where an option is left open.
+
+This is the one place where defaults depend on the problem. `resolve` fills in every field, and a fitted estimator shows the
+result as ``config_``. Setting one field never changes another; only ``n_burn_in`` follows ``n_sweeps``.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from pbdn.config.options import FitConfig, GibbsConfig, GibbsSettings, MapConfig, set_fields
+from pbdn.errors import InvalidInputError
+from pbdn.gibbs.chain import ChainSettings
+from pbdn.model.criteria import CRITERIA
+from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, Hyperpriors
+from pbdn.model.response import Response
+from pbdn.sgd.map_settings import MapSettings
+
+HOLDOUT = "holdout"
+FOLDS = "folds"
+HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
+MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
+MOST_FOLDED = 60_000  # rows x sides x features up to which more than two sides are trained in folds
+INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
+CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
+
+MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
+"""Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
+OF_FOLDS: dict[str, Any] = {"n_minibatches": 1500, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
+"""Where the networks of folds differ: their layers are trained together afterwards, so growing them is short."""
+MOST_PASSES, MOST_VISITS = 20, 1e8  # over the rows that a layer is trained on; rows seen in all passes
+
+
+def choose_inference(inference: str, gibbs_config: GibbsConfig | None) -> str:
+    """The inference in force: "auto" is MAP, and adds posterior draws where they are asked for."""
+    prediction = set_fields(gibbs_config).get("prediction")
+    if prediction == "paths" and inference != "gibbs":
+        if inference == "auto":
+            return "gibbs"
+        raise InvalidInputError(
+            f"gibbs_config.prediction='paths' samples every layer, which inference={inference!r} does not; "
+            "use inference='gibbs', or prediction='posterior'."
+        )
+    if inference == "map" and prediction == "posterior":
+        raise InvalidInputError(
+            "gibbs_config.prediction='posterior' needs posterior draws, which inference='map' does not make; "
+            "use inference='map+gibbs', or prediction='point'."
+        )
+    if inference != "auto":
+        return inference
+    return "map+gibbs" if prediction == "posterior" else "map"
+
+
+def resolve(
+    response: Response,
+    *,
+    inference: str,
+    criterion: str | Callable[..., float],
+    max_depth: int,
+    max_experts: int,
+    priors: Hyperpriors | None,
+    gibbs_config: GibbsConfig | None,
+    map_config: MapConfig | None,
+    n_rows: int | None = None,
+) -> FitConfig:
+    """Fill in the defaults for this problem.
+
+    Parameters
+    ----------
+    response : Response
+    inference, criterion
+        As chosen by `choose_inference` and `choose_criterion`.
+    max_depth, max_experts, priors, gibbs_config, map_config
+        As the user gave them.
+    n_rows : int or None
+        Where they are known.
+    """
+    n_sides = response.labelling.n_sides
+    priors = Hyperpriors() if priors is None else priors
+    gibbs = resolve_gibbs(gibbs_config, n_sides, inference)
+    chain = ChainSettings(
+        sampler=gibbs.sampler,
+        max_experts=int(max_experts),
+        n_sweeps=gibbs.n_sweeps,
+        n_burn_in=gibbs.n_burn_in,
+        n_draws=-(-gibbs.n_draws // gibbs.n_chains),
+        pruning=gibbs.pruning,
+        prune_every=gibbs.prune_every,
+        record=gibbs.record,
+        priors=priors.over(GIBBS_PRIORS),
+    )
+    return FitConfig(
+        inference=inference,
+        criterion=criterion,
+        max_depth=int(max_depth),
+        gibbs=gibbs,
+        chain=chain,
+        map=resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows),
+    )
+
+
+def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsSettings:
+    """Gibbs options with every field set."""
+    chosen = set_fields(config)
+    chosen.setdefault("n_burn_in", chosen.get("n_sweeps", GibbsSettings.n_sweeps) // 2)
+    if chosen.get("prediction", "auto") == "auto":
+        chosen["prediction"] = "point" if inference != "gibbs" else "paths" if n_sides == 2 else "posterior"
+    return GibbsSettings(**chosen)
+
+
+def resolve_map(
+    config: MapConfig | None,
+    priors: Hyperpriors,
+    n_sides: int,
+    max_experts: int,
+    of_folds: bool = False,
+    n_rows: int | None = None,
+) -> MapSettings:
+    """MAP options with every field set, and the priors as point values."""
+    filled = priors.over(MAP_PRIORS_OF_MANY_SIDES if n_sides > 2 else MAP_PRIORS)
+    settings = MapSettings(
+        max_experts=max_experts,
+        mass=filled.mass_shape / filled.mass_rate,
+        inv_scale=filled.inv_scale_shape / filled.inv_scale_rate,
+        coef_shape=filled.coef_shape,
+        coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
+    )
+    defaults = OF_FOLDS if of_folds else MANY_SIDES if n_sides > 2 else {}
+    settings = replace(settings, **(defaults | set_fields(config)))
+    if (config is not None and config.batch_size is not None) or n_rows is None:
+        return settings
+    return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches))
+
+
+def batch_for(n_rows: int, n_steps: int) -> int:
+    """Rows per step: 100, or so many that all rows are seen twenty times; once where there are very many."""
+    passes = min(MOST_PASSES, max(1.0, MOST_VISITS / n_rows))
+    return max(MapSettings.batch_size, int(np.ceil(passes * n_rows / n_steps)))
+
+
+def choose_criterion(
+    criterion: str | Callable[..., float],
+    n_sides: int,
+    inference: str,
+    n_rows: int | None,
+    n_features: int = 1,
+    sparse: bool = False,
+    device: str | None = None,
+) -> str | Callable[..., float]:
+    """What decides the depth.
+
+    "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with two sides
+    or little work, one network otherwise. Else it is AIC over all inputs.
+
+    Parameters
+    ----------
+    criterion, n_sides, inference
+    n_rows : int or None
+        Rows in memory; None for a stream.
+    n_features : int
+    sparse : bool
+        Whether the rows are.
+    device : str or None
+        Of MAP; layers are trained together on the CPU.
+    """
+    size = 0 if n_rows is None else n_rows * n_features
+    can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
+    can_fold = can_spare and inference != "gibbs" and not (sparse and size > MOST_DENSE) and device is None
+    if criterion == "auto":
+        if can_fold and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
+            return FOLDS
+        return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
+    if criterion == FOLDS and not can_fold:
+        raise InvalidInputError(
+            f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, inference='map' or 'map+gibbs', "
+            f"no device, and of sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
+        )
+    if criterion == HOLDOUT and not can_spare:
+        raise InvalidInputError(
+            f"criterion='holdout' needs at least {HOLDOUT_LEAST} rows in memory; use criterion='aic_inputs'."
+        )
+    return criterion

@@ -1,0 +1,165 @@
+"""How predictions move as one column moves: a curve per column, with where the rows lie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pbdn.inspection.access import dense_rows, with_names
+from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, percent_text
+from pbdn.inspection.effects import some_rows
+from pbdn.numerics.arrays import FloatArray
+
+N_POINTS = 24
+N_ROWS = 60
+N_BARS = 20
+FEW_VALUES = 8  # a number with at most so many different values is shown value by value
+SMALLEST = 1e-6  # probabilities are kept off 0 and 1 by so much before log-odds are taken
+
+
+@dataclass(frozen=True)
+class EffectCurve:
+    """The prediction as one column moves and the other columns stay as they are in some rows.
+
+    Attributes
+    ----------
+    group : ColumnGroup
+    classes : list
+    at : array (n_points,)
+        Values of the column (places 0, 1, … where it has named values).
+    labels : list of str
+        The values as text; all points of categories, else of the same length as ``at``.
+    discrete : bool
+        Whether the points are single values, not points of a line.
+    probability, low, high : array (n_points, n_classes)
+        Mean over the rows, and where 80 % of the rows lie.
+    log_odds : array (n_points, n_classes)
+        Mean over the rows of ln p/(1 - p).
+    edges, counts : arrays
+        Where the rows lie: bars over the line, or one count for each single value.
+    """
+
+    group: ColumnGroup
+    classes: list[Any]
+    at: FloatArray
+    labels: list[str]
+    discrete: bool
+    probability: FloatArray
+    low: FloatArray
+    high: FloatArray
+    log_odds: FloatArray
+    edges: FloatArray
+    counts: FloatArray
+
+    @property
+    def span(self) -> FloatArray:
+        """Per class: how far the mean probability moves over the curve."""
+        return np.asarray(self.probability.max(axis=0) - self.probability.min(axis=0))
+
+
+def effect_curves(
+    estimator: Any,
+    X: Any,
+    columns: Sequence[str | int] | None = None,
+    *,
+    n_points: int = N_POINTS,
+    n_rows: int = N_ROWS,
+) -> list[EffectCurve]:
+    """One curve per column (names or numbers; default: all).
+
+    Each is the average, over at most ``n_rows`` rows of X, of what is predicted when the column takes each value in turn
+    (a partial dependence). Numbers and dates run over the middle 98 % of the rows. As a date moves, its month moves with
+    it; weekday and hour stay.
+    """
+    rows = dense_rows(estimator, X)
+    groups = column_groups(estimator)
+    if columns is not None:
+        names = [group.name for group in groups]
+        groups = [groups[names.index(one) if isinstance(one, str) else one] for one in columns]
+    base = rows[some_rows(rows, n_rows)]
+    return [_curve(estimator, rows, base, group, n_points) for group in groups]
+
+
+def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGroup, n_points: int) -> EffectCurve:
+    own = list(group.features)
+    values = rows[:, own]
+    moving = group.moving
+    present = values[:, 0]
+    if group.parts[-1] == MISSING and moving is not None:
+        present = present[values[:, -1] == 0.0]
+    distinct = np.unique(present)
+    if moving is None:
+        settings = np.array([setting for _, setting in group.choices])
+        labels = [label for label, _ in group.choices]
+        counts = np.array([float(np.all(values == setting, axis=1).sum()) for setting in settings])
+        at, edges, discrete = np.arange(len(labels), dtype=float), np.empty(0), True
+    else:
+        discrete = distinct.size <= FEW_VALUES and group.parts[0] != "days"
+        at = distinct if discrete else _grid(present, n_points)
+        settings = np.repeat(np.full((1, len(own)), np.nan), at.size, axis=0)  # NaN: as it is in the row
+        settings[:, 0] = at
+        for place, part in enumerate(group.parts):
+            if part == MISSING:
+                settings[:, place] = 0.0
+            elif part == "month":
+                months = np.rint(at).astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
+                settings[:, place] = months % 12 + 1
+        labels = [group.text(value) for value in at]
+        if discrete:
+            edges, counts = np.empty(0), np.array([float(np.sum(present == value)) for value in at])
+        else:
+            bars, edges = np.histogram(np.clip(present, at[0], at[-1]), bins=min(N_BARS, max(1, at.size - 1)))
+            counts = bars.astype(float)
+    changed = np.repeat(base[None], at.size, axis=0)
+    for place, feature in enumerate(own):
+        new = settings[:, place]
+        kept = np.isnan(new)
+        changed[~kept, :, feature] = new[~kept, None]
+    flat = changed.reshape(-1, rows.shape[1])
+    probability = np.asarray(estimator.predict_proba(with_names(estimator, flat)))
+    probability = probability.reshape(at.size, len(base), -1)
+    cut = np.clip(probability, SMALLEST, 1.0 - SMALLEST)
+    low, high = np.quantile(probability, [0.1, 0.9], axis=1)
+    return EffectCurve(
+        group=group,
+        classes=estimator.classes_.tolist(),
+        at=at,
+        labels=labels,
+        discrete=discrete,
+        probability=probability.mean(axis=1),
+        low=low,
+        high=high,
+        log_odds=np.log(cut / (1.0 - cut)).mean(axis=1),
+        edges=edges,
+        counts=counts,
+    )
+
+
+def _grid(present: FloatArray, n_points: int) -> FloatArray:
+    """Evenly spaced values over the middle 98 % of the rows."""
+    low, high = np.quantile(present, [0.01, 0.99]) if present.size else (0.0, 1.0)
+    if low == high:
+        low, high = float(present.min()), float(present.max())
+    return np.linspace(low, high, n_points)
+
+
+def curve_words(curve: EffectCurve, label: Any) -> str:
+    """One sentence: where the column takes the probability of a class."""
+    j = curve.classes.index(label)
+    name = " ".join(curve.group.name.split())
+    p = curve.probability[:, j]
+    low, high = int(np.argmin(p)), int(np.argmax(p))
+    if p[high] - p[low] < 0.01:
+        return f"{name} hardly moves the probability of {label}."
+    steps = np.diff(p)
+    if curve.group.moving is None or curve.discrete:
+        ends = [f"{curve.labels[j]} ({percent_text(p[j])})" for j in (low, high)]
+        return f"P({label}) is lowest at {ends[0]} and highest at {ends[1]}."
+    if np.all(steps >= -0.005) or np.all(steps <= 0.005):
+        goes = "rises" if p[-1] > p[0] else "falls"
+        return f"P({label}) {goes} from {percent_text(p[0])} to {percent_text(p[-1])} as {name} grows."
+    return (
+        f"P({label}) is highest, {percent_text(p[high])}, near {name} = {curve.labels[high]} "
+        f"and lowest, {percent_text(p[low])}, near {curve.labels[low]}."
+    )

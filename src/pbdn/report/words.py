@@ -1,0 +1,185 @@
+"""What a report says first, in plain words: how good, how sure, which columns, which groups."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.inspection.access import network_of
+from pbdn.inspection.columns import percent_text
+from pbdn.inspection.quality import Quality
+from pbdn.numerics.arrays import FloatArray
+
+SURE = 0.9
+N_NAMED = 3
+
+
+def answers(
+    facts: dict[str, Any],
+    effects: list[dict[str, Any]],
+    cards: list[dict[str, Any]],
+    quality: Quality | None,
+    validation: dict[str, Any] | None,
+    y: NDArray[Any] | None,
+    probability: FloatArray,
+    leaks: list[str] | None = None,
+) -> list[dict[str, str]]:
+    """The four questions of the first screen: question, short answer, sentence, where to read on."""
+    classes = np.asarray(facts["classes"])
+    sure = _how_sure(classes, y, probability)
+    if validation is not None and quality is not None and quality.n_rows != validation["n_rows"]:
+        sure["text"] += " Fitted rows may be among these."
+    return [
+        _how_good(quality, validation, leaks or []),
+        sure,
+        _which_columns(effects),
+        _which_groups(cards),
+    ]
+
+
+def _answer(question: str, short: str, text: str, link: str, mood: str = "") -> dict[str, str]:
+    return {"question": question, "short": short, "text": text, "link": link, "mood": mood}
+
+
+def _how_good(quality: Quality | None, validation: dict[str, Any] | None, leaks: list[str]) -> dict[str, str]:
+    measured = validation or (quality.to_dict() if quality else None)
+    if not measured:
+        text = "No labels were given, so quality was not measured."
+        return _answer("How good is it?", "not measured", text, "quality")
+    error, guess = measured["error"], measured["baseline_error"]
+    where = "held-out rows" if validation else "rows of this report"
+    text = (
+        f"Right in {percent_text(1 - error['value'], 1)} of {measured['n_rows']} {where} (95 % interval {percent_text(1 - error['high'], 1)} to "
+        f"{percent_text(1 - error['low'], 1)}). Always saying the commonest class is right in {percent_text(1 - guess, 1)}."
+    )
+    if error["high"] < guess:
+        mood = "good"
+    elif error["value"] < guess:
+        mood, text = "fair", text + " With so few rows the gain may be chance."
+    else:
+        mood, text = "poor", text + " It is no better than that."
+    if leaks:
+        mood = "fair"
+        text += f" But {_listed(leaks[:N_NAMED])} alone tells the class almost perfectly: is it known in time?"
+    return _answer("How good is it?", f"{percent_text(1 - error['value'], 1)} right", text, "quality", mood)
+
+
+def _how_sure(classes: NDArray[Any], y: NDArray[Any] | None, probability: FloatArray) -> dict[str, str]:
+    best = np.argmax(probability, axis=1)
+    sure = probability.max(axis=1)
+    share = float(np.mean(sure >= SURE))
+    if y is None:
+        text = f"It gives its answer at least {percent_text(SURE)} in {percent_text(share)} of the rows."
+        return _answer("How sure is it?", f"{percent_text(sure.mean())} on average", text, "quality")
+    right = classes[best] == y
+    gap = float(sure.mean() - right.mean())
+    noise = 2.0 * float(np.sqrt(max(np.mean(sure * (1.0 - sure)), 1e-12) / len(sure)))
+    known = f"It says {percent_text(sure.mean())} on average and is right in {percent_text(right.mean())}."
+    if share > 0:
+        known += f" In {percent_text(share)} of the rows it is at least {percent_text(SURE)} sure; {percent_text(right[sure >= SURE].mean())} of these are right."
+    if abs(gap) <= max(noise, 0.02):
+        return _answer("How sure is it?", "as sure as it is right", "Its probabilities can be taken at their word. " + known,
+                       "calibration", "good")  # fmt: skip
+    if gap > 0:
+        return _answer(
+            "How sure is it?", "too sure", "Its probabilities promise too much. " + known, "calibration", "poor"
+        )
+    return _answer(
+        "How sure is it?", "too careful", "It is right more often than it says. " + known, "calibration", "fair"
+    )
+
+
+def _which_columns(effects: list[dict[str, Any]]) -> dict[str, str]:
+    used = [one for one in effects if one["moved"] >= 0.01]
+    if not used:
+        text = "No single column moves its predictions by much."
+        return _answer("Which columns matter?", "none alone", text, "features")
+    total = sum(one["share"] for one in used[:N_NAMED])
+    names = _listed([f"{one['feature']} ({percent_text(one['share'])})" for one in used[:N_NAMED]])
+    carry = "carries" if len(used[:N_NAMED]) == 1 else "carry"
+    text = (
+        f"{names} {carry} {percent_text(total)} of the importance. "
+        if len(effects) > 1
+        else f"{names} is the only column. "
+    )
+    if len(effects) > 1:
+        text += f"{len(used)} of {len(effects)} columns move predictions by a point or more."
+    return _answer("Which columns matter?", str(used[0]["feature"]), text, "features")
+
+
+def _which_groups(cards: list[dict[str, Any]]) -> dict[str, str]:
+    if not cards:
+        return _answer("Which groups are there?", "none", "No expert of the top layer leads any row.", "subtypes")
+    n = len(cards)
+    largest = cards[0]
+    text = (
+        f"The largest holds {percent_text(largest['share'])} of the rows and speaks for {largest['side']}: "
+        f"{'; '.join(largest['phrases'][:2])}."
+    )
+    return _answer("Which groups are there?", f"{n} group{'s' if n > 1 else ''}", text, "subtypes")
+
+
+def _listed(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+
+
+def sentences(
+    estimator: Any,
+    facts: dict[str, Any],
+    effects: list[dict[str, Any]],
+    quality: Quality | None,
+    validation: dict[str, Any] | None,
+) -> list[str]:
+    """What was learned, sentence by sentence."""
+    total = sum(sum(layer) for layer in facts["experts"])
+    n_classes, n_columns = len(facts["classes"]), len(effects)
+    depth = facts["depth"]
+    layers = "one layer" if depth == 1 else f"{depth} layers"
+    shape = "hyperplane" if network_of(estimator).curve is None else "curved surface"
+    out = [
+        f"The model tells {n_classes} classes apart from {_counted(n_columns, 'column')}, with "
+        f"{_counted(total, 'expert')} in {layers}. Each expert is one {shape} that votes for its class on one side and "
+        "stays silent on the other."
+    ]
+    tried = estimator.criterion_path_
+    if len(tried) > depth:
+        out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
+    elif tried and depth >= estimator.config_.max_depth > 1:
+        out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
+    if any(step.get("polished") for step in tried):
+        out.append("Its layers were then tuned together, which made rows kept back likelier.")
+    used = [one for one in effects if one["moved"] >= 0.01]
+    named = ", ".join(str(one["feature"]) for one in used[:5])
+    if not used:
+        out.append("No single column moves its predictions by much.")
+    elif len(used) == n_columns:
+        out.append(f"It uses all {_counted(n_columns, 'column')}, most of all {named}.")
+    else:
+        out.append(f"It uses {len(used)} of {_counted(n_columns, 'column')}, most of all {named}.")
+    measured = validation or (quality.to_dict() if quality else None)
+    if measured:
+        error = measured["error"]
+        where = f"{measured['n_rows']} held-out rows" if validation else f"these {measured['n_rows']} rows"
+        out.append(
+            f"On {where} it errs on {percent_text(error['value'], 1)} (95 % interval {percent_text(error['low'], 1)} to "
+            f"{percent_text(error['high'], 1)}); always saying the commonest class errs on {percent_text(measured['baseline_error'], 1)}."
+        )
+    return out
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def convergence_words(judged: list[dict[str, Any]]) -> str:
+    """How many quantities are within their own limits, and what follows."""
+    passed = sum(one["ok"] for one in judged)
+    if passed == len(judged):
+        return f"All {passed} quantities of the top layer are within their limits."
+    worst = max(judged, key=lambda one: one["r_hat"] if np.isfinite(one["r_hat"]) else np.inf)
+    r_hat = f"{worst['r_hat']:.3f}" if np.isfinite(worst["r_hat"]) else "not known"
+    return (
+        f"{passed} of {len(judged)} quantities of the top layer are within their limits; the largest R-hat is {r_hat} "
+        f"({worst['quantity']}, limit {worst['r_hat_wanted']:.3f}). Labels are usable, posterior intervals are rough: more "
+        "sweeps and chains narrow this down."
+    )

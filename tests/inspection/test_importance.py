@@ -1,0 +1,283 @@
+"""Importances, effects, curves and Shapley values of fitted networks."""
+
+import warnings
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes
+from networks import random_network
+from pbdn import PBDNClassifier
+from pbdn.data.frames import NamedArray
+from pbdn.errors import InvalidInputError
+from pbdn.inspection.access import network_of
+from pbdn.inspection.changed_columns import ChangedColumns
+from pbdn.inspection.columns import ColumnGroup, date_text, number_text
+from pbdn.inspection.curves import curve_words, effect_curves
+from pbdn.inspection.effects import feature_effects, shuffled_moves
+from pbdn.inspection.rules import subtype_rules
+from pbdn.inspection.shapley import SMALLEST
+from pbdn.model.curve import Curve
+
+BUILDS = [sampled, optimised, three_classes, lone_side]
+
+
+@lru_cache
+def six_features():
+    """Only the third of six features matters."""
+    X = np.random.default_rng(3).standard_normal((300, 6))
+    y = (X[:, 2] > 0).astype(int)
+    return quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0), X, y), X, y
+
+
+@lru_cache
+def one_column_as_two_features():
+    """A category of three values as three features, a date in days, and a number that does not matter."""
+    rng = np.random.default_rng(5)
+    kind = rng.integers(0, 3, 300)
+    days = 17000.0 + rng.integers(0, 900, 300)
+    X = np.column_stack([np.eye(3)[kind], days, rng.standard_normal(300)])
+    y = np.where((kind == 1) ^ (days > 17500), "yes", "no")
+    model = PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0)
+    model.column_groups_ = [
+        ColumnGroup(
+            "kind",
+            "category",
+            (0, 1, 2),
+            ("a", "b", "c"),
+            (("a", (1.0, 0.0, 0.0)), ("b", (0.0, 1.0, 0.0)), ("c", (0.0, 0.0, 1.0))),
+        ),
+        ColumnGroup("since", "date", (3,), ("days",)),
+        ColumnGroup("noise", "number", (4,)),
+    ]
+    names = ["kind = a", "kind = b", "kind = c", "since (days)", "noise"]
+    named = NamedArray(X, names)
+    return quietly(model, named, y), named, y
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_importances_are_shares_and_survive_a_file(build, tmp_path):
+    model, X, _ = build()
+    found = model.feature_importances_
+    assert found.shape == (np.asarray(X).shape[1],)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1.0)
+    model.save(tmp_path / "model.pbdn")
+    assert np.array_equal(type(model).load(tmp_path / "model.pbdn").feature_importances_, found)
+
+
+def test_the_feature_that_matters_is_found_and_selected():
+    from sklearn.feature_selection import SelectFromModel
+
+    model, X, _ = six_features()
+    assert model.feature_importances_[2] > 0.7
+    assert SelectFromModel(model, prefit=True, threshold=0.5).get_support().tolist() == [0, 0, 1, 0, 0, 0]
+
+
+def test_importances_before_a_fit_of_one_class_and_of_old_files():
+    assert not hasattr(PBDNClassifier(), "feature_importances_")
+    one = quietly(PBDNClassifier(), np.arange(8.0).reshape(4, 2), np.zeros(4))
+    assert one.feature_importances_.tolist() == [0.0, 0.0]
+    old = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP), np.eye(4), [0, 1, 0, 1])
+    old._importances = None
+    with pytest.raises(AttributeError, match="fit it again"):
+        old.feature_importances_  # noqa: B018
+
+
+def test_importances_of_sparse_streamed_and_incremental_fits():
+    import scipy.sparse as sp
+
+    _, X, y = six_features()
+    settings = {"inference": "map", "map_config": QUICK_MAP, "max_depth": 1, "random_state": 0}
+    sparse = quietly(PBDNClassifier(**settings), sp.csr_array(X), y)
+    streamed = quietly(PBDNClassifier(**settings), [(X[:150], y[:150]), (X[150:], y[150:])], None)
+    steps = PBDNClassifier(**settings)
+    for _ in range(20):
+        steps.partial_fit(X, y, classes=[0, 1])
+    for model in (sparse, streamed, steps):
+        assert np.argmax(model.feature_importances_) == 2
+
+
+def test_importances_of_very_many_columns(rng):
+    X = rng.standard_normal((80, 700))
+    y = (X[:, 650] > 0).astype(int)
+    X[:, 650] *= 5.0
+    settings = {"inference": "map", "map_config": QUICK_MAP, "max_depth": 1, "random_state": 0, "standardize": False}
+    model = quietly(PBDNClassifier(**settings), X, y)
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+    assert (model.feature_importances_ >= 0).all()
+    assert np.argmax(model.feature_importances_) == 650
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_changed_columns_predict_what_changed_rows_predict(build):
+    model, X, _ = build()
+    network, rows = network_of(model), np.asarray(X)[:30]
+    changed = ChangedColumns(network, rows)
+    for features in ((0,), (1,), (1, 0)):
+        direct = rows.copy()
+        direct[:, list(features)] += 0.7
+        found = changed.predict(features, direct[:, list(features)])
+        np.testing.assert_allclose(found, network.predict(direct), atol=1e-12)
+
+
+def three_layers(rng):
+    return random_network(rng, ((2, 3), (2, 1), (3, 2)))
+
+
+def curved(rng):
+    curve = Curve(np.array([0, 2]), np.array([0.5, -1.0]), np.array([2.0, 0.5]))
+    wide = random_network(rng, ((2, 3), (2, 1)), n_features=6)
+    return replace(wide, n_features=4, curve=curve)
+
+
+def race(rng):
+    from pbdn.experimental.race import Race
+
+    return random_network(rng, ((2, 3, 2), (2, 1, 2)), response=Race(3))
+
+
+@pytest.mark.parametrize("build", [three_layers, curved, race])
+def test_changed_columns_of_other_networks(build, rng):
+    network, rows = build(rng), rng.standard_normal((20, 4))
+    direct = rows.copy()
+    direct[:, [2, 1]] *= -1.5
+    found = ChangedColumns(network, rows).predict((2, 1), direct[:, [2, 1]])
+    np.testing.assert_allclose(found, network.predict(direct), atol=1e-8)
+
+
+def test_shuffling_moves_as_far_as_predictions_of_shuffled_rows():
+    model, X, _ = optimised()
+    network = network_of(model)
+    moved, flips = shuffled_moves(network, X, [(0,), (1,)], seed=7)
+    rng, before = np.random.default_rng(7), network.predict(X)
+    for j in (0, 1):
+        changed = X.copy()
+        changed[:, j] = X[rng.permutation(len(X)), j]
+        after = network.predict(changed)
+        assert moved[j] == pytest.approx(0.5 * np.abs(after - before).sum(axis=1).mean())
+        assert flips[j] == np.mean(np.argmax(after, axis=1) != np.argmax(before, axis=1))
+
+
+def test_features_of_one_column_are_one():
+    model, X, _ = one_column_as_two_features()
+    effects = feature_effects(model, np.asarray(X))
+    assert {one["feature"] for one in effects} == {"kind", "since", "noise"}
+    assert effects[-1]["feature"] == "noise"
+    assert sum(one["share"] for one in effects) == pytest.approx(1.0)
+    assert model.feature_importances_.shape == (3,)
+    assert model.shap_values(X[:2], X[:30]).values.shape == (2, 3, 2)
+
+
+def test_curves_are_the_mean_prediction_at_each_value():
+    model, X, _ = optimised()
+    curve = effect_curves(model, X, ["x1"], n_points=5, n_rows=len(X))[0]
+    assert curve.at[0] == pytest.approx(np.quantile(X[:, 1], 0.01))
+    for at, p, odds in zip(curve.at, curve.probability, curve.log_odds, strict=True):
+        changed = X.copy()
+        changed[:, 1] = at
+        want = model.predict_proba(changed)
+        np.testing.assert_allclose(p, want.mean(axis=0))
+        np.testing.assert_allclose(odds[1], np.log(want[:, 1] / want[:, 0]).mean(), rtol=1e-6)
+    assert curve.counts.sum() == len(X)
+    assert (curve.low <= curve.high).all()
+
+
+def test_curves_of_categories_and_dates():
+    model, X, _ = one_column_as_two_features()
+    kind, since, noise = effect_curves(model, X)
+    assert kind.discrete
+    assert kind.labels == ["a", "b", "c"]
+    assert kind.counts.sum() == len(X)
+    assert since.labels[0].startswith("2016-0")
+    assert "near since = 20" in curve_words(since, "yes") or "as since grows" in curve_words(since, "yes")
+    assert noise.span.max() < since.span.max()
+    rules = " ".join(rule["rule"] for rule in subtype_rules(model, np.asarray(X)))
+    assert "since far later than usual (201" in rules or "since later than usual (201" in rules
+    assert "e+04" not in rules
+
+
+def test_values_are_written_for_people():
+    assert [number_text(v) for v in (17800.0, 0.5, 1234.5678, 12.3456, 1e-9, float("nan"))] == [
+        "17800",
+        "0.5",
+        "1235",
+        "12.35",
+        "1e-09",
+        "nan",
+    ]
+    assert date_text(17800.0) == "2018-09-26"
+    assert date_text(1e300) == number_text(1e300)
+
+
+# ------------------------------------------------------------------------------- Shapley values
+
+
+@pytest.mark.parametrize("build", BUILDS)
+@pytest.mark.parametrize("output", ["probability", "log_odds"])
+def test_shapley_values_add_up(build, output):
+    model, X, _ = build()
+    found = model.shap_values(X[:3], X[:25], output=output)
+    p = np.clip(model.predict_proba(X[:3]), SMALLEST, 1.0 - SMALLEST)
+    want = p if output == "probability" else np.log(p / (1 - p))
+    np.testing.assert_allclose(found.values.sum(axis=1) + found.base_values, want, atol=1e-9)
+    assert found.exact
+
+
+@pytest.mark.parametrize("build", [sampled, optimised, three_classes])
+def test_shapley_values_agree_with_shap(build):
+    shap = pytest.importorskip("shap", reason="shap is not installed")
+    model, X, _ = build()
+    rows = X[:35]
+    masker = shap.maskers.Independent(np.asarray(rows), max_samples=100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # shap gives rows without names
+        want = shap.explainers.Exact(model.predict_proba, masker)(np.asarray(rows)[:3], silent=True)
+    found = model.shap_values(rows[:3], rows)
+    np.testing.assert_allclose(found.values, want.values, atol=1e-10)
+    np.testing.assert_allclose(found.base_values, want.base_values[0], atol=1e-10)
+
+
+def test_sampled_orders_agree_with_all_coalitions_within_their_error():
+    model, X, _ = six_features()
+    exact = model.shap_values(X[:4], X[:20], method="exact")
+    drawn = model.shap_values(X[:4], X[:20], method="orders", n_orders=200)
+    assert exact.exact
+    assert not drawn.exact
+    np.testing.assert_allclose(drawn.values.sum(axis=1), exact.values.sum(axis=1), atol=1e-12)
+    more = model.shap_values(X[:4], X[:20], method="orders", n_orders=3200)
+    distance = (more.values - exact.values) / more.standard_error
+    assert 0.5 < np.sqrt(np.mean(distance**2)) < 1.6  # 1 in expectation, over 24 values that hang together
+    assert more.standard_error.mean() == pytest.approx(drawn.standard_error.mean() / 4, rel=0.3)
+
+
+def test_what_cannot_be_explained_is_refused():
+    model, X, _ = optimised()
+    with pytest.raises(InvalidInputError, match="output='odds'"):
+        model.shap_values(X[:1], X, output="odds")
+    with pytest.raises(ValueError, match="0 sample"):
+        model.shap_values(X[:1], X[:0])
+
+
+# ---------------------------------------------------------------------------- decision function
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_decisions_agree_with_labels_and_probabilities(build):
+    model, X, _ = build()
+    score, p = model.decision_function(X), model.predict_proba(X)
+    if model.classes_.size == 2:
+        assert score.shape == (len(X),)
+        np.testing.assert_allclose(score, np.log(p[:, 1] / p[:, 0]))
+        assert np.array_equal(model.classes_[(score > 0).astype(int)], model.predict(X))
+    else:
+        assert score.shape == p.shape
+        assert np.array_equal(model.classes_[np.argmax(score, axis=1)], model.predict(X))
+
+
+def test_decisions_are_finite_far_out():
+    model, _, _ = optimised()
+    far = np.array([[1e6, -1e6], [1e6, 1e6], [-1e9, 1e9]])
+    assert np.isfinite(model.decision_function(far)).all()
