@@ -70,7 +70,8 @@ def write_report(app: Any, exception: Exception | None) -> None:
     X_train, X_test, y_train, y_test = train_test_split(wine.data, labels, random_state=0, stratify=labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=600, n_chains=2), random_state=0).fit(X_train, y_train)
+        chains = GibbsConfig(n_sweeps=600, n_chains=2)
+        model = PBDNClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0).fit(X_train, y_train)
     page = Path(app.outdir) / "example_report.html"
     model.report(X_test, y_test, page, source="wines of scikit-learn, rows held out", target="the cultivar",
                  training=(X_train, y_train))  # fmt: skip

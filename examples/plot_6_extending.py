@@ -8,7 +8,7 @@ A criterion is a function. A response is what each row says about a Poisson proc
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pbdn import GibbsConfig, PBDNClassifier
+from pbdn import PBDNClassifier
 from pbdn.datasets import make_xor
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import EXACT, NOTHING, make_rows
@@ -19,7 +19,7 @@ from pbdn.model.likelihood import softplus
 # A criterion
 # -----------
 # It gets the layers kept so far and the newest one, the log-likelihood of the newest, and the number of rows; growth stops when its
-# value does not fall. Here is one between AIC and BIC.
+# value does not fall. It replaces the default, by which rows kept back decide. Here is one between AIC and BIC.
 
 
 def hannan_quinn(layers, log_likelihood, n_rows):
@@ -29,9 +29,7 @@ def hannan_quinn(layers, log_likelihood, n_rows):
 
 data = make_xor(400, seed=0)
 for criterion in ("aic_inputs", hannan_quinn, "bic"):
-    model = PBDNClassifier(criterion=criterion, gibbs_config=GibbsConfig(n_sweeps=600), random_state=0).fit(
-        data.X, data.y
-    )
+    model = PBDNClassifier(criterion=criterion, random_state=0).fit(data.X, data.y)
     path = [round(step["criterion"]) for step in model.criterion_path_]
     print(f"{getattr(criterion, '__name__', criterion)}: values {path}, depth {model.depth_}")
 

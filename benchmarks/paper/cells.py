@@ -32,8 +32,8 @@ NAMES = {
     "aic_eps_gibbs": "AIC-ε Gibbs",
     "aic_sgd": "AIC SGD",
     "aic_eps_sgd": "AIC-ε SGD",
-    "default_gibbs": "library default",
-    "default_sgd": "library default, MAP",
+    "default": "library default",
+    "single": "library, one network",
     "hist_gradient_boosting": "HistGradientBoosting",
     "lightgbm": "LightGBM",
     "catboost": "CatBoost",
@@ -41,8 +41,8 @@ NAMES = {
     "mlp_early_stopping": "MLP, early stopping",
     "random_forest": "random forest",
 }
-DEFAULTS = {"default_gibbs": "default", "default_sgd": "map"}
-"""What the estimators do by default, as `benchmarks.methods` names it."""
+DEFAULTS = ("default", "single")
+"""What the estimators do by default, and with one network, as `benchmarks.methods` names it."""
 GIBBS_METHODS = ("pbdn1", "pbdn2", "pbdn4", "aic_gibbs", "aic_eps_gibbs")
 SGD_METHODS = ("aic_sgd", "aic_eps_sgd")
 ALARM = 1.0
@@ -101,12 +101,12 @@ def read(root: Path = RESULTS) -> Records:
     for line in sorted(lines, key=lambda line: str(line["method"])):
         if line["seed"] == 0 and line["data"] in (*paper.DATASETS, *PAIRS, *SPIRALS):
             records.setdefault((line["method"], line["data"]), []).append(line)
-    for column, method in DEFAULTS.items():
+    for method in DEFAULTS:
         for data in paper.DATASETS:
             found = lines_of(method, (data,), root)
             for split in sorted({line["split"] for line in found}):
                 error = float(np.mean([line["error"] for line in found if line["split"] == split]))
-                records.setdefault((column, data), []).append({"split": split, "error": error})
+                records.setdefault((method, data), []).append({"split": split, "error": error})
     return records
 
 

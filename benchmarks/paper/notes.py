@@ -31,15 +31,14 @@ TABLE1 = """The paper speaks of at most six active units in one trial. The pictu
 unit of the first layer (first trial, library's MAP). Each shows a digit of the class that the unit votes for."""
 
 TABLE2 = """PBDN1, 2, 4 and the columns chosen by a criterion are parts of one growth per split. They predict with the recorded sample, as
-the paper does. The two last rows are what the estimators do by default: AIC that charges skip weights as well, and for Gibbs
-the average over the draws of five paths (in records without a commit: on ijcnn1 and a9a of one run, with chains of 500 sweeps).
+the paper does. The two last rows are what the estimators do by default, networks of folds averaged into one, and the same with one network.
 
 Some protocols are shorter than the paper's. The RVM's widths are searched from coarse to fine, on at most 600 rows. The CPM takes a
 tenth of the stochastic steps, with the penalty that belongs to the full number. On ijcnn1 and a9a the SVM's grid is searched from coarse
 to fine on 2500 rows. The paper does not say how the CPM's two sides decide together; the rule used here was settled after looking at test
 errors on banana."""
 
-STARTS = """The next table shows where the chains start, and what predicts: error at the depth of the default rule. "prior" has 2000 sweeps
+STARTS = """The next table shows where the chains start, and what predicts: error at the depth of AIC over all inputs. "prior" has 2000 sweeps
 started at the prior, "MAP" 1000 sweeps started at a MAP fit. "point" is the recorded sample, "posterior" the average over the top layer's
 draws, "paths" the average over five runs from bottom to top, each with a MAP start of its own. The posterior has several modes that
 a chain does not leave. One run finds one of them; five runs average over them."""
@@ -68,7 +67,7 @@ DIFFERENCES = """## What differs between the paper and its code, and what follow
 - **Sampler and priors**: the paper's sampler updates in an order that leaves the posterior only approximately invariant, and mixes slowly. The
   library's samplers are exact and mix. With them the paper's priors ask for few, steep hyperplanes; hence other default priors
   ([decisions](decisions.md)) and wider single layers.
-- **AIC** of the text does not charge the skip weights of deeper layers. The library's default criterion does.
+- **AIC** of the text does not charge the skip weights of deeper layers. The library's criterion "aic_inputs" does.
 - **Digits**: the script trains on every tenth row of the stacked training and test digits. Table 1 follows it.
 - **DNN**: 2000 full-batch steps in the main table and 4000 mini-batches of 100 in table 1, as in the published scripts."""
 

@@ -82,7 +82,7 @@ def mnist_sizes(records: Records) -> str:
 
 def modern_table(records: Records, profile: str) -> str:
     """What one would use today, beside the library's own defaults; no paper values."""
-    methods = [*(m for m in MODERN if any((m, data) in records for data in IDA)), "svm", "default_gibbs", "default_sgd"]
+    methods = [*(m for m in MODERN if any((m, data) in records for data in IDA)), "svm", "default", "single"]
     cells = comparisons(records, lambda *_: None, methods, "error", data=IDA, profile=profile)
     means = normalised(cells, records, {}, "error")
     return grid(cells, IDA, last={m: text.replace(f" ({len(IDA)} sets)", "") for m, text in means.items()})

@@ -18,7 +18,8 @@ from click.testing import CliRunner
 
 from pbdn.cli.app import app
 
-QUICK = ["--inference", "map", "--max-depth", "1"]
+SAMPLED = ["--inference", "map+gibbs", "--criterion", "aic_inputs", "--sweeps", "40", "--max-depth", "1"]
+QUICK = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", "1"]
 
 
 def invoke(*arguments, stdin=None, code=0):
@@ -54,7 +55,7 @@ def folder(tmp_path_factory):
                 [i + 1, "" if i % 13 == 0 else f"{age:.1f}", city, joined, "k", int(age + 10 * (city == "Rome") > 45)]
             )
     invoke("fit", folder / "people.csv", "-t", "churn", "-o", folder / "map.pbdn", *QUICK)
-    invoke("fit", folder / "people.csv", "-t", "churn", "-o", folder / "gibbs.pbdn", "--sweeps", 40, "--max-depth", 1)
+    invoke("fit", folder / "people.csv", "-t", "churn", "-o", folder / "gibbs.pbdn", *SAMPLED)
     return folder
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from pbdn.cli.app import app
 from pbdn.cli.table_model import load_model
 
-QUICK = ["--inference", "map", "--max-depth", "1"]
+QUICK = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", "1"]
 MESSY = {messy.name: messy for messy in messy_tables()}
 
 

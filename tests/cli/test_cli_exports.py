@@ -52,7 +52,8 @@ def fitted(tmp_path_factory):
         writer = csv.DictWriter(stream, NAMES, delimiter=";")
         writer.writeheader()
         writer.writerows(rows)
-    invoke("fit", folder / "t.csv", "-t", "buys", "-o", folder / "m.pbdn", "--inference", "map", "--max-depth", 2, "-q")
+    options = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", 2, "-q"]
+    invoke("fit", folder / "t.csv", "-t", "buys", "-o", folder / "m.pbdn", *options)
     model = load_model(folder / "m.pbdn")
     features, _ = model.features(read_table(folder / "t.csv"))
     kinds = {plan.name: plan.kind for plan in model.preparation.columns}

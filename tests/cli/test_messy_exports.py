@@ -60,7 +60,7 @@ def fitted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("messy")
     columns = messy_columns()
     (folder / "t.csv").write_bytes(csv_bytes(columns))
-    fit = ["fit", folder / "t.csv", "-t", "y", "-o", folder / "m.pbdn", "--inference", "map", "--max-depth", 1, "-q"]
+    fit = ["fit", folder / "t.csv", "-t", "y", "-o", folder / "m.pbdn", "--max-depth", 1, "-q"]
     result = CliRunner().invoke(app, [str(argument) for argument in fit])
     assert result.exit_code == 0, result.output
     for i, strange in enumerate(STRANGE):

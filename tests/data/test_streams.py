@@ -143,7 +143,7 @@ def test_weights_of_rows_and_classes(folder, rows, seed, memmap):
     X, y, weight = rows
     config = MapConfig(n_minibatches=30, prune_every=30, batch_size=10**6)
     source = ArrowSource(folder, "label", features=["small", "large"], weight="weight", buffer_rows=N)
-    short = {"map_config": config, "max_experts": 3, "max_depth": 1}
+    short = {"map_config": config, "max_experts": 3, "max_depth": 1, "criterion": "aic_inputs"}
     streamed = model(seed, **short).fit(source)
     in_memory = model(seed, **short).fit(X, y, sample_weight=weight)
     steps = [m.trace_[0]["loss"] for m in (streamed, in_memory)]
@@ -212,7 +212,8 @@ def test_small_memory_maps_are_arrays(rows, tmp_path, seed):
     np.testing.assert_array_equal(mapped.predict_proba(rows[0]), plain.predict_proba(rows[0]))
 
 
-def test_progress_is_drawn(folder, seed, capsys):
+def test_progress_is_told(folder, seed, capsys, monkeypatch):
+    monkeypatch.setattr("pbdn.growth.progress.FIRST_LINE_AFTER", 0.0)
     model(seed, verbose=1, max_depth=1).fit(ArrowSource(folder, "label", features=["small", "large"]))
     assert "layer 1" in capsys.readouterr().err
 

@@ -151,7 +151,7 @@ def test_offline_says_which_file_to_put_where(empty_cache):
 
 def test_without_pooch_the_extra_is_named(empty_cache, monkeypatch):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(MissingExtraError, match=r"pbdn\[datasets\].*ida_banana\.npz"):
+    with pytest.raises(MissingExtraError, match=r"pip install .*pooch.*ida_banana\.npz"):
         load_ida("banana")
 
 

@@ -31,14 +31,14 @@ def test_links_and_picture_exist():
 
 
 def test_the_code_runs():
-    from pbdn import GibbsConfig, PBDNClassifier
+    from pbdn import MapConfig, PBDNClassifier
 
     code = re.search(r"```python\n(.*?)```", TEXT, re.DOTALL).group(1)
     assert "PBDNClassifier()" in code
     X, y = xor_rows()
 
     def quick():
-        return _Quiet(PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=30), max_depth=1, random_state=0))
+        return _Quiet(PBDNClassifier(map_config=MapConfig(n_minibatches=50), max_depth=1, random_state=0))
 
     names = {"X": X, "y": y, "X_new": X[:5], "quick": quick}
     exec(code.replace("PBDNClassifier()", "quick()"), names)
@@ -46,7 +46,7 @@ def test_the_code_runs():
 
 
 class _Quiet:
-    """An estimator whose fit keeps the warnings of short chains to itself."""
+    """An estimator whose fit keeps the warnings of short training to itself."""
 
     def __init__(self, estimator):
         self.estimator = estimator

@@ -1,6 +1,7 @@
 """Networks of folds: what the rows kept back decide, what is averaged, and what does not matter."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from pbdn import MapConfig, PBDNClassifier
 from pbdn.config import resolve
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, grow_committee
+from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Trainee, make_views, without_idle
@@ -190,3 +191,19 @@ def test_idle_experts_are_left_out(rng):
     (layer,) = without_idle((Layer((side, weak)),), rows)
     assert layer.n_experts == (1, 1)
     np.testing.assert_array_equal(layer.sides[0].hyperplanes, planes[:1])
+
+
+def test_a_network_that_failed_gets_another_try(rng):
+    """A fold whose network says the opposite is trained again; the others stay as they are."""
+    X, y = half_planes(rng, 100)
+    rows, run = LabelledRows(X, y), Run(seed=2)
+    folds = folds_of_rows(y, run.seed)
+    search = Search(RESPONSE, config_of(1), run, [folds == f for f in range(5)])
+    stage = search.after(search.begin(make_views(rows, False, 0)[0]), search.new_layer())
+    wrong = tuple(Layer(layer.sides[::-1]) for layer in stage.stacks[3])
+    stacks = (*stage.stacks[:3], wrong, stage.stacks[4])
+    held = zip(stacks, search.held, strict=True)
+    losses = np.concatenate([stage.view.losses(layers, kept, RESPONSE) for layers, kept in held])
+    mended = _without_failures(search, replace(stage, stacks=stacks, losses=losses))
+    assert mended.deviance < losses.sum()
+    assert [a is b for a, b in zip(mended.stacks, stacks, strict=True)] == [True, True, True, False, True]

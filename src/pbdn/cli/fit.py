@@ -27,7 +27,7 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
 @column_options
 @click.option(
     "--inference", type=click.Choice(["auto", "map+gibbs", "gibbs", "map"]), default="auto", show_default=True,
-    help="Sampling (with intervals) or the fast optimum; auto: the optimum for large tables.",
+    help="map+gibbs adds posterior draws to the network of map; gibbs samples every layer; auto is map.",
 )  # fmt: skip
 @click.option(
     "--criterion",

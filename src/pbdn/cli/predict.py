@@ -43,8 +43,8 @@ def predict_command(
     probability = estimator.predict_proba(features)
     columns: dict[str, Any] = {name: _cells(column(data, name)) for name in keep}
     columns["label"] = estimator.classes_[np.argmax(probability, axis=1)]
-    has_draws = estimator.network_ is not None and bool(estimator.network_.top.draws)
-    ends = estimator.predict_proba_interval(features, level) if has_draws else None
+    has_intervals = estimator.network_ is not None and estimator.network_.has_intervals
+    ends = estimator.predict_proba_interval(features, level) if has_intervals else None
     for c, label in enumerate(estimator.classes_.tolist()):
         columns[f"probability {label}"] = probability[:, c]
         if ends is not None:
@@ -55,7 +55,7 @@ def predict_command(
     labels = loaded.labels(data)
     quality = None if labels is None else measure(labels, probability, estimator.classes_)
     if ends is None:
-        output.note("No intervals: the model keeps no posterior draws (fit with --inference map+gibbs).")
+        output.note("No intervals: the model is one network without posterior draws (fit with --inference map+gibbs).")
     if path != "-":
         output.say(f"{counted(data.n_rows, 'row')} to {path}.")
         if quality is not None:

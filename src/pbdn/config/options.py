@@ -119,13 +119,15 @@ class MapConfig(Options):
     Attributes
     ----------
     n_minibatches : int
-        Adam steps per layer. Default: 4000 (the paper's), or 16 000 with more than two sides.
+        Adam steps per layer. Default: 1500 with ``criterion="folds"``, where all layers are trained together by as many; else
+        4000 (the paper's), or 16 000 with more than two sides.
     batch_size : int
         Rows per step, never more than there are. Default: 100, and more where the steps would not see all rows often.
     learning_rate : float
-        Adam's step. Default: the paper's 0.05 / (4 + T) for the T-th layer.
+        Adam's step. Default: 0.04 with ``criterion="folds"``, else the paper's 0.05 / (4 + T) for the T-th layer.
     schedule : {"constant", "cosine"}
-        "cosine" lets the step fall to zero along half a cosine. Default: "constant", or "cosine" with more than two sides.
+        "cosine" lets the step fall to zero along half a cosine. Default: "cosine" with ``criterion="folds"`` or more than two
+        sides, else "constant".
     average_last : float
         Fraction of the steps, at the end, whose iterates are averaged. Averaging starts after the last pruning before
         that point, so it never mixes different widths. Default: 0, the last iterate.
@@ -133,7 +135,7 @@ class MapConfig(Options):
         Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first probabilities are
         near 1/2 whatever K is; "published" at ln r ~ N(0, 0.1²). Default: "balanced".
     prune_every : int
-        Steps between prunings; experts are also pruned at the end. Default: 500.
+        Steps between prunings; experts are also pruned at the end. Default: 300 with ``criterion="folds"``, else 500.
     pruning : {"exact", "draw", "published_draw", "none"}
         "exact" drops an expert when P(it is inactive | data) exceeds ``prune_above``, without a random number. "draw"
         drops what one draw from the conditional law of the activities leaves inactive. "published_draw" is the paper's draw:

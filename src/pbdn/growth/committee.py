@@ -35,6 +35,8 @@ FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of stan
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 LESS_NOISE = (0.5, 0.0)
+FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
+MIN_FOLDS = 3  # to tell
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
 
@@ -157,7 +159,7 @@ def grow_committee(
     stage = _shape(search, make_views(rows, config.map.curved, run.seed))
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
-        stage = _strength(search, stage)
+        stage = _without_failures(search, _strength(search, stage))
     members = _members(search, stage, rows, n_folds, n_members)
     layers = [without_idle(one, stage.view.rows.inputs) for one in members]
     if run.stop() and reason != "observer":
@@ -237,6 +239,28 @@ def _strength(search: Search, stage: Stage) -> Stage:
             break
         stage = new
     return stage
+
+
+def _without_failures(search: Search, stage: Stage) -> Stage:
+    """Another try for a fold whose rows kept back are far less likely than those of the others; the better of the two stays."""
+    if len(search.held) < MIN_FOLDS:
+        return stage
+    ends = np.cumsum([kept.sum() for kept in search.held])
+    of_fold = np.split(stage.losses, ends[:-1])
+    means = np.array([losses.mean() for losses in of_fold])
+    stacks = list(stage.stacks)
+    for f, kept in enumerate(search.held):
+        others = np.delete(means, f)
+        if means[f] <= others.mean() + FAR * others.std(ddof=1) or search.run.stop():
+            continue
+        trainee = Trainee(stage.view, ~kept, f + len(search.held) + 1, search.response, search.config.map, search.run)
+        layers = trainee.follow(stage.recipe)
+        if layers is None:
+            continue
+        losses = stage.view.losses(layers, kept, search.response)
+        if losses.sum() < of_fold[f].sum():
+            stacks[f], of_fold[f] = layers, losses
+    return replace(stage, stacks=tuple(stacks), losses=np.concatenate(of_fold))
 
 
 def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_members: int) -> list[Layers]:

@@ -123,6 +123,11 @@ class Network:
         """How many networks are averaged."""
         return 1 + max((int(side.max(initial=0)) for side in self.members), default=0)
 
+    @property
+    def has_intervals(self) -> bool:
+        """Whether it says how sure it is: by posterior draws, or by the networks that it averages."""
+        return bool(self.top.draws) or self.n_members > 1
+
     def expand(self, features: Inputs) -> Inputs:
         """What layers that see the features are given: the features and, in a curved network, their squares."""
         return features if self.curve is None else self.curve.expand(features)

@@ -94,7 +94,7 @@ def _chosen(
 
 
 def _interval(estimator: Any, rows: FloatArray) -> FloatArray | None:
-    """95 % intervals of the class probabilities, where there are draws."""
-    if not estimator.network_.top.draws:
+    """95 % intervals of the class probabilities, where there are any."""
+    if not estimator.network_.has_intervals:
         return None
     return np.asarray(estimator.predict_proba_interval(with_names(estimator, rows)))
