@@ -1,5 +1,6 @@
 """The command line: from a table to a model, predictions, explanations and exports; errors in one sentence."""
 
+import copy
 import csv
 import errno
 import io
@@ -205,6 +206,11 @@ def test_a_model_saved_from_python_can_be_used(tmp_path):
     text = "x0,x1\n" + "\n".join(f"{a!r},{b!r}" for a, b in X[:5].tolist())
     rows = list(csv.DictReader(io.StringIO(invoke("predict", tmp_path / "m.pbdn", "-", stdin=text).stdout)))
     np.testing.assert_allclose([float(r["probability 1"]) for r in rows], model.predict_proba(X[:5])[:, 1], rtol=1e-12)
+    gap = invoke("predict", tmp_path / "m.pbdn", "-", stdin="x0,x1\n1,\n2,3\n")
+    assert "x1: 1 missing, almost none in training; the median stands in" in gap.stderr
+    without = copy.copy(model)
+    without._stand_ins = None  # as after a fit on a stream
+    without.save(tmp_path / "m.pbdn")
     assert "missing values" in fails("predict", tmp_path / "m.pbdn", "-", stdin="x0,x1\n1,\n2,3\n")
 
 

@@ -191,16 +191,6 @@ def test_labels_and_weights_may_be_columns(rng):
     np.testing.assert_array_equal(model.predict_proba(X), again.predict_proba(X))
 
 
-def test_missing_values_in_a_table_are_refused(rng):
-    pl = pytest.importorskip("polars")
-    X, y = blobs(rng)
-    table = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(
-        pl.when(pl.col("a") > 1).then(None).otherwise(pl.col("a")).alias("a")
-    )
-    with pytest.raises(ValueError, match="NaN"):
-        small().fit(table, y)
-
-
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
 @pytest.mark.parametrize("container", [sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix])
 def test_sparse_containers_give_one_result(container, inference, rng):

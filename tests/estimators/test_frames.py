@@ -196,6 +196,9 @@ def test_gaps_that_training_did_not_have(rng, tmp_path):
         np.testing.assert_array_equal(model.predict_proba(frame), model.predict_proba(filled))
     with pytest.raises(InvalidInputError, match="fitted on numbers only.*'high'"):
         model.predict(frame.assign(b="high"))
+    pl = pytest.importorskip("polars")
+    with pytest.raises(InvalidInputError, match="fitted on numbers only.*'high'"):
+        model.predict(pl.DataFrame({"a": [1.0], "b": ["high"]}))
     with pytest.raises(ValueError, match="infinity"):
         model.predict(frame.assign(b=np.inf))
 

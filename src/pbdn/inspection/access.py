@@ -58,7 +58,7 @@ def checked_rows(estimator: Any, X: Any) -> Any:
     An estimator with a ``preparation_`` takes raw rows, or rows of features under their names (`with_names`).
     """
     check_is_fitted(estimator)
-    rows = _prepared(estimator, X) if hasattr(estimator, "preparation_") else _validated(estimator, as_table(X))
+    rows = _prepared(estimator, X) if hasattr(estimator, "preparation_") else _validated(estimator, X)
     return rows if estimator.network_ is None else clip_features(rows, estimator.network_.feature_limits)
 
 
@@ -69,6 +69,17 @@ def _prepared(estimator: Any, X: Any) -> Any:
 
 
 def _validated(estimator: Any, X: Any) -> Any:
+    stand_ins = None if hasattr(X, "tocsr") else estimator._stand_ins
+    try:
+        rows = _numbers(estimator, as_table(X), True if stand_ins is None else "allow-nan")
+    except ValueError as error:
+        if "could not convert" not in str(error):
+            raise
+        raise InvalidInputError(f"The model was fitted on numbers only, but X has something else: {error}.") from None
+    return rows if stand_ins is None else _filled(estimator, rows, stand_ins)
+
+
+def _numbers(estimator: Any, X: Any, finite: bool | str) -> Any:
     with warnings.catch_warnings():
         if isinstance(X, NamedArray):
             known = getattr(estimator, "feature_names_in_", None)
@@ -79,19 +90,9 @@ def _validated(estimator: Any, X: Any) -> Any:
                 )
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             X = np.asarray(X)
-        stand_ins = None if hasattr(X, "tocsr") else estimator._stand_ins
-        finite = True if stand_ins is None else "allow-nan"
-        try:
-            X = validate_data(
-                estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite
-            )
-        except ValueError as error:
-            if "could not convert" not in str(error):
-                raise
-            raise InvalidInputError(
-                f"The model was fitted on numbers only, but X has something else: {error}."
-            ) from None
-    return X if stand_ins is None else _filled(estimator, X, stand_ins)
+        return validate_data(
+            estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite
+        )
 
 
 def _filled(estimator: Any, X: FloatArray, stand_ins: FloatArray) -> FloatArray:
