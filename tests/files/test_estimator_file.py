@@ -80,3 +80,20 @@ def test_other_schemas_are_refused_before_anything_else(rng, tmp_path, schema, m
     write_container(path, header | {"schema": schema, "parameters": {"skip": "none"}}, arrays)
     with pytest.raises(FileFormatError, match=message):
         PBDNClassifier.load(path)
+
+
+def test_columns_and_medians_must_fit_the_network(rng, tmp_path):
+    path = tmp_path / "m.pbdn"
+    model, X = fitted(clone(MODELS["map"]), rng)
+    model.save(path)
+    header, arrays = read_container(path, kind="model")
+    write_container(path, header, {**arrays, "stand_ins": np.zeros(5)})
+    with pytest.raises(FileFormatError, match="its medians do not fit"):
+        PBDNClassifier.load(path)
+    X[::5, 0] = np.nan
+    model.fit(X, np.arange(60) % 2).save(path)
+    header, arrays = read_container(path, kind="model")
+    for stored, message in ((header["preparation"][:1], "do not fit its network"), ([{"name": 3}], "not usable")):
+        write_container(path, {**header, "preparation": stored}, arrays)
+        with pytest.raises(FileFormatError, match=message):
+            PBDNClassifier.load(path)

@@ -131,6 +131,8 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
         estimator.paths_ = tuple(network_from_arrays(part, _with_prefix(f"path{j}.", arrays)) for j, part in parts)
     else:
         estimator.only_class_ = int(header["only_class"])
+    if estimator._stand_ins is not None and estimator._stand_ins.shape != (estimator.n_features_in_,):
+        raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: its medians do not fit its features.")
     if "preparation" in header:
         estimator._restore_preparation(header["preparation"])
     estimator.config_ = _fit_config(header["config"])
