@@ -15,7 +15,7 @@ def make(inference, path, **more):
     """The estimator of this test: long enough to be killed several times."""
     settings = {
         "gibbs": {"gibbs_config": GibbsConfig(n_sweeps=400, n_draws=30, n_chains=2)},
-        "map": {"map_config": MapConfig(n_minibatches=4000)},
+        "map": {"map_config": MapConfig(n_minibatches=500)},
     }[inference]
     return PBDNClassifier(
         inference=inference, random_state=1, checkpoint=path, **{"max_experts": 8, "max_depth": 3, **settings, **more}

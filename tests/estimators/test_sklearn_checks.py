@@ -13,7 +13,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:y has only one class:UserWarning"),
 ]
 
-STEPS = MapConfig(n_minibatches=200, polish=False)
+STEPS = MapConfig(n_minibatches=20)
 
 
 @parametrize_with_checks(

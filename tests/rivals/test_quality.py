@@ -78,28 +78,25 @@ def test_a_run_appends_and_resumes(tmp_path):
 
 
 def test_ours_is_scored_as_a_user_would(monkeypatch):
-    config = GibbsConfig(**SHORT)
-    monkeypatch.setitem(quality.ESTIMATORS, "default", (PBDNClassifier, {"gibbs_config": config, "max_depth": 2}))
+    config = MapConfig(n_minibatches=20)
+    monkeypatch.setitem(quality.ESTIMATORS, "default", (PBDNClassifier, {"map_config": config, "max_depth": 2}))
     split = make_xor(120, seed=0).split(0)
     X, y, X_test, y_test = split
-    model = quietly(PBDNClassifier(gibbs_config=config, max_depth=2, random_state=5), X, y)
+    model = quietly(PBDNClassifier(map_config=config, max_depth=2, random_state=5), X, y)
     line = fit_ours("default", split, 5)
     assert line["error"] == pytest.approx(100 * np.mean(model.predict(X_test) != y_test))
-    assert line["network"]["error"] == metrics(y_test, model.network_.predict(X_test))["error"]
-    point = quietly(
-        PBDNClassifier(gibbs_config=GibbsConfig(**SHORT, prediction="point"), max_depth=2, random_state=5), X, y
-    )
-    assert line["network"]["error"] == pytest.approx(100 * np.mean(point.predict(X_test) != y_test))
-    assert line["config"] == {"gibbs_config": SHORT, "max_depth": 2}
-    assert line["inference"] == "map+gibbs"
+    assert line["config"] == {"map_config": {"n_minibatches": 20}, "max_depth": 2}
+    assert line["inference"] == "map"
+    assert line["chosen"] == [trial for trial in model.trials_ if trial["kept"]][-1]
     json.dumps(line)
 
 
 def test_products_count_every_network_that_predicts():
     X, y = make_xor(100, seed=0).X, make_xor(100, seed=0).y
-    map_config = MapConfig(n_minibatches=50)
-    assert products(quietly(PBDNClassifier(inference="map", map_config=map_config, random_state=0), X, y)) > 0
-    model = quietly(PBDNClassifier(max_depth=1, gibbs_config=GibbsConfig(**SHORT), random_state=0), X, y)
+    default = quietly(PBDNClassifier(map_config=MapConfig(n_minibatches=20), random_state=0), X, y)
+    assert products(default) == default.complexity_ > 0
+    sampled = PBDNClassifier(inference="gibbs", max_depth=1, gibbs_config=GibbsConfig(**SHORT), random_state=0)
+    model = quietly(sampled, X, y)
     draws = [side for path in model.paths_ for draw in path.top.draws for side in draw]
     assert products(model) == sum(side.n_experts for side in draws)
 
@@ -157,11 +154,11 @@ def test_the_readme_table_needs_all_sets(tmp_path):
 
 
 def test_the_readme_table_shows_seeds_and_spreads(tmp_path):
-    for method in ("default", "map", *RIVALS):
+    for method in ("default", "single", *RIVALS):
         for seed in range(3):
             for name in IDA:
                 for split in range(10):
-                    scores = {"network": {"error": 9.0}, "complexity": 7.0, "products": 100.0}
+                    scores = {"complexity": 7.0, "products": 100.0}
                     keep(tmp_path, method, name, split, seed, 10.0 + seed + split % 2, **scores)
     text = tables.readme_table(tmp_path)
     assert "| **pbdn (default)** | 11.5 ± 0.5 ± 1.0 |" in text
