@@ -21,6 +21,7 @@ STEPS = MapConfig(n_minibatches=20)
         cls(**{**SETTINGS[inference], "map_config": STEPS, **more})
         for cls, more in ((PBDNClassifier, {"max_depth": 2}), (ISHMClassifier, {}))
         for inference in ("map+gibbs", "gibbs", "map")
+        for more in [more | ({"criterion": "aic_inputs"} if more and inference == "map+gibbs" else {})]
     ]
 )
 def test_estimator_check(estimator, check):
