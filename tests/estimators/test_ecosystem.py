@@ -1,5 +1,7 @@
 """Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -12,8 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from estimators.small import blobs, fitted, small
-from pbdn import GibbsConfig, ISHMClassifier, PBDNClassifier
-from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn import ISHMClassifier, PBDNClassifier
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The chains of layer:sklearn.exceptions.ConvergenceWarning"),
@@ -240,7 +241,9 @@ def test_labels_of_any_kind(labels, rng):
 
 
 def test_default_parameters_are_the_product(rng):
+    """A default fit needs no option and says nothing that does not call for action."""
     X, y = blobs(rng, spread=0.7)
-    with pytest.warns((ConvergenceWarning, DepthLimitWarning)):
-        model = PBDNClassifier(gibbs_config=GibbsConfig(n_sweeps=60)).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = PBDNClassifier().fit(X, y)
     assert model.score(X, y) > 0.7

@@ -13,16 +13,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:y has only one class:UserWarning"),
 ]
 
-STEPS = MapConfig(n_minibatches=20)
+LONGER = MapConfig(n_minibatches=200)
+SHORT = MapConfig(n_minibatches=20)  # of each of five networks, many times
+ONE = {"max_depth": 2, "criterion": "aic_inputs", "map_config": LONGER}
+CASES = [
+    (PBDNClassifier, "map", {"max_depth": 2, "map_config": SHORT}),
+    (PBDNClassifier, "map+gibbs", ONE),
+    (PBDNClassifier, "gibbs", ONE),
+    *((ISHMClassifier, inference, {"map_config": LONGER}) for inference in ("map", "map+gibbs", "gibbs")),
+]
 
 
-@parametrize_with_checks(
-    [
-        cls(**{**SETTINGS[inference], "map_config": STEPS, **more})
-        for cls, more in ((PBDNClassifier, {"max_depth": 2}), (ISHMClassifier, {}))
-        for inference in ("map+gibbs", "gibbs", "map")
-        for more in [more | ({"criterion": "aic_inputs"} if more and inference == "map+gibbs" else {})]
-    ]
-)
+@parametrize_with_checks([cls(**SETTINGS[inference] | more) for cls, inference, more in CASES])
 def test_estimator_check(estimator, check):
     check(estimator)

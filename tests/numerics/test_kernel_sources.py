@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numba import types
 from numba.core.dispatcher import Dispatcher
 
@@ -115,7 +116,8 @@ def test_kernel_files_import_the_classes_of_their_arguments(rng):
     X, y = rng.standard_normal((40, 2)), np.arange(40) % 2
     settings = {"max_experts": 2, "n_sweeps": 2, "n_burn_in": 1}
     for sampler in ("first_events", "event_times", "counts"):
-        run_chain(make_rows(X, y, single_events=True), ChainSettings(sampler=sampler, **settings), 0)
+        for inputs in (X, sp.csr_array(X)):
+            run_chain(make_rows(inputs, y, single_events=True), ChainSettings(sampler=sampler, **settings), 0)
     fit_map(ArraySource(X, y), SECOND_CLASS, config=MapSettings(n_minibatches=4, prune_every=2))
     seen = set()
     for name in KERNEL_FILES:

@@ -3,9 +3,20 @@
 All products are of contiguous matrices into a third, so that the compiler meets one kind of them.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import internal
+
+
+class SparseInputs(NamedTuple):
+    """Inputs as CSR arrays."""
+
+    pointers: IntArray
+    columns: IntArray
+    values: FloatArray
 
 
 @internal

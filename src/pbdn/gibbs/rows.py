@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
+from pbdn.gibbs.matrices import SparseInputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 # what a row says about its process
@@ -21,14 +22,6 @@ NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
 
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
 MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
-
-
-class SparseInputs(NamedTuple):
-    """Inputs as CSR arrays."""
-
-    pointers: IntArray
-    columns: IntArray
-    values: FloatArray
 
 
 class RowArrays(NamedTuple):
