@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from estimators.small import blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn.errors import DepthLimitWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The chains of layer:sklearn.exceptions.ConvergenceWarning"),
