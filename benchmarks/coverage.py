@@ -39,7 +39,7 @@ def measure(truth: str, seed: int) -> dict[str, Any]:
     y = (rng.random(N_ROWS) < expit(odds(X))).astype(int)
     model = PBDNClassifier(random_state=seed).fit(X, y)
     p = expit(odds(new))
-    line: dict[str, Any] = {"truth": truth, "seed": seed, "rows": N_ROWS}
+    line: dict[str, Any] = {"method": "default", "data": truth, "split": 0, "seed": seed, "config": {}, "rows": N_ROWS}
     for level in LEVELS:
         low, high = np.moveaxis(model.predict_proba_interval(new, level)[:, 1], -1, 0)
         line[f"covered_{level:g}"] = float(np.mean((low <= p) & (p <= high)))
@@ -54,13 +54,13 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
-    known = {(line["truth"], line["seed"]) for line in record.read(EXPERIMENT, options.root)}
+    known = {(line["data"], line["seed"]) for line in record.read(EXPERIMENT, options.root)}
     tasks = [(truth, seed) for truth in TRUTHS for seed in range(options.seeds) if (truth, seed) not in known]
     for line in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(*task) for task in tasks):
         record.append(EXPERIMENT, line, options.root)
     lines = record.read(EXPERIMENT, options.root)
     for truth in TRUTHS:
-        own = [line for line in lines if line["truth"] == truth]
+        own = [line for line in lines if line["data"] == truth]
         print(truth, *(f"{level:g}: {np.mean([line[f'covered_{level:g}'] for line in own]):.2f}" for level in LEVELS))
 
 

@@ -207,3 +207,15 @@ def test_a_network_that_failed_gets_another_try(rng):
     mended = _without_failures(search, replace(stage, stacks=stacks, losses=losses))
     assert mended.deviance < losses.sum()
     assert [a is b for a, b in zip(mended.stacks, stacks, strict=True)] == [True, True, True, False, True]
+
+
+def test_classes_that_are_all_too_small_to_fold(rng):
+    """Nothing can be kept back: one layer, trained on all rows."""
+    y = np.repeat(np.arange(20), 3)
+    X = rng.normal(size=(60, 2)) + y[:, None]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = PBDNClassifier(random_state=0, map_config=MapConfig(n_minibatches=5)).fit(X, y)
+    assert found.config_.criterion == "folds"
+    assert found.depth_ == 1
+    assert found.predict_proba(X).shape == (60, 20)

@@ -21,13 +21,6 @@ from pbdn.plots import (
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-
-
 DISPLAYS = {
     "map": lambda m, X: DecisionMapDisplay.from_estimator(m, X, X[:, 0] > 0, grid=20),
     "violations": lambda m, X: PolytopeViolationDisplay.from_estimator(m, X, grid=20),

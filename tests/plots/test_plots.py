@@ -23,13 +23,6 @@ from pbdn.plots import (
 plt = pytest.importorskip("matplotlib.pyplot")
 
 
-@pytest.fixture(autouse=True)
-def _close():
-    plt.switch_backend("Agg")
-    yield
-    plt.close("all")
-
-
 DISPLAYS = {
     "map": lambda m, X, y, **k: DecisionMapDisplay.from_estimator(m, X, y, grid=20, **k),
     "violations": lambda m, X, y, **k: PolytopeViolationDisplay.from_estimator(m, X, grid=20, **k),

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -16,6 +16,7 @@ from pbdn._version import __version__
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import read_container, write_container
 from pbdn.gibbs.chain import ChainState
+from pbdn.model.network import Side
 
 LEAST_SECONDS = 1.0  # between two writes
 COST_SHARE = 0.01  # of the running time that writing may take
@@ -128,6 +129,20 @@ class Checkpoint:
     def _interval(self) -> float:
         """Seconds between two writes, and between two looks at the same chain."""
         return max(LEAST_SECONDS, self._cost / COST_SHARE)
+
+
+def arrays_of_sides(sides: Sequence[Side]) -> Arrays:
+    """The sides of a layer as entries of a checkpoint."""
+    arrays: Arrays = {}
+    for s, side in enumerate(sides):
+        arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"] = side.hyperplanes, side.expert_weights
+    return arrays
+
+
+def sides_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[Side, ...]:
+    """Inverse of `arrays_of_sides`; other entries are ignored."""
+    n_sides = sum(name.startswith("hyperplanes.") for name in arrays)
+    return tuple(Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"]) for s in range(n_sides))
 
 
 def _name(task: Task) -> str:

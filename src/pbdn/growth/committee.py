@@ -26,7 +26,7 @@ from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 
 logger = logging.getLogger("pbdn")
 
@@ -70,7 +70,7 @@ class Stage:
     def clearly_below(self, other: "Stage") -> bool:
         """Whether the deviance is lower by more than the standard error of the difference."""
         gain = other.losses - self.losses
-        return bool(gain.sum() > np.sqrt(gain.size) * gain.std())
+        return gain.size > 0 and bool(gain.sum() > np.sqrt(gain.size) * gain.std())
 
     @property
     def depth(self) -> int:
@@ -149,8 +149,8 @@ def grow_committee(
 ) -> Growth:
     """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows with what they found."""
     n_members = config.map.n_members
-    folds = folds_of_rows(rows.codes, run.seed, n_members if n_members > 1 else N_FOLDS)
-    n_folds = int(folds.max()) + 1
+    n_folds = n_members if n_members > 1 else N_FOLDS
+    folds = folds_of_rows(rows.codes, run.seed, n_folds)
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(n_folds if all_decide else 1)]
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
@@ -160,7 +160,7 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
-    members = _members(search, stage, rows, n_folds, n_members)
+    members = _members(search, stage, folds, n_members)
     layers = [without_idle(one, stage.view.rows.inputs) for one in members]
     if run.stop() and reason != "observer":
         reason = "interrupted"
@@ -243,7 +243,7 @@ def _strength(search: Search, stage: Stage) -> Stage:
 
 def _without_failures(search: Search, stage: Stage) -> Stage:
     """Another try for a fold whose rows kept back are far less likely than those of the others; the better of the two stays."""
-    if len(search.held) < MIN_FOLDS:
+    if len(search.held) < MIN_FOLDS or not stage.losses.size:
         return stage
     ends = np.cumsum([kept.sum() for kept in search.held])
     of_fold = np.split(stage.losses, ends[:-1])
@@ -263,18 +263,16 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
     return replace(stage, stacks=tuple(stacks), losses=np.concatenate(of_fold))
 
 
-def _members(search: Search, stage: Stage, rows: LabelledRows, n_folds: int, n_members: int) -> list[Layers]:
+def _members(search: Search, stage: Stage, folds: IntArray, n_members: int) -> list[Layers]:
     """The networks to be averaged: those of the folds that decided, and others trained with what they found."""
-    if n_members > 1 and len(search.held) == n_folds:
-        return list(stage.stacks)
-    folds = folds_of_rows(rows.codes, search.run.seed, n_folds)
     done = list(stage.stacks) if n_members > 1 else []
-    masks = [folds != f for f in range(len(done), n_folds)] if n_members > 1 else [np.ones(rows.n_rows, np.bool_)]
-    numbers = range(len(done), n_folds) if n_members > 1 else [n_folds]
-    part = search.run.shared_by(min(search.run.n_jobs, len(masks)))
+    # a single network is that of a fold without rows: it learns from all
+    numbers = range(len(done), n_members) if n_members > 1 else range(N_FOLDS, N_FOLDS + 1)
+    if not numbers:
+        return done
+    part = search.run.shared_by(min(search.run.n_jobs, len(numbers)))
     trainees = [
-        Trainee(stage.view, mask, number, search.response, search.config.map, part, len(masks))
-        for number, mask in zip(numbers, masks, strict=True)
+        Trainee(stage.view, folds != f, f, search.response, search.config.map, part, len(numbers)) for f in numbers
     ]
     others = search.run.on_threads(lambda trainee: trainee.follow(stage.recipe), trainees)
     finished = [layers for layers in others if layers is not None]

@@ -4,13 +4,13 @@ import time
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pbdn.data.row_source import RowSource
+from pbdn.growth.checkpoint import Arrays, arrays_of_sides, sides_from_arrays
 from pbdn.growth.depth import LayerFit, most_inputs_above
 from pbdn.growth.run import Run
 from pbdn.model.labelling import Labelling
-from pbdn.model.network import Layer, Side, inputs_above
+from pbdn.model.network import Layer, inputs_above
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.train_layer import MapResult, fit_map
 
@@ -79,17 +79,12 @@ class MapEngine:
         return n_sides <= 2 or n_sides * self.settings.max_experts * most_inputs_above(layer) <= MOST_COEFFICIENTS
 
 
-def _to_arrays(result: MapResult) -> dict[str, NDArray[Any]]:
+def _to_arrays(result: MapResult) -> Arrays:
     arrays = {f"trace.{name}": np.asarray(values) for name, values in result.trace.items()}
     arrays["log_likelihood"] = np.asarray(result.log_likelihood)
-    for s, side in enumerate(result.sides):
-        arrays[f"hyperplanes.{s}"] = side.hyperplanes
-        arrays[f"expert_weights.{s}"] = side.expert_weights
-    return arrays
+    return arrays | arrays_of_sides(result.sides)
 
 
-def _from_arrays(arrays: dict[str, NDArray[Any]]) -> MapResult:
-    n_sides = sum(name.startswith("hyperplanes.") for name in arrays)
-    sides = tuple(Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"]) for s in range(n_sides))
+def _from_arrays(arrays: Arrays) -> MapResult:
     trace = {name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")}
-    return MapResult(sides, trace, arrays["log_likelihood"])
+    return MapResult(sides_from_arrays(arrays), trace, arrays["log_likelihood"])

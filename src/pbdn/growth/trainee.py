@@ -8,6 +8,8 @@ from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
+from pbdn.growth.checkpoint import Arrays, arrays_of_sides, sides_from_arrays
+from pbdn.growth.holdout import losses_on
 from pbdn.growth.run import Run
 from pbdn.model.curve import Curve, curve_of
 from pbdn.model.network import Layer, Network, Side, inputs_above
@@ -73,10 +75,7 @@ class View:
 
     def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
         """Minus twice the weighted log-likelihood of each of some rows."""
-        rows = self.rows.take(some)
-        prediction = Network(layers, rows.n_features, response).predict(rows.inputs)
-        weights = 1.0 if rows.weights is None else rows.weights
-        return np.asarray(weights * response.deviance(prediction, rows.codes))
+        return losses_on(self.rows.take(some), response)(layers)
 
 
 def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]:
@@ -222,22 +221,17 @@ def without_idle(layers: Layers, inputs: FloatArray) -> Layers:
     return (*layers[:-1], Layer(tuple(busy(side) for side in layers[-1].sides)))
 
 
-def _arrays_of(layers: Layers) -> dict[str, NDArray[Any]]:
+def _arrays_of(layers: Layers) -> Arrays:
     """Layers for a checkpoint."""
-    arrays: dict[str, NDArray[Any]] = {}
-    for t, layer in enumerate(layers):
-        for s, side in enumerate(layer.sides):
-            arrays[f"{t}.{s}.hyperplanes"] = side.hyperplanes
-            arrays[f"{t}.{s}.expert_weights"] = side.expert_weights
-    return arrays
+    return {
+        f"{t}.{name}": array for t, layer in enumerate(layers) for name, array in arrays_of_sides(layer.sides).items()
+    }
 
 
-def _layers_from(arrays: dict[str, NDArray[Any]]) -> Layers:
+def _layers_from(arrays: Arrays) -> Layers:
     """Inverse of `_arrays_of`."""
-    places = sorted({tuple(int(part) for part in name.split(".")[:2]) for name in arrays})
-    layers: list[list[Side]] = []
-    for t, s in places:
-        if s == 0:
-            layers.append([])
-        layers[t].append(Side(arrays[f"{t}.{s}.hyperplanes"], arrays[f"{t}.{s}.expert_weights"]))
-    return tuple(Layer(tuple(sides)) for sides in layers)
+    parts: dict[int, Arrays] = {}
+    for full_name, array in arrays.items():
+        t, name = full_name.split(".", 1)
+        parts.setdefault(int(t), {})[name] = array
+    return tuple(Layer(sides_from_arrays(parts[t])) for t in sorted(parts))
