@@ -19,21 +19,21 @@ README, PICTURE = HOME / "README.md", HOME / "docs" / "images" / "readme.png"
 
 
 def draw(path: Path) -> None:
-    """Fit two spirals; their map and the network side by side."""
+    """Fit one network to two spirals; their map and the network side by side."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     from PIL import Image
 
-    from pbdn import PBDNClassifier
+    from pbdn import MapConfig, PBDNClassifier
     from pbdn.datasets import make_two_spirals
     from pbdn.plots import DecisionMapDisplay, NetworkDiagramDisplay
 
     X, y, X_test, y_test = make_two_spirals(1200, seed=0).split(0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model: Any = PBDNClassifier(random_state=0).fit(X, y)
+        model: Any = PBDNClassifier(map_config=MapConfig(n_members=1), random_state=0).fit(X, y)
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     DecisionMapDisplay.from_estimator(model, X_test, y_test, grid=160, ax=left)
     NetworkDiagramDisplay.from_estimator(model, X_test, ax=right)
