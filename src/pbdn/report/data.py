@@ -18,15 +18,13 @@ from pbdn.inspection.lighter import lighter
 from pbdn.inspection.quality import Quality, measure
 from pbdn.inspection.rules import subtype_rules
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.calibration import CalibrationDisplay
-from pbdn.plots.confidence import ConfidenceDisplay
-from pbdn.plots.decision_map import DecisionMapDisplay
+from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.effect_curve import EffectCurveDisplay
-from pbdn.plots.importance import ImportanceDisplay
+from pbdn.plots.experts import SubtypesDisplay
+from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.plots.plane import leading_features
-from pbdn.plots.subtypes import SubtypesDisplay
-from pbdn.plots.trace import TraceDisplay
+from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
+from pbdn.plots.training import TraceDisplay
 from pbdn.report.explorer import explored_rows, scores
 from pbdn.report.groups import group_cards
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles

@@ -7,10 +7,10 @@ import numpy as np
 
 from pbdn.inspection.curves import curve_words
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.criterion_path import CriterionPathDisplay
-from pbdn.plots.effect_curve import FIGURE_SIZE
-from pbdn.plots.subtypes import SubtypesDisplay
+from pbdn.plots.columns import FIGURE_SIZE
+from pbdn.plots.experts import SubtypesDisplay
 from pbdn.plots.svg import page_svg
+from pbdn.plots.training import CriterionPathDisplay
 from pbdn.report.data import ReportData
 
 
