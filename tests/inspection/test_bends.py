@@ -6,8 +6,7 @@ import pytest
 from fitted import with_network
 from networks import random_curve, random_network
 from pbdn.inspection.access import input_names
-from pbdn.inspection.bends import MOST, bends
-from pbdn.inspection.rules import subtype_rules
+from pbdn.inspection.rules import MOST, bends, subtype_rules
 from pbdn.inspection.subtypes import inputs_of_layer, votes
 from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side

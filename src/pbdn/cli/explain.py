@@ -21,8 +21,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
     from pbdn.inspection.effects import feature_effects
-    from pbdn.inspection.one_row import explain_row
-    from pbdn.inspection.rules import subtype_rules
+    from pbdn.inspection.rules import explain_row, subtype_rules
     from pbdn.tables import read_table
 
     loaded = load_model(model)

@@ -10,11 +10,10 @@ import numpy as np
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.convergence import Convergence
-from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names, with_names
+from pbdn.inspection.access import dense_rows, feature_names, lighter, network_of, side_names, with_names
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.curves import effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
-from pbdn.inspection.lighter import lighter
 from pbdn.inspection.quality import Quality, measure
 from pbdn.inspection.rules import subtype_rules
 from pbdn.numerics.arrays import FloatArray

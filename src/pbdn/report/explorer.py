@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import with_names
+from pbdn.inspection.access import lighter, with_names
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import some_rows
-from pbdn.inspection.lighter import lighter
 from pbdn.inspection.shapley import shapley_values
 from pbdn.numerics.arrays import FloatArray
 
