@@ -24,10 +24,9 @@ from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.plots.plane import leading_features
 from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
 from pbdn.plots.training import TraceDisplay
-from pbdn.report.explorer import explored_rows, scores
-from pbdn.report.groups import group_cards
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
 from pbdn.report.rivals import compare
+from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
 from pbdn.report.words import answers, sentences
 
 MAP_GRID = 60
