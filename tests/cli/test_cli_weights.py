@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from pbdn import PBDNClassifier
 from pbdn.cli.app import app
-from pbdn.cli.output import counted, text_table
+from pbdn.cli.command import counted, text_table
 from pbdn.cli.table_model import load_model
 
 QUICK = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", 1, "--holdout", 0]

@@ -17,7 +17,7 @@ from pbdn.datasets import (
     locate,
     sources,
 )
-from pbdn.datasets.dataset import every_tenth_row
+from pbdn.datasets.loaders import every_tenth_row
 from pbdn.errors import FileFormatError, InvalidInputError
 
 IDA_SHAPES = {

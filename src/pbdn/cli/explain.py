@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output, text_table
+from pbdn.cli.command import Output, command, separator_option, text_table
 
 
 @click.command("explain")

@@ -4,8 +4,7 @@ import os
 
 import click
 
-from pbdn.cli.command import command
-from pbdn.cli.output import Output, counted, text_table
+from pbdn.cli.command import Output, command, counted, text_table
 
 
 @click.command("inspect")

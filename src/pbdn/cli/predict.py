@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output, counted
+from pbdn.cli.command import Output, command, counted, separator_option
 
 
 @click.command("predict")

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.class_labels import check_labels_present, settled_classes, weigh_rows
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, check_labels_present, settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn

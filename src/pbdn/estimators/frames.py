@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from pbdn.data.class_labels import check_labels_present
 from pbdn.data.frames import NamedArray, as_table
+from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
