@@ -25,8 +25,7 @@ from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, assemble, fit_network
 from pbdn.growth.partial_fit import Increment
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.access import checked_rows
 from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
 from pbdn.model.priors import Hyperpriors
