@@ -8,8 +8,7 @@ from scipy.special import expit
 from checks import ALPHA, Z_MAX
 from joint import N_EXPERTS, N_INPUTS, N_ROWS, PRIORS, functions, z_limit
 from pbdn import GibbsConfig
-from pbdn.experimental import RaceClassifier
-from pbdn.experimental import race
+from pbdn.experimental import RaceClassifier, race
 from pbdn.experimental.race import race_probability
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
