@@ -5,6 +5,7 @@ Two processes may append at the same time. A measurement that is repeated is app
 every key.
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -157,3 +158,19 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return value.as_posix()
     raise TypeError(f"{type(value).__name__} cannot be written to a record")
+
+
+def pack(array: Any, dtype: str = "<f4") -> dict[str, Any]:
+    """A JSON value that holds an array."""
+    array = np.ascontiguousarray(array, dtype=dtype)
+    return {"dtype": dtype, "shape": list(array.shape), "base64": base64.b64encode(array.tobytes()).decode("ascii")}
+
+
+def unpack(value: dict[str, Any]) -> np.ndarray:
+    """Inverse of `pack`."""
+    return np.frombuffer(base64.b64decode(value["base64"]), dtype=value["dtype"]).reshape(value["shape"])
+
+
+def pack_picture(pixels: Any) -> dict[str, Any]:
+    """Values in [0, 1] as bytes."""
+    return pack(np.rint(255 * np.clip(pixels, 0.0, 1.0)), "|u1")

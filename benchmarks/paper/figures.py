@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import IDA, PAIRS, SPIRALS, rows
-from benchmarks.paper.arrays import unpack
 from benchmarks.paper.cells import Records
+from benchmarks.record import unpack
 from pbdn.inspection import subtypes as interpret
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import response_for_classes

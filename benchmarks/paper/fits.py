@@ -14,8 +14,7 @@ from benchmarks.data import n_splits as splits_of
 from benchmarks.methods import experiment_of
 from benchmarks.paper_values import DATASETS
 from benchmarks.record import RESULTS, Key
-from benchmarks.rivals import RIVALS, available
-from benchmarks.rivals.fit import protocol
+from benchmarks.rivals import RIVALS, available, protocol
 from pbdn.model.priors import PAPER_PRIORS
 
 REFOLDED = ("titanic",)

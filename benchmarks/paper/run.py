@@ -10,14 +10,12 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import record
 from benchmarks.data import Split, rows
-from benchmarks.paper.arrays import pack, pack_picture
 from benchmarks.paper.fits import DNN_OF, MNIST, PBDN, Job
 from benchmarks.paper.growth import fit_depths
-from benchmarks.record import RESULTS, Record
-from benchmarks.rivals import Dnn
+from benchmarks.record import RESULTS, Record, pack, pack_picture
+from benchmarks.rivals import Dnn, fit_rival, score
 from benchmarks.rivals.cpm import StackedCpm
-from benchmarks.rivals.fit import fit_rival, score
-from benchmarks.rivals.svm import RbfSvm
+from benchmarks.rivals.libraries import RbfSvm
 from benchmarks.scores import timed
 from pbdn.inspection.subtypes import subtype_means
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from benchmarks import record
 from benchmarks.data import IDA, LARGE
-from benchmarks.paper.arrays import pack, pack_picture, unpack
 from benchmarks.paper.fits import GIBBS, MAP, PUBLISHED_GIBBS, PUBLISHED_MAP, TARGETS, Job, jobs
 from benchmarks.paper.growth import estimator, fit_depths
 from benchmarks.paper.run import fit, inferred_widths, run
+from benchmarks.record import pack, pack_picture, unpack
 from benchmarks.rivals import available
 from benchmarks.rivals.cpm import StackedCpm
 

@@ -9,11 +9,11 @@ from benchmarks import record
 from benchmarks.data import PAIRS
 from benchmarks.paper import cells as paper_cells
 from benchmarks.paper import figures, tables
-from benchmarks.paper.arrays import pack_picture
 from benchmarks.paper.cells import Comparison
 from benchmarks.paper.fits import GIBBS, Job
 from benchmarks.paper.render import write
 from benchmarks.paper.run import run
+from benchmarks.record import pack_picture
 from benchmarks.tables import MARKED, pages
 
 LARGEST_PICTURE = 150_000  # bytes

@@ -11,7 +11,7 @@ from benchmarks.data import IDA, MULTICLASS, n_splits
 from benchmarks.methods import NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL
 from benchmarks.quality import Task, fit_ours, missing, plan, products
 from benchmarks.rivals import RIVALS as KNOWN_RIVALS
-from benchmarks.rivals.fit import fit_rival, protocol
+from benchmarks.rivals import fit_rival, protocol
 from benchmarks.scores import metrics
 from sklearn.metrics import brier_score_loss, log_loss
 

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from benchmarks.rivals import OPTIONAL, RIVALS, available
+from benchmarks.rivals import OPTIONAL, RIVALS, available, protocol
 from benchmarks.rivals.amm import Amm, _prune, _train
 from benchmarks.rivals.base import coarse_to_fine, folds, search_until_worse, with_bias
 from benchmarks.rivals.cpm import Cpm, StackedCpm, _assign, _score, fit_sides
 from benchmarks.rivals.dnn import Dnn, _forward, _gradients
-from benchmarks.rivals.fit import protocol
-from benchmarks.rivals.logistic import Logistic
-from benchmarks.rivals.svm import RbfSvm
+from benchmarks.rivals.libraries import Logistic, RbfSvm
 from scipy.sparse import csr_array
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
