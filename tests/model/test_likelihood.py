@@ -1,4 +1,6 @@
-"""Rates, probabilities and log-likelihoods from λ = 1e-300 to 1e300, and the polytope of Theorem 1."""
+"""The likelihood and the priors."""
+
+from dataclasses import asdict, fields
 
 import mpmath as mp
 import numpy as np
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse as sp
 
+from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import (
     expert_rates,
     log_likelihood,
@@ -16,8 +19,14 @@ from pbdn.model.likelihood import (
     signed_distances,
     softplus,
 )
+from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, PAPER_PRIORS, Hyperpriors
 
 RATES = np.concatenate([np.geomspace(1e-300, 1e300, 121), [0.69, 0.6931471805599453, 0.694, 1.0, 36.0, 40.0, 745.0]])
+NAMES = [field.name for field in fields(Hyperpriors)]
+DEFAULTS = {"gibbs": GIBBS_PRIORS, "map": MAP_PRIORS, "map of many sides": MAP_PRIORS_OF_MANY_SIDES}
+
+
+# Rates, probabilities and log-likelihoods from λ = 1e-300 to 1e300, and the polytope of Theorem 1.
 
 
 def test_probability_and_its_logarithm():
@@ -88,3 +97,46 @@ def test_low_probability_regions_are_convex(seed, share):
     a, b = 3 * rng.standard_normal((2, 1, 2))
     ends = max(rate(planes, weights, a)[0], rate(planes, weights, b)[0])
     assert rate(planes, weights, share * a + (1 - share) * b)[0] <= ends * (1 + 1e-12)
+
+
+# One prior object for both engines: a field that is set replaces the default of that field alone.
+
+
+@pytest.mark.parametrize("defaults", DEFAULTS.values(), ids=DEFAULTS)
+@pytest.mark.parametrize("name", NAMES)
+def test_setting_one_field_changes_that_one_alone(name, defaults):
+    filled = Hyperpriors(**{name: 7.25}).over(defaults)
+    assert asdict(filled) == asdict(defaults) | {name: 7.25}
+
+
+@pytest.mark.parametrize("defaults", DEFAULTS.values(), ids=DEFAULTS)
+def test_nothing_set_is_the_default_and_everything_set_is_itself(defaults):
+    assert Hyperpriors().over(defaults) == defaults
+    assert PAPER_PRIORS.over(defaults) == PAPER_PRIORS
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [-1.0, float("nan"), float("inf"), 0.0])
+def test_values_that_no_law_has_are_named(name, value):
+    if name == "precision_floor" and value == 0.0:
+        assert Hyperpriors(precision_floor=value).precision_floor == 0.0
+        return
+    with pytest.raises(InvalidInputError, match=f"{name}={value!r} must be a finite number"):
+        Hyperpriors(**{name: value})
+
+
+def test_zero_counts_as_set():
+    assert Hyperpriors(precision_floor=0.0).over(Hyperpriors(precision_floor=1e-3)).precision_floor == 0.0
+
+
+@pytest.mark.parametrize("priors", [*DEFAULTS.values(), PAPER_PRIORS], ids=[*DEFAULTS, "paper"])
+def test_defaults_leave_no_field_open(priors):
+    assert all(isinstance(value, float) for value in asdict(priors).values())
+
+
+def test_values_of_the_paper_and_where_the_defaults_differ():
+    assert Hyperpriors(0.01, 0.01, 1.0, 1.0, 1e-6, 1.0, 1.0, 0.0) == PAPER_PRIORS
+    changed = {name for name in NAMES if getattr(GIBBS_PRIORS, name) != getattr(PAPER_PRIORS, name)}
+    assert changed == {"mass_shape", "mass_rate", "coef_shape"}
+    changed = {name for name in NAMES if getattr(MAP_PRIORS, name) != getattr(MAP_PRIORS_OF_MANY_SIDES, name)}
+    assert changed == {"coef_shape", "coef_rate_shape"}
