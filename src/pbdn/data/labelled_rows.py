@@ -1,72 +1,18 @@
-"""Labelled rows in memory, as a fit carries them around: their labels and weights checked, their order settled."""
+"""Labelled rows in memory, as a fit carries them around: their labels and weights checked."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight
 
+from pbdn.data.ordering import row_order
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 
-Words = NDArray[np.uint64]
 MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gigabyte
-
-
-# An order of rows that depends on what they hold, not on where they stand or in which units they are measured.
-#
-# Random streams belong to blocks of rows. Putting the rows into this order first makes a Gibbs fit the same to the last
-# bit for any order in which the rows were given, and a row of weight 2 the same as the row given twice.
-
-
-def row_order(X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64] | None) -> NDArray[np.int64]:
-    """Row numbers sorted by a digest of the row, then by class, then by weight."""
-    last = np.zeros(codes.size) if weights is None else weights
-    return np.lexsort((last, codes, row_digests(X)))
-
-
-def row_digests(X: Any) -> Words:
-    """Σ_v mix(column v, rank of x_v among the distinct values of its column), modulo 2^64; dense array or CSR."""
-    if sp.issparse(X):
-        rows, columns, ranks = _stored_ranks(X)
-        digests = np.zeros(X.shape[0], np.uint64)
-        np.add.at(digests, rows, _mix(columns, ranks))
-        return digests
-    digests = np.zeros(X.shape[0], np.uint64)
-    for v in range(X.shape[1]):
-        digests += _mix(np.array([v]), np.unique(X[:, v], return_inverse=True)[1])
-    return digests
-
-
-def _stored_ranks(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Row, column and rank of every stored entry that is not zero."""
-    entries = X.tocoo()
-    rows, columns, values = entries.row, entries.col, entries.data
-    order = np.lexsort((values, columns))
-    order = order[values[order] != 0.0]
-    rows, columns, values = rows[order], columns[order], values[order]
-    if values.size == 0:
-        return rows, columns, np.zeros(0, np.int64)
-    new_column = np.r_[True, columns[1:] != columns[:-1]]
-    distinct = np.cumsum(new_column | np.r_[True, values[1:] != values[:-1]])
-    first = np.maximum.accumulate(np.where(new_column, distinct, 0))
-    return rows, columns, distinct - first
-
-
-def _mix(columns: NDArray[Any], ranks: NDArray[Any]) -> Words:
-    """Well-mixed 64 bits of each (column, rank)."""
-    return _scramble(ranks.astype(np.uint64) ^ _scramble(columns.astype(np.uint64)))
-
-
-def _scramble(words: Words) -> Words:
-    """The finaliser of SplitMix64, a bijection of 64-bit words."""
-    words = words + np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(words ^ (words >> np.uint64(31)))
 
 
 @dataclass(frozen=True)
