@@ -67,7 +67,7 @@ class Job:
 
 
 def pbdn_settings(inference: str, **changes: Any) -> dict[str, Any]:
-    """Settings for `benchmarks.paper.growth`: the library's defaults, grown to four layers at least."""
+    """Settings for `benchmarks.paper.run`: the library's defaults, grown to four layers at least."""
     return {
         "inference": inference,
         "max_experts": 20,

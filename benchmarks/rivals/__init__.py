@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.data import LARGE, MULTICLASS, PAIRS, Split
+from benchmarks.record import metrics
 from benchmarks.rivals import libraries
 from benchmarks.rivals.amm import Amm
 from benchmarks.rivals.base import Rival
@@ -16,7 +17,6 @@ from benchmarks.rivals.cpm import Cpm, StackedCpm
 from benchmarks.rivals.dnn import Dnn
 from benchmarks.rivals.libraries import Logistic, RbfSvm
 from benchmarks.rivals.rvm import WIDTHS_LARGE, Rvm
-from benchmarks.scores import metrics
 
 RIVALS: dict[str, Callable[..., Rival]] = {
     "lr": Logistic,

@@ -12,9 +12,8 @@ from benchmarks.paper import cells as paper_cells
 from benchmarks.paper import figures, tables
 from benchmarks.paper.cells import Comparison
 from benchmarks.paper.fits import GIBBS, MAP, PUBLISHED_GIBBS, PUBLISHED_MAP, TARGETS, Job, jobs
-from benchmarks.paper.growth import estimator, fit_depths
 from benchmarks.paper.render import write
-from benchmarks.paper.run import fit, inferred_widths, run
+from benchmarks.paper.run import estimator, fit, fit_depths, inferred_widths, run
 from benchmarks.record import pack, pack_picture, unpack
 from benchmarks.rivals import available
 from benchmarks.rivals.cpm import StackedCpm

@@ -12,9 +12,9 @@ from benchmarks import quality_tables as tables
 from benchmarks.data import IDA, MULTICLASS, n_splits
 from benchmarks.methods import NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL
 from benchmarks.quality import Task, fit_ours, missing, plan, products
+from benchmarks.record import metrics
 from benchmarks.rivals import RIVALS as KNOWN_RIVALS
 from benchmarks.rivals import fit_rival, protocol
-from benchmarks.scores import metrics
 from sklearn.metrics import brier_score_loss, log_loss
 
 from pbdn import GibbsConfig, MapConfig, PBDNClassifier
