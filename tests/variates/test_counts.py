@@ -8,9 +8,17 @@ from scipy import special, stats
 
 from checks import Z_MAX, assert_cdf, assert_counts, assert_mean, assert_variance
 from draws import draws, from_python, vector_draws
-from pbdn.variates.crt import crt, log_rising_ratio, table_distance
+from pbdn.variates.counts import (
+    binomial,
+    choose,
+    crt,
+    log_rising_ratio,
+    multinomial_split,
+    poisson_above_ten,
+    positive_poisson,
+    table_distance,
+)
 from pbdn.variates.gamma import gamma_at_least_one, gamma_variate, log_gamma_variate
-from pbdn.variates.poisson import binomial, choose, multinomial_split, poisson_above_ten, positive_poisson
 
 SHAPES = [1e-6, 1e-4, 1e-2, 0.1, 0.5, 0.999, 1.0, 1.001, 1.5, 3.0, 30.0, 1e3]
 N = 400_000

@@ -11,11 +11,12 @@ from draws import draws, from_python
 from pbdn.variates.polya_gamma import (
     ENVELOPE_LIMIT,
     ONE_GAMMA,
+    block_work,
     envelope_ratio,
     polya_gamma,
+    polya_gamma_block,
     tail_cumulants,
 )
-from pbdn.variates.polya_gamma_blocks import block_work, polya_gamma_block
 from pbdn.variates.random_stream import open_stream, stream_buffer, stream_key
 
 SHAPES = [

@@ -19,9 +19,9 @@ from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
-from pbdn.tables.cells import numbers
 from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.decide_columns import Decision
+from pbdn.tables.read_cell import numbers
 
 BALANCED = "balanced"
 OPTIONS = {

@@ -18,8 +18,8 @@ from pbdn.model.wiring import Inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import kernel
 from pbdn.numerics.softplus import logistic, softplus
+from pbdn.variates.counts import choose
 from pbdn.variates.gamma import log_gamma_variate
-from pbdn.variates.poisson import choose
 from pbdn.variates.random_stream import TABLES, exponential, open_stream, stream_buffer, stream_key
 
 N_QUANTILES = 32  # Gauss-Legendre nodes; the test compares with a fine grid in u

@@ -18,7 +18,7 @@ from pbdn.gibbs.chain import WINDOW, WINDOW_FLOOR
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
 from pbdn.growth.depth import Engine, LayerFit, most_inputs_above
-from pbdn.growth.gibbs_engine import sweep_fits
+from pbdn.growth.engines import sweep_fits
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.priors import Hyperpriors

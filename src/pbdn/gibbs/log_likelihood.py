@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.gibbs.matrices import transposed
+from pbdn.gibbs.matrices import block_distances, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows
-from pbdn.gibbs.signed_distances import block_distances
 from pbdn.model.likelihood import log_probability
 from pbdn.model.likelihood import softplus as softplus_of_array
 from pbdn.numerics.arrays import FloatArray

@@ -10,8 +10,7 @@ from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.committee import grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
-from pbdn.growth.engines import EngineMaker, grow_paths, make_engine
-from pbdn.growth.gibbs_engine import GibbsEngine
+from pbdn.growth.engines import EngineMaker, GibbsEngine, grow_paths, make_engine
 from pbdn.growth.holdout import grow_by_holdout
 from pbdn.growth.run import Run
 from pbdn.model.criteria import CRITERIA
