@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 @pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
 def test_ctrl_c_reaches_the_caller(inference, n_jobs, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs), str(tmp_path)],
+        [sys.executable, str(HERE / "long_fits.py"), "interrupted", str(tmp_path), inference, str(n_jobs)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,

@@ -12,7 +12,7 @@ from pbdn.experimental import RaceClassifier, race
 from pbdn.experimental.race import race_probability
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
-from pbdn.model.simulate import simulate_parameters
+from pbdn.model.priors import simulate_parameters
 
 N_CLASSES = 3
 NAMES = ("hyperplanes", "expert_weights", "mass", "inv_scale", "coef_precision", "coef_rate")

@@ -192,8 +192,7 @@ def test_shapes_are_checked(rng):
 
 def test_forward_simulation_shares_the_likelihood(rng):
     """The simulator's rate is the network's."""
-    from pbdn.model.priors import Hyperpriors
-    from pbdn.model.simulate import simulate_parameters, simulate_rate, simulate_target
+    from pbdn.model.priors import Hyperpriors, simulate_parameters, simulate_rate, simulate_target
 
     p = simulate_parameters(rng, Hyperpriors(3.0, 2.0, 4.0, 3.0, 3.0, 4.0, 3.0), 3, 3, 50)
     x = rng.standard_normal((8, 2))

@@ -7,16 +7,14 @@ from numba import njit
 
 from draws import from_python
 from pbdn.numerics import elementary
-from pbdn.numerics.bernoulli_poisson import (
+from pbdn.numerics.products import padded, product
+from pbdn.numerics.softplus import (
     LOG_TINY,
+    inverse_softplus,
+    inverse_softplus_in_loops,
     log_event_probability,
     log_event_probability_and_slope,
     log_event_probability_in_loops,
-)
-from pbdn.numerics.products import padded, product
-from pbdn.numerics.softplus import (
-    inverse_softplus,
-    inverse_softplus_in_loops,
     log_logistic,
     log_softplus,
     logistic,

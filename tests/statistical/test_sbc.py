@@ -13,7 +13,7 @@ from pbdn.gibbs.polya_gamma_weights import sum_statistics
 from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.simulate import simulate_parameters, simulate_rate, simulate_target
+from pbdn.model.priors import simulate_parameters, simulate_rate, simulate_target
 from pbdn.variates.random_stream import HYPERPLANES, SweepStreams, open_stream, stream_buffer, stream_key
 
 N_ROWS, N_EXPERTS, N_INPUTS = 12, 3, 3

@@ -12,7 +12,6 @@ from pbdn.datasets.fetch import (
     EXTRA_FILES,
     IDA_MORE_NAMES,
     IDA_NAMES,
-    SOURCES,
     Arrays,
     Downloader,
     cache_folder,
@@ -21,6 +20,7 @@ from pbdn.datasets.fetch import (
     find_local,
     unavailable,
 )
+from pbdn.datasets.sources import SOURCES
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 

@@ -22,8 +22,7 @@ from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_c
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
-from pbdn.growth.fit_network import FitResult, assemble, fit_network
-from pbdn.growth.partial_fit import Increment
+from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
 from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.access import checked_rows

@@ -14,10 +14,9 @@ from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts
 from pbdn.gibbs.matrices import as_matrix, block_distances, multiply, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING, RowArrays
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.bernoulli_poisson import log_event_probability_in_loops
 from pbdn.numerics.compiled import inlined, internal, kernel, vectorised
 from pbdn.numerics.elementary import log_positive, minus_log_one_minus, one_minus_exp, unit_interval
-from pbdn.numerics.softplus import inverse_softplus_in_loops, softplus_block
+from pbdn.numerics.softplus import inverse_softplus_in_loops, log_event_probability_in_loops, softplus_block
 from pbdn.variates.random_stream import TABLES, SweepStreams, exponential, fill_bits, stream_at
 
 

@@ -175,11 +175,11 @@ def polya_gamma(stream, b, c):
     return polya_gamma_sum(stream, b, c)
 
 
-# Polya-Gamma variates of a whole block at once: the exact rejection of `polyagamma`, tried on all pending draws together.
+# Polya-Gamma variates of a whole block at once: the exact rejection above, tried on all pending draws together.
 #
 # A round proposes from the inverse Gaussian for every pending draw in loops that the compiler vectorises, and accepts those whose
 # first terms of the alternating series decide; the few others are decided one by one, and those refused go to the next round. Draws
-# with b ≤ 2, or b < 4 and |c| > 2, are made this way and are exact; the rest are those of `polyagamma.polya_gamma`.
+# with b ≤ 2, or b < 4 and |c| > 2, are made this way and are exact; the rest are those of `polya_gamma`.
 
 
 @internal

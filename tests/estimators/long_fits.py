@@ -1,4 +1,4 @@
-"""A long fit, run as a process of its own so that Ctrl-C can be sent to it: interrupted_fit.py INFERENCE N_JOBS FOLDER."""
+"""Long fits, run as processes of their own: long_fits.py killed FOLDER INFERENCE, long_fits.py interrupted FOLDER INFERENCE N_JOBS."""
 
 import os
 import pathlib
@@ -13,6 +13,34 @@ from sklearn.model_selection import cross_val_score
 from estimators.small import blobs
 from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.files import read_container
+from pbdn.growth import checkpoint
+
+
+def make(inference, path, **more):
+    """The estimator of this test: long enough to be killed several times."""
+    settings = {
+        "gibbs": {"gibbs_config": GibbsConfig(n_sweeps=400, n_draws=30, n_chains=2)},
+        "map": {"map_config": MapConfig(n_minibatches=500)},
+    }[inference]
+    return PBDNClassifier(
+        inference=inference, random_state=1, checkpoint=path, **{"max_experts": 8, "max_depth": 3, **settings, **more}
+    )
+
+
+def data():
+    return blobs(np.random.default_rng(5), n=300)
+
+
+def with_checkpoint(folder, inference):
+    """A fit that is killed, started again, and saves its model at the end."""
+    checkpoint.LEAST_SECONDS = 0.02  # look often, so that a short test sees many states
+    checkpoint.COST_SHARE = 1.0
+    warnings.simplefilter("ignore")
+    short = {"map_config": MapConfig(n_minibatches=10), "gibbs_config": GibbsConfig(n_sweeps=4)}
+    make(inference, None, max_depth=2, **short).fit(*data())  # loads the compiled code
+    print("started", flush=True)
+    make(inference, folder / "checkpoint.pbdn").fit(*data()).save(folder / "model.pbdn")
+    print("finished", flush=True)
 
 
 def press_ctrl_c():
@@ -28,8 +56,8 @@ def reaches_the_caller(work):
     return False
 
 
-if __name__ == "__main__":
-    inference, n_jobs, folder = sys.argv[1], int(sys.argv[2]), pathlib.Path(sys.argv[3])
+def interrupted(folder, inference, n_jobs):
+    """Fits without end that press Ctrl-C on themselves, and what came of it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
     X, y = blobs(np.random.default_rng(5), n=300)
     fast = {"gibbs_config": GibbsConfig(n_sweeps=30), "map_config": MapConfig(n_minibatches=20)}
@@ -47,3 +75,11 @@ if __name__ == "__main__":
     if inference != "map":
         _, arrays = read_container(folder / "c.pbdn", kind="checkpoint")
         print("sweeps kept:", all(int(arrays[f"1.{side}.0.0/done"]) > 1 for side in range(n_jobs)))
+
+
+if __name__ == "__main__":
+    what, folder, inference, *n_jobs = sys.argv[1:]
+    if what == "killed":
+        with_checkpoint(pathlib.Path(folder), inference)
+    else:
+        interrupted(pathlib.Path(folder), inference, int(n_jobs[0]))
