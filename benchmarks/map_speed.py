@@ -23,7 +23,7 @@ from sklearn.neural_network import MLPClassifier
 from threadpoolctl import threadpool_limits
 
 from benchmarks import record, speed_tables
-from benchmarks.data import rows
+from benchmarks.data_and_methods import rows
 from benchmarks.rivals.base import dense
 from pbdn import PBDNClassifier
 from pbdn.config import MapConfig

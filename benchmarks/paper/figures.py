@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import IDA, PAIRS, SPIRALS, rows
+from benchmarks.data_and_methods import IDA, PAIRS, SPIRALS, rows
 from benchmarks.paper.cells import Records
 from benchmarks.record import unpack
 from pbdn.inspection import subtypes as interpret

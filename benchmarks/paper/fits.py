@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import record
-from benchmarks.data import IDA, LARGE, PAIRS, SPIRALS
-from benchmarks.data import n_splits as splits_of
-from benchmarks.methods import experiment_of
+from benchmarks.data_and_methods import IDA, LARGE, PAIRS, SPIRALS, experiment_of
+from benchmarks.data_and_methods import n_splits as splits_of
 from benchmarks.paper_values import DATASETS
 from benchmarks.record import RESULTS, Key
 from benchmarks.rivals import RIVALS, available, protocol

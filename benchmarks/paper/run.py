@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks import record
-from benchmarks.data import Split, rows
+from benchmarks.data_and_methods import Split, rows
 from benchmarks.paper.fits import DNN_OF, MNIST, PBDN, SCRIPT, Job
 from benchmarks.record import RESULTS, Record, metrics, pack, pack_picture, timed
 from benchmarks.rivals import Dnn, fit_rival, score

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.data import LARGE, MULTICLASS, PAIRS, Split
+from benchmarks.data_and_methods import LARGE, MULTICLASS, PAIRS, Split
 from benchmarks.record import metrics
 from benchmarks.rivals import libraries
 from benchmarks.rivals.amm import Amm

@@ -6,7 +6,7 @@ import re
 import tomllib
 
 import pytest
-from benchmarks.readme import PICTURE, README, with_table
+from benchmarks.tables import PICTURE, README, with_tables
 
 from fitted import quietly, xor_rows
 
@@ -105,13 +105,13 @@ def test_tables_of_pages_people_read_are_short():
 
 
 def test_the_table_is_that_of_the_records():
-    assert with_table(TEXT) == TEXT, "run: python -m benchmarks.readme"
+    assert with_tables(TEXT) == TEXT, "run: python -m benchmarks.tables"
 
 
 def test_a_changed_figure_is_noticed():
     first = re.search(r"\| \*\*pbdn \(default\)\*\* \| (\d+\.\d)", TEXT).group(1)
     wrong = TEXT.replace(first, "0.1", 1)
-    assert with_table(wrong) == TEXT
+    assert with_tables(wrong) == TEXT
 
 
 def test_links_and_picture_exist():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from benchmarks import paper_values as paper
 from benchmarks import record
-from benchmarks.data import IDA, LARGE, PAIRS
+from benchmarks.data_and_methods import IDA, LARGE, PAIRS
 from benchmarks.paper import cells as paper_cells
 from benchmarks.paper import figures, tables
 from benchmarks.paper.cells import Comparison

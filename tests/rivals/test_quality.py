@@ -9,8 +9,7 @@ import pytest
 from benchmarks import paper_values as paper
 from benchmarks import quality, record
 from benchmarks import quality_tables as tables
-from benchmarks.data import IDA, MULTICLASS, n_splits
-from benchmarks.methods import NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL
+from benchmarks.data_and_methods import IDA, MULTICLASS, NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL, n_splits
 from benchmarks.quality import Task, fit_ours, missing, plan, products
 from benchmarks.record import metrics
 from benchmarks.rivals import RIVALS as KNOWN_RIVALS

@@ -1,4 +1,4 @@
-"""The data sets of the benchmarks by name, and their splits."""
+"""The data sets of the benchmarks and the methods measured on them, by name: splits, and where records are."""
 
 from functools import cache
 from typing import Any
@@ -7,6 +7,7 @@ import numpy as np
 
 import benchmarks  # noqa: F401  (finds the data)
 from benchmarks.paper_values import DATASETS
+from benchmarks.record import UNKNOWN, Record
 from pbdn.datasets import Dataset, load_a9a, load_extra, load_ida, load_ijcnn1, load_mnist_pair, make_two_spirals
 
 IDA = DATASETS[:6]
@@ -23,6 +24,31 @@ TRAINING_SHARE = 0.7
 
 Split = tuple[Any, Any, Any, Any]
 """Training rows and labels, test rows and labels."""
+OURS = ("default", "single", "map", "map_as_grown", "gibbs", "race")
+"""Estimators of this package; `benchmarks.quality` says with which parameters."""
+RIVALS = ("svm", "lightgbm", "hist_gradient_boosting", "random_forest", "dnn_128_64", "amm", "lr")
+RIVALS_OF_SEVERAL = ("svm", "lightgbm", "mlp_early_stopping")
+"""On sets of several classes."""
+
+NAMES = {
+    "default": "pbdn (default)",
+    "single": "pbdn, one network",
+    "map": "pbdn, MAP",
+    "map_as_grown": "pbdn, MAP, as grown",
+    "gibbs": "pbdn, Gibbs",
+    "race": "pbdn, race (experimental)",
+    "svm": "SVM, RBF kernel, tuned",
+    "lightgbm": "LightGBM, defaults",
+    "hist_gradient_boosting": "HistGradientBoosting, defaults",
+    "random_forest": "random forest, 500 trees",
+    "dnn_128_64": "neural network 128-64",
+    "mlp_early_stopping": "MLP 128-64, early stopping",
+    "amm": "adaptive multi-hyperplane machine",
+    "lr": "logistic regression",
+}
+
+
+MODERN = ("hist_gradient_boosting", "lightgbm", "catboost", "tabpfn", "random_forest")
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -65,3 +91,17 @@ def _several_classes(name: str) -> tuple[Any, Any]:
         data = load_extra(name)
         X, y = data.X, data.y
     return np.asarray(X, dtype=float), np.unique(y, return_inverse=True)[1]
+
+
+def experiment_of(method: str) -> str:
+    """Where the records of a method are kept: ours, and rivals by their kind."""
+    if method in OURS:
+        return "quality"
+    if method.startswith(("dnn", "mlp")):
+        return "rivals/networks"
+    return "rivals/modern" if method in MODERN else "rivals/machines"
+
+
+def is_dated(line: Record) -> bool:
+    """Whether a line of ours was made before commits were recorded, by another program than `benchmarks.quality`."""
+    return line["method"] in OURS and line["commit"] == UNKNOWN
