@@ -10,6 +10,7 @@ from scipy.stats import norm
 
 from pbdn.datasets import (
     cache_folder,
+    fetch,
     load_a9a,
     load_extra,
     load_ida,
@@ -17,7 +18,6 @@ from pbdn.datasets import (
     load_mnist,
     load_mnist_pair,
     loaders,
-    locate,
     make_circles,
     make_ringnorm,
     make_two_spirals,
@@ -56,7 +56,7 @@ def test_ida_sets_have_their_rows_and_splits(real_data, name):
     for k in range(10):
         assert len(data.train[k]) == n_train
         np.testing.assert_array_equal(np.sort(np.r_[data.train[k], data.test[k]]), np.arange(n))
-    assert sum(data.split_is_original) == (10 if name in locate.IDA_NAMES else int(name == "twonorm"))
+    assert sum(data.split_is_original) == (10 if name in fetch.IDA_NAMES else int(name == "twonorm"))
 
 
 @pytest.mark.parametrize(("load", "n", "width", "sizes"), [
@@ -113,7 +113,7 @@ def test_mnist_pairs(real_data):
     np.testing.assert_array_equal(load_mnist_pair(5, 3).y, 1 - data.y)
 
 
-@pytest.mark.parametrize("name", locate.EXTRA_FILES)
+@pytest.mark.parametrize("name", fetch.EXTRA_FILES)
 def test_extra_sets(real_data, name):
     real_data(name)
     data = load_extra(name)
