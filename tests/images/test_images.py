@@ -1,6 +1,8 @@
 """The classifier of images: learning, awkward input, files, ONNX, pictures."""
 
 import copy
+import pathlib
+import re
 
 import numpy as np
 import pytest
@@ -14,10 +16,20 @@ from fitted import quietly  # noqa: E402
 from pbdn import GibbsConfig, MapConfig  # noqa: E402
 from pbdn.errors import FileFormatError, InvalidInputError  # noqa: E402
 from pbdn.plots import ExpertImagesDisplay  # noqa: E402
-from pbdn.torch import ConvPBDNClassifier, PBDNHead  # noqa: E402
-from pbdn.torch.training import Training, settle, small_trunk  # noqa: E402
+from pbdn.torch import ConvPBDNClassifier  # noqa: E402
+from pbdn.torch import training as training_module  # noqa: E402
+from pbdn.torch.training import settle  # noqa: E402
 
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "images.md"
 QUICK = {"n_features": 12, "epochs": 4, "batch_size": 32, "max_experts": 4, "max_depth": 2, "device": "cpu"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short():
+    """The head settles in fewer steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_module, "SETTLE_STEPS", 150)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -207,20 +219,48 @@ def test_experts_as_pictures(model, digits):
         ExpertImagesDisplay.from_estimator(model, X, layer=9)
 
 
-def test_a_plain_loop_learns(digits):
-    """The loop of docs/images.md: any optimiser, no special care for experts that die."""
+@pytest.fixture(scope="module")
+def page(digits):
+    """The Python blocks of docs/images.md by what they begin with, and the names after its plain loop."""
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     X, y = digits
-    images = torch.as_tensor(X[:, None] / 16.0, dtype=torch.float32)
-    codes = torch.as_tensor(np.unique(y, return_inverse=True)[1])
+    names = {"X_train": X[:300] / 16.0, "y_train": np.unique(y, return_inverse=True)[1][:300]}
     torch.manual_seed(0)
-    trunk = small_trunk(1, 8, 8, 8)
-    head = PBDNHead(8, 4, n_rows=len(codes), max_experts=4)
-    training = Training(trunk, head, 2e-3, 0.0)
-    first, *_, last = training.run(images, codes, epochs=3, batch_size=64)
-    assert last < first
-    with torch.no_grad():
-        features = trunk(images)
-    before = sum(head.n_experts)
+    exec(next(block for block in blocks if block.startswith("import torch")), names)
+    return blocks, names
+
+
+def test_the_plain_loop_of_the_page_learns(page):
+    _, names = page
+    codes = names["labels"]
+    assert (names["probability"].argmax(1) == codes).float().mean() > 0.95
+    before, head = sum(names["head"].n_experts), copy.deepcopy(names["head"])
+    features = names["trunk"](names["images"]).detach()
+    np.testing.assert_allclose(
+        names["network"].predict(features.numpy()), names["probability"].detach().numpy(), atol=1e-5
+    )
     settle(head, features, codes, batch_size=64)
     assert sum(head.n_experts) < before
-    assert (head(features).argmax(1) == codes).float().mean() > 0.9
+
+
+def test_the_skorch_example_of_the_page_learns(page):
+    pytest.importorskip("skorch")
+    blocks, names = page
+    exec(next(block for block in blocks if block.startswith("import skorch")), names)
+    net = names["net"].set_params(max_epochs=3, verbose=0, train_split=None)
+    net.fit(names["images"], names["labels"])
+    assert net.history[-1]["train_loss"] < net.history[0]["train_loss"] + 1.0
+    assert np.mean(net.predict(names["images"]) == names["labels"].numpy()) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_lightning_example_of_the_page_runs(page, tmp_path):
+    lightning = pytest.importorskip("lightning")
+    blocks, names = page
+    exec(next(block for block in blocks if block.startswith("import lightning")), names)
+    data = torch.utils.data.TensorDataset(names["images"], names["labels"])
+    quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "accelerator": "cpu"}
+    trainer = lightning.Trainer(max_epochs=2, default_root_dir=tmp_path, **quiet)
+    module = names["Digits"](copy.deepcopy(names["trunk"]), copy.deepcopy(names["head"]))
+    trainer.fit(module, torch.utils.data.DataLoader(data, 64))
+    assert trainer.current_epoch == 2

@@ -154,7 +154,7 @@ class ConvPBDNClassifier(FittedImages):
         if np.unique(rows.codes).size < 2:
             raise InvalidInputError(f"y has only one class ({y[0]!r}); give images of at least two classes.")
         seed = self._seed()
-        kept, codes, weights = rows.inputs[:, 0], torch.as_tensor(rows.codes), mean_one(rows)
+        kept, codes, weights = rows.inputs[:, 0], torch.as_tensor(rows.codes), mean_one(rows.weights)
         with repeatable(seed, self._device), ProgressBar(self.verbose > 0) as bar:
             self._begin(images, rows.total_weight)
             self.losses_ = self._new_training().run(
@@ -207,7 +207,7 @@ class ConvPBDNClassifier(FittedImages):
             self.losses_ += self._training.run(
                 images[rows.inputs[:, 0]],
                 torch.as_tensor(rows.codes),
-                mean_one(rows),
+                mean_one(rows.weights),
                 epochs=1,
                 batch_size=self.batch_size,
                 augment=self.augment,

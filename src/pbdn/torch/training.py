@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import InvalidInputError
 
 HEAD_RATE = 0.05  # Adam's step of a head
@@ -43,11 +42,9 @@ def repeatable(seed: int, device: Any) -> Iterator[None]:
         yield
 
 
-def mean_one(rows: LabelledRows) -> Any:
-    """Row weights as `Training.run` takes them."""
-    if rows.weights is None:
-        return None
-    return torch.as_tensor(rows.weights / rows.weights.mean(), dtype=torch.float32)
+def mean_one(weights: Any) -> Any:
+    """Row weights (an array or None) as `Training.run` takes them."""
+    return None if weights is None else torch.as_tensor(weights / weights.mean(), dtype=torch.float32)
 
 
 def small_trunk(n_channels: int, height: int, width: int, n_features: int) -> Any:
