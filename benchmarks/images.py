@@ -9,7 +9,7 @@ MNIST is read from the folder PBDN_DATA. Methods:
 
 - softmax: a linear layer on standardised features, trained with the trunk;
 - softmax_settled: the same, trained on alone on the frozen features for as many passes as the PBDN head;
-- ensemble: the average of three softmax networks;
+- ensemble: the average of three networks of the kind before;
 - pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, as in `ConvPBDNClassifier(max_depth=1)`;
 - pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it.
 
@@ -69,7 +69,7 @@ class Settings(NamedTuple):
     n_draws: int = 25
 
 
-SETTINGS = {"digits": Settings(30, 128, 32), "mnist": Settings(12, 1024)}
+SETTINGS = {"digits": Settings(30, 128, 32), "mnist": Settings(10, 1024, n_sweeps=40, n_draws=20)}
 QUICK = {"digits": Settings(3, 64, 16, 4, 10, 5)}
 
 
@@ -242,9 +242,9 @@ def cells(data: Data, settings: Settings, seed: int) -> Iterator[tuple[str, dict
     """The records of one set of images and one seed, one after the other."""
     softmax = [train(data, settings, N_MEMBERS * seed + m, "softmax") for m in range(N_MEMBERS)]
     yield "softmax", {**scores(softmax[:1], data), "seconds": softmax[0].seconds}
-    yield "ensemble", {**scores(softmax, data), "seconds": sum(one.seconds for one in softmax)}
-    alone = settled(softmax[0], data, settings, seed, rate=LEARNING_RATE)
-    yield "softmax_settled", {**scores([alone], data), "seconds": alone.seconds}
+    alone = [settled(one, data, settings, seed, rate=LEARNING_RATE) for one in softmax]
+    yield "softmax_settled", {**scores(alone[:1], data), "seconds": alone[0].seconds}
+    yield "ensemble", {**scores(alone, data), "seconds": sum(one.seconds for one in alone)}
     pbdn = settled(train(data, settings, N_MEMBERS * seed, "pbdn"), data, settings, seed)
     size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts)}
     yield "pbdn", {**scores([pbdn], data), **size, "seconds": pbdn.seconds}

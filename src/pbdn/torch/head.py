@@ -75,6 +75,9 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
         Living experts per side.
     """
 
+    alive: Any
+    _inactivity: Any
+
     def __init__(
         self,
         n_features: int,
