@@ -54,7 +54,7 @@ def number_at(typing_context: Any, address: Any, i: Any) -> Any:
 
 
 @_intrinsic
-def _block_product(
+def block_product(
     typing_context: Any, c: Any, c_row: Any, a: Any, a_row: Any, a_depth: Any, b: Any, b_depth: Any, depth: Any
 ) -> Any:
     """Store C[r, s] = Σ_t A[r, t] B[t, s] for r < BLOCK_ROWS, s < LANES; addresses in bytes, strides in elements."""
@@ -95,7 +95,7 @@ def product(
     start_a, start_b, start_c = a.ctypes.data, b.ctypes.data, c.ctypes.data
     for s in range(0, n_columns, LANES):
         for r in range(0, n_rows, BLOCK_ROWS):
-            _block_product(
+            block_product(
                 start_c + 8 * (r * c_row + s), c_row, start_a + 8 * r * a_row, a_row, a_depth,
                 start_b + 8 * s, b_depth, depth,
             )  # fmt: skip
