@@ -15,6 +15,7 @@ from pbdn.numerics.softplus import (
     logistic,
     softplus,
     softplus_block,
+    softplus_lanes,
     softplus_logistic,
     softplus_only,
 )
@@ -23,6 +24,23 @@ from pbdn.numerics.softplus import (
 def exact(function, values):
     with mp.workdps(40):
         return np.array([float(function(mp.mpf(float(v)))) for v in values])
+
+
+def test_softplus_of_eight_numbers():
+    x = np.concatenate([np.linspace(-690, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, 1e200, -5.0, 5.0]])
+    assert x.size % 8 == 0
+    out = np.empty_like(x)
+
+    @njit
+    def run(x, bias, out):
+        for j in range(0, x.size, 8):
+            softplus_lanes(x.ctypes.data + 8 * j, bias, out.ctypes.data + 8 * j)
+
+    for bias in (0.0, 0.5):
+        run(x, bias, out)
+        np.testing.assert_allclose(out, exact(lambda v: mp.log1p(mp.exp(v)), x + bias), rtol=1e-15)
+    run(np.array([-1e3, -1e200, -701.0, -745.0, -750.0, -1e4, -1e5, -1e6]), 0.0, out)
+    assert (out[:8] < 1e-303).all()
 
 
 def both(psi):

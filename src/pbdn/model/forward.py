@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TILE = 64  # rows that are worked on together
 FEWEST_ROWS = 1000
+MOST_FEATURES = 512  # a BLAS is as fast on wider rows
 
 
 class Plan(NamedTuple):
@@ -62,7 +63,7 @@ def plan_of(network: "Network") -> Plan:
     owners = np.zeros(network.n_units[-1], np.int64)
     if network.members and network.depth > 1:  # one layer has no units of others to leave out
         owners = np.concatenate(network.members)
-    for m in range(owners.max() + 1):
+    for m in range(owners.max(initial=0) + 1):
         chosen = _needed(network, owners == m)
         place = [0, network.n_expanded]  # where the features begin, and the units of every layer
         for t, layer in enumerate(network.layers, 1):
@@ -107,8 +108,10 @@ def _needed(network: "Network", experts: BoolArray) -> list[BoolArray]:
 
 
 def is_worth_it(features: Inputs) -> bool:
-    """Whether rows are dense, and many enough for the compiled pass."""
-    return isinstance(features, np.ndarray) and features.shape[0] >= FEWEST_ROWS and features.flags.c_contiguous
+    """Whether rows are dense, and many and narrow enough for the compiled pass."""
+    if not isinstance(features, np.ndarray) or not features.flags.c_contiguous or features.dtype != np.float64:
+        return False
+    return features.shape[0] >= FEWEST_ROWS and features.shape[1] <= MOST_FEATURES
 
 
 def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
