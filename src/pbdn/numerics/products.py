@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from pbdn.numerics.compiled import inlined, summing_kernel
+from pbdn.numerics.compiled import inlined, summing
 from pbdn.numerics.elementary import LANES, Lanes  # rows and columns are padded to multiples of LANES
 
 
@@ -82,7 +82,7 @@ def block_product(
     return types.void(types.uintp, size, types.uintp, size, size, types.uintp, size, size), generate
 
 
-@summing_kernel
+@summing
 def product(
     n_rows: int, n_columns: int, depth: int, a: Any, a_row: int, a_depth: int, b: Any, b_depth: int, c: Any, c_row: int
 ) -> None:

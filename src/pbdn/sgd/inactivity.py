@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 
 from pbdn.numerics.bernoulli_poisson import log_event_probability_and_slope
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import inlined, summing, summing_kernel
 from pbdn.numerics.softplus import log_softplus, softplus_only
 from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import fill_log_probability, log_rate, row_rate
 from pbdn.sgd.row_formats import checksum, gather, project
-from pbdn.sgd.workspace import TILE, Work, group_of, tile_of
+from pbdn.sgd.workspace import TILE, Work, group_of, tile_of, workspace
 
 
-@summing_kernel
+@summing
 def _undecided(log_inactive: Any, first: Any, last: Any, floor: float, found: Any) -> int:
     """How many experts of a side could still turn out to be inactive, and which (counted from ``first``)."""
     n = 0
@@ -31,7 +31,7 @@ def _undecided(log_inactive: Any, first: Any, last: Any, floor: float, found: An
     return n
 
 
-@summing_kernel
+@summing
 def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any) -> None:
     """Rows ``first`` to ``last`` in order of their codes; those of code c are order[run_starts[c] : run_starts[c + 1]]."""
     run_starts[:] = 0
@@ -45,7 +45,7 @@ def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any
         place[codes[i]] += 1
 
 
-@summing_kernel
+@summing
 def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) -> int:
     """Rows ``first`` to ``last`` whose code is another, in ``order``; returns their number."""
     n = 0
@@ -58,7 +58,7 @@ def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) ->
 
 @summing_kernel
 def add_log_inactivity(
-    data: LabelledRows, parameters: Any, sides: SideColumns, floor: float, window: int, work: Work, log_inactive: Any
+    data: LabelledRows, parameters: Any, sides: SideColumns, floor: float, window: int, log_inactive: Any
 ) -> float:
     """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block, ``window`` rows at a time.
 
@@ -66,12 +66,13 @@ def add_log_inactivity(
     `checksum`.
     """
     total, codes, starts = 0.0, data.codes, sides.starts
+    work = workspace(len(data.rows) < 3, parameters.shape[0] - 2, starts)
     n_rows = codes.shape[0]
-    by_code, others = np.empty(min(window, n_rows), np.int64), np.empty(min(window, n_rows), np.int64)
+    by_code, others = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     run_starts = np.empty(starts.shape[0] + 2, np.int64)  # a single side has two codes
     found = np.empty(parameters.shape[1], np.int64)
     for first in range(0, n_rows, window):
-        last = min(first + window, n_rows)
+        last = first + window if first + window < n_rows else n_rows
         total += checksum(data.rows, first, last)
         _sort_by_code(codes, first, last, by_code, run_starts)
         for side in range(starts.shape[0] - 1):
@@ -86,7 +87,7 @@ def add_log_inactivity(
     return total
 
 
-@summing_kernel
+@inlined
 def _add_side(
     data: LabelledRows,
     order: Any,
@@ -106,7 +107,7 @@ def _add_side(
         n_open = _undecided(log_inactive, first, last, floor, found)
         if n_open == 0:
             return
-        index = order[begin : min(begin + TILE, order.shape[0])]
+        index = order[begin : begin + TILE]
         n = index.shape[0]
         psi, softplus = tile_of(work.psi, n, group), tile_of(work.softplus, n, group)
         gather(data.rows, index, work)
@@ -130,7 +131,7 @@ def _add_side(
             log_inactive[first + k] += total
 
 
-@summing_kernel
+@summing
 def _add_in_log_space(
     row_weight: float, log_weight: Any, psi: Any, softplus: Any, experts: Any, k0: Any, log_inactive: Any
 ) -> None:
@@ -139,5 +140,5 @@ def _add_in_log_space(
         return
     log_total = log_rate(log_weight, psi, softplus)
     for k in experts:
-        share = min(math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total), 1.0)
+        share = math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total)
         log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)

@@ -23,10 +23,8 @@ from pbdn.sgd.adam import Prior
 from pbdn.sgd.joint_gradient import (
     NoisyRows,
     Stack,
-    add_network_penalty,
-    joint_workspace,
     make_stack,
-    network_gradient,
+    objective_gradient,
     run_joint_steps,
 )
 from pbdn.sgd.map_settings import MapSettings
@@ -94,9 +92,8 @@ def network_loss_and_gradient(
     """
     network = Packed.of(layers, inputs.shape[1], labelling, config)
     rows = NoisyRows(inputs, codes, weights, np.zeros_like(inputs))
-    gradient, work = np.empty_like(network.parameters), joint_workspace(network.stack)
-    loss = network_gradient(rows, np.arange(len(codes)), 0, 1.0, network.parameters, network.stack, work, gradient)
-    loss += add_network_penalty(network.parameters, network.stack, network.slopes, network.prior, gradient)
+    gradient = np.empty_like(network.parameters)
+    loss = objective_gradient(rows, network.parameters, network.stack, network.slopes, network.prior, gradient)
     return float(loss), network.by_layer(gradient)
 
 

@@ -4,22 +4,24 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import inlined, summing_kernel
 from pbdn.numerics.softplus import softplus_only
 from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import fill_log_probability, is_yes, log_rate, row_rate
 from pbdn.sgd.row_formats import checksum, gather, project
-from pbdn.sgd.workspace import TILE, Work, next_group, tile_of
+from pbdn.sgd.workspace import TILE, Work, next_group, tile_of, workspace
 
 
 @summing_kernel
-def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns, work: Work, total: Any) -> float:
+def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns, total: Any) -> float:
     """Add the log-likelihood of every side to ``total``; returns the `checksum` of the rows."""
     check, n_rows = 0.0, data.codes.shape[0]
+    work = workspace(len(data.rows) < 3, parameters.shape[0] - 2, sides.starts)
     for begin in range(0, n_rows, TILE):
-        index = np.arange(begin, min(begin + TILE, n_rows))
-        check += checksum(data.rows, begin, min(begin + TILE, n_rows))
+        end = begin + TILE if begin + TILE < n_rows else n_rows
+        index = np.arange(begin, end)
+        check += checksum(data.rows, begin, end)
         gather(data.rows, index, work)
         side = 0
         while side < sides.starts.shape[0] - 1:
@@ -31,7 +33,7 @@ def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns,
     return check
 
 
-@summing_kernel
+@inlined
 def _add_group(
     data: LabelledRows, index: Any, log_weight: Any, sides: SideColumns, group: Group, work: Work, total: Any
 ) -> None:
