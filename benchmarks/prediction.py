@@ -19,7 +19,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 from benchmarks import record, speed_tables
-from benchmarks.data import IDA, rows
+from benchmarks.data_and_methods import IDA, rows
 from pbdn import PBDNClassifier
 from pbdn.files.estimator import estimator_bytes
 
