@@ -110,7 +110,9 @@ def test_wiring(rng, depth):
 def test_compiled_pass_over_many_rows(rng, depth, curved, n_members):
     """Its rates are those of the layers one by one, and the same bits whatever rows stand beside a row."""
     curve = random_curve(rng, N_FEATURES, 3) if curved else None
-    net = committee([random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0) for _ in range(n_members)])
+    net = committee(
+        [random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0) for _ in range(n_members)]
+    )
     x = 5.0 * rng.standard_normal((1030, N_FEATURES))
     expected = net.top.side_rate(net.top_inputs(x))
     found = net.side_rate(x)

@@ -111,7 +111,9 @@ def both(psi):
 
 
 def test_softplus_of_eight_numbers():
-    x = np.concatenate([np.linspace(-690, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, 1e200, -5.0, 5.0]])
+    x = np.concatenate(
+        [np.linspace(-690, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, 1e200, -5.0, 5.0]]
+    )
     assert x.size % 8 == 0
     out = np.empty_like(x)
 

@@ -1,16 +1,24 @@
 import math
+import subprocess
+import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from map_problems import labelling_of
+from numba import njit
 
+from pbdn import MapConfig, PBDNClassifier
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
+from pbdn.sgd import compile_ahead
+from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.side_likelihood import side_log_likelihood
 from pbdn.sgd.train_layer import fit_map
 
 TWO = for_each_class(2)
@@ -237,3 +245,54 @@ def test_progress_and_stopping(rng, seed):
 def test_bad_options_are_named(change, message):
     with pytest.raises(InvalidInputError, match=message):
         MapSettings(**change)
+
+
+def test_the_second_process_compiles_what_a_fit_needs(rng):
+    """Its tiny calls have the types of a real fit, which then compiles no other version of these kernels."""
+    compile_ahead.compile_the_rest()
+    before = {kernel: len(kernel.signatures) for kernel in (run_joint_steps, side_log_likelihood)}
+    X = rng.normal(size=(60, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        PBDNClassifier(max_depth=1, random_state=0, map_config=MapConfig(n_minibatches=3)).fit(X, X[:, 0] > 0)
+    assert {kernel: len(kernel.signatures) for kernel in before} == before
+
+
+def test_the_second_process_starts_when_something_is_compiled_and_is_gone_afterwards(monkeypatch):
+    started = []
+
+    def start():
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
+        return started[-1]
+
+    monkeypatch.setattr(compile_ahead, "_start", start)
+    with compile_ahead.help_with_compiling():
+        assert not started
+        njit(lambda x: x + 1)(1)
+        njit(lambda x: x + 2)(1)
+        with compile_ahead.help_with_compiling():
+            njit(lambda x: x + 3)(1)
+        assert len(started) == 1
+        assert started[0].poll() is None
+    assert started[0].poll() is not None
+    compile_ahead.wait()
+
+    with compile_ahead.help_with_compiling():
+        pass
+    assert len(started) == 1
+
+
+def test_without_a_second_process_all_is_compiled_here(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "")
+    assert compile_ahead._start() is None
+    monkeypatch.setattr(sys, "executable", "no such program")
+    assert compile_ahead._start() is None
+    compile_ahead.wait()
+
+
+def test_waiting_ends_with_the_second_process(monkeypatch):
+    monkeypatch.setattr(compile_ahead, "_ORDER", "import sys; sys.exit(3)")
+    helper = compile_ahead._start()
+    monkeypatch.setattr(compile_ahead, "_helpers", [helper])
+    compile_ahead.wait()
+    assert helper.poll() == 3

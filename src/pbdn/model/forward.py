@@ -117,7 +117,10 @@ def is_worth_it(features: Inputs) -> bool:
 def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
     """λ of every side of the top layer on C-contiguous rows, shape (n, n_sides)."""
     n_rows, n_features = features.shape
-    most, n_inputs = plan.steps[:, 2].max(), max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max())
+    most, n_inputs = (
+        plan.steps[:, 2].max(),
+        max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
+    )
     inputs, distance = np.zeros(n_inputs * TILE), np.empty((most + BLOCK_ROWS) * TILE)
     out = np.zeros((n_sides, n_rows))
     address = features.__array_interface__["data"][0]  # so that rows that cannot be written to need no other kernel
@@ -126,7 +129,9 @@ def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
 
 
 @summing_kernel
-def _add_rates(address, n_rows, n_features, steps, coefficients, experts, sides, squared, square, inputs, distance, out):
+def _add_rates(
+    address, n_rows, n_features, steps, coefficients, experts, sides, squared, square, inputs, distance, out
+):
     """Add λ, one side after the other; ``inputs`` and ``distance`` are memory of one tile."""
     at_coefficients, at_inputs, at_distance = coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
     for begin in range(0, n_rows, TILE):

@@ -1,4 +1,4 @@
-"""How functions are compiled: one decorator for each use, all cached on disk, without the interpreter's lock.
+"""How functions are compiled: one decorator for each use, those that Python calls cached on disk, without the interpreter's lock.
 
 Division by zero is as in NumPy. Numba's own cache looks at a function's file only; here a function is compiled again when
 anything changed that its file imports from this package (`pbdn.numerics.kernel_sources`). So a kernel's file must import what the
@@ -20,7 +20,7 @@ from pbdn.numerics.kernel_sources import digest
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-_FROM_PYTHON: dict[str, Any] = {"no_cfunc_wrapper": True}
+_FROM_PYTHON: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
 _FROM_KERNELS: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 _FUSED = {"contract"}
 _ANY_ORDER = {"contract", "reassoc"}
@@ -40,7 +40,7 @@ class Compiler:
     """A decorator that compiles functions at their first call, with these options of numba."""
 
     def __init__(self, **options: Any) -> None:
-        self._compile = njit(cache=True, **_COMMON, **options)
+        self._compile = njit(**_COMMON, **options)
 
     def __call__(self, function: Function) -> Function:
         """The function, to be compiled for every combination of types that it is called with."""

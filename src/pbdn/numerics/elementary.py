@@ -153,7 +153,9 @@ class Lanes:
         """A double in all lanes."""
         undefined, first = ir.Constant(self.kind, ir.Undefined), ir.Constant(ir.IntType(32), 0)
         single = self.builder.insert_element(undefined, value, first)
-        return self.builder.shuffle_vector(single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+        return self.builder.shuffle_vector(
+            single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        )
 
     def load(self, address: Any) -> Any:
         """The doubles at an address."""
@@ -189,7 +191,9 @@ class Lanes:
         t = builder.select(builder.fcmp_ordered("<", x, least), least, x)
         shifted = self.add(self.multiply(t, self.constant(_LOG2E)), self.constant(_MAGIC))
         k = builder.fsub(shifted, self.constant(_MAGIC))
-        r = self.add(self.add(t, self.multiply(k, self.constant(-_LN2_HIGH))), self.multiply(k, self.constant(-_LN2_LOW)))
+        r = self.add(
+            self.add(t, self.multiply(k, self.constant(-_LN2_HIGH))), self.multiply(k, self.constant(-_LN2_LOW))
+        )
         exponent = builder.add(builder.bitcast(shifted, self.bits), ir.Constant(self.bits, [1023] * LANES))
         power = builder.bitcast(builder.shl(exponent, ir.Constant(self.bits, [52] * LANES)), self.kind)
         return self.multiply(self.polynomial(r, _EXP), power)

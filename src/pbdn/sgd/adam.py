@@ -10,7 +10,7 @@ from pbdn.numerics.compiled import summing, summing_kernel
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.gradient import batch_gradient
 from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
-from pbdn.sgd.workspace import workspace
+from pbdn.sgd.workspace import Work
 
 
 class Prior(NamedTuple):
@@ -95,10 +95,9 @@ def _copy(source: Any, target: Any) -> None:
 
 @summing_kernel
 def layer_gradient(
-    data: LabelledRows, scale: float, parameters: Any, sides: SideColumns, prior: Prior, gradient: Any
+    data: LabelledRows, scale: float, parameters: Any, sides: SideColumns, prior: Prior, work: Work, gradient: Any
 ) -> float:
     """Scaled negative log-likelihood of all sides on all rows; fills the gradient of it and of the penalty."""
-    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, sides.starts)
     loss = batch_gradient(data, np.arange(data.codes.shape[0]), scale, parameters, sides, work, gradient)
     add_penalty_gradient(parameters, prior, gradient)
     return loss
@@ -106,7 +105,7 @@ def layer_gradient(
 
 @summing_kernel
 def run_minibatches(
-    data: LabelledRows, steps: Steps, sides: SideColumns, state: AdamState, prior: Prior, losses: Any
+    data: LabelledRows, steps: Steps, sides: SideColumns, state: AdamState, prior: Prior, work: Work, losses: Any
 ) -> Any:
     """Take one Adam step per minibatch.
 
@@ -117,7 +116,6 @@ def run_minibatches(
     """
     parameters, first, second, average, counters, step_factor = state
     order, batch_size, total_weight = steps.order, steps.batch_size, steps.total_weight
-    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, sides.starts)
     gradient = np.empty_like(parameters)
     snapshot = parameters.copy()
     since_snapshot = 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.compiled import inlined
+from pbdn.numerics.compiled import inlined, summing
 from pbdn.numerics.softplus import softplus_logistic
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import is_yes, link_slopes, row_rate, row_slopes, tiny_rate_slopes
@@ -34,7 +34,7 @@ def batch_gradient(
     return loss
 
 
-@inlined
+@summing
 def _group_gradient(
     data: LabelledRows,
     index: Any,

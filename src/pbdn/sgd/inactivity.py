@@ -16,7 +16,7 @@ from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import fill_log_probability, log_rate, row_rate
 from pbdn.sgd.row_formats import checksum, gather, project
-from pbdn.sgd.workspace import TILE, Work, group_of, tile_of, workspace
+from pbdn.sgd.workspace import TILE, Work, group_of, tile_of
 
 
 @summing
@@ -57,7 +57,7 @@ def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) ->
 
 @summing_kernel
 def add_log_inactivity(
-    data: LabelledRows, parameters: Any, sides: SideColumns, floor: float, window: int, log_inactive: Any
+    data: LabelledRows, parameters: Any, sides: SideColumns, floor: float, window: int, work: Work, log_inactive: Any
 ) -> float:
     """Add Σ_i w_i ln P(b_ik = 0 | y_i = 1) over a block, ``window`` rows at a time.
 
@@ -65,7 +65,6 @@ def add_log_inactivity(
     `checksum`.
     """
     total, codes, starts = 0.0, data.codes, sides.starts
-    work = workspace(len(data.rows) < 3, parameters.shape[0] - 2, starts)
     n_rows = codes.shape[0]
     by_code, others = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     run_starts = np.empty(starts.shape[0] + 2, np.int64)  # a single side has two codes
@@ -100,8 +99,10 @@ def _add_side(
     """The same for the positive rows ``order`` of one side."""
     row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
     k0, first, last = group.k0, np.int64(group.k0), np.int64(group.k1)
-    log_weight = parameters[0, first:last].copy()
-    weight = np.exp(log_weight)
+    log_weight, weight = work.experts[0, : last - first], work.experts[1]
+    for k in range(last - first):
+        log_weight[k] = parameters[0, first + k]
+        weight[k] = math.exp(log_weight[k])
     for begin in range(0, order.shape[0], TILE):
         n_open = _undecided(log_inactive, first, last, floor, found)
         if n_open == 0:

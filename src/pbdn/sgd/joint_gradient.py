@@ -284,7 +284,9 @@ def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior
 
 
 @summing_kernel
-def objective_gradient(rows: NoisyRows, parameters: Any, stack: Stack, slopes: Any, prior: Prior, gradient: Any) -> float:
+def objective_gradient(
+    rows: NoisyRows, parameters: Any, stack: Stack, slopes: Any, prior: Prior, gradient: Any
+) -> float:
     """The objective of the network on all rows; fills its gradient."""
     index = np.arange(rows.codes.shape[0])
     loss = network_gradient(rows, index, 0, 1.0, parameters, stack, joint_workspace(stack), gradient)

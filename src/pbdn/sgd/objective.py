@@ -23,6 +23,7 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, layer_gradient
 from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
 from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.workspace import workspace
 
 
 def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
@@ -84,5 +85,6 @@ def loss_and_gradient(
     data = LabelledRows(as_rows(inputs), codes, weights)
     sides = SideColumns(starts, labelling.positive)
     prior = prior_constants(config, starts)
-    loss = layer_gradient(data, float(scale), parameters, sides, prior, gradient)
+    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, starts)
+    loss = layer_gradient(data, float(scale), parameters, sides, prior, work, gradient)
     return float(loss) + penalty(parameters, prior), gradient

@@ -4,6 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.random import Generator
 
 from pbdn.data.columns import Columns
@@ -16,14 +17,16 @@ from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_rows, unpack
 from pbdn.sgd.side_likelihood import side_log_likelihood
+from pbdn.sgd.workspace import Work, workspace
 
 COLUMN_WINDOW = 4096  # rows of columns sorted by class at a time: they stay in cache
 _DRAW_ROWS = 4096
 
 
-def _prepared(block: Block) -> LabelledRows:
-    """A block of data as the kernels take it."""
-    return LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+def _prepared(block: Block, parameters: FloatArray, starts: IntArray) -> tuple[LabelledRows, Work]:
+    """A block of data as the kernels take it, and the memory that they need for it."""
+    data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+    return data, workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
 
 
 def log_inactivity(
@@ -45,8 +48,9 @@ def log_inactivity(
     def of_block(block: Block) -> FloatArray:
         sums = np.where(result > floor, 0.0, result)  # who is decided stays out, whatever the others' sums
         is_columns = isinstance(block.inputs, Columns)
+        data, work = _prepared(block, parameters, starts)
         window = COLUMN_WINDOW if is_columns else max(len(block), 1)
-        check = add_log_inactivity(_prepared(block), parameters, sides, floor, window, sums)
+        check = add_log_inactivity(data, parameters, sides, floor, window, work, sums)
         if is_columns:
             block.inputs.refuse_not_finite(check)
         return sums
@@ -65,7 +69,8 @@ def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray,
 
     def of_block(block: Block) -> FloatArray:
         sums = np.zeros_like(total)
-        check = side_log_likelihood(_prepared(block), parameters, sides, sums)
+        data, work = _prepared(block, parameters, starts)
+        check = side_log_likelihood(data, parameters, sides, work, sums)
         if isinstance(block.inputs, Columns):
             block.inputs.refuse_not_finite(check)
         return sums

@@ -1,5 +1,6 @@
 """Compiled log-likelihood of every side over all rows of a block of data."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,13 @@ from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import fill_log_probability, is_yes, log_rate, row_rate
 from pbdn.sgd.row_formats import checksum, gather, project
-from pbdn.sgd.workspace import TILE, Work, next_group, tile_of, workspace
+from pbdn.sgd.workspace import TILE, Work, next_group, tile_of
 
 
 @summing_kernel
-def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns, total: Any) -> float:
+def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns, work: Work, total: Any) -> float:
     """Add the log-likelihood of every side to ``total``; returns the `checksum` of the rows."""
     check, n_rows = 0.0, data.codes.shape[0]
-    work = workspace(len(data.rows) < 3, parameters.shape[0] - 2, sides.starts)
     for begin in range(0, n_rows, TILE):
         end = begin + TILE if begin + TILE < n_rows else n_rows
         index = np.arange(begin, end)
@@ -40,7 +40,9 @@ def _add_group(
     """The same for one tile of rows and one group of sides, with ψ and s(ψ) in the workspace."""
     n, starts, rate, log_probability = index.shape[0], sides.starts, work.rate, work.row_weight
     psi, softplus = tile_of(work.psi, n, group), tile_of(work.softplus, n, group)
-    weight = np.exp(log_weight[group.k0 : group.k1])
+    weight = work.experts[1]
+    for k in range(group.k1 - group.k0):
+        weight[k] = math.exp(log_weight[group.k0 + k])
     for s in range(group.side, group.end):
         first, last = np.uint64(starts[s]) - group.k0, np.uint64(starts[s + 1]) - group.k0
         for i in range(n):

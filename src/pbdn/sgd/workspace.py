@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pbdn.numerics.arrays import IntArray
 from pbdn.numerics.compiled import summing
-from pbdn.numerics.products import LANES, padded_size
+from pbdn.numerics.products import LANES, padded, padded_size
 from pbdn.sgd.kernel_arguments import Group
 
 BLOCK = 192  # experts of one group of sides
@@ -30,22 +31,15 @@ class Work(NamedTuple):
     is_positive: Any
 
 
-@summing
-def row_stride(n_inputs: int) -> Any:
+def row_stride(n_inputs: int) -> int:
     """Padded length of a buffered row; not a multiple of 512 bytes, which would crowd the cache."""
-    stride = padded_size(n_inputs + 1)
+    stride = padded(n_inputs + 1)
     return stride + 8 if stride % 64 == 0 else stride
 
 
-@summing
-def workspace(is_dense: bool, n_inputs: int, starts: Any) -> Any:
+def workspace(is_dense: bool, n_inputs: int, starts: IntArray) -> Work:
     """Memory that the kernels need for these sides."""
-    width = 1
-    for side in range(starts.shape[0] - 1):
-        own = starts[side + 1] - starts[side]
-        width = own if own > width else width
-    together = starts[-1] if starts[-1] < BLOCK else BLOCK
-    width = padded_size(together if together > width else width)
+    width = padded(max(1, int(np.diff(starts).max(initial=0)), min(BLOCK, int(starts[-1]))))
     stride = row_stride(n_inputs) if is_dense else 1
     buffer = np.zeros((COLUMN, stride))
     buffer[:, 0] = 1.0
