@@ -15,7 +15,8 @@ from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
-from pbdn.sgd import compile_ahead
+from pbdn.numerics import compiled
+from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.side_likelihood import side_log_likelihood
@@ -249,7 +250,7 @@ def test_bad_options_are_named(change, message):
 
 def test_the_second_process_compiles_what_a_fit_needs(rng):
     """Its tiny calls have the types of a real fit, which then compiles no other version of these kernels."""
-    compile_ahead.compile_the_rest()
+    compile_the_rest()
     before = {kernel: len(kernel.signatures) for kernel in (run_joint_steps, side_log_likelihood)}
     X = rng.normal(size=(60, 3))
     with warnings.catch_warnings():
@@ -258,41 +259,43 @@ def test_the_second_process_compiles_what_a_fit_needs(rng):
     assert {kernel: len(kernel.signatures) for kernel in before} == before
 
 
+def fail():
+    """What the second process of the tests does not find."""
+
+
 def test_the_second_process_starts_when_something_is_compiled_and_is_gone_afterwards(monkeypatch):
     started = []
 
-    def start():
+    def start(order):
+        assert order == f"from {fail.__module__} import fail; fail()"
         started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
-        return started[-1]
+        return started[-1:]
 
-    monkeypatch.setattr(compile_ahead, "_start", start)
-    with compile_ahead.help_with_compiling():
+    monkeypatch.setattr(compiled, "_start", start)
+    with compiled.help_with_compiling(fail):
         assert not started
         njit(lambda x: x + 1)(1)
         njit(lambda x: x + 2)(1)
-        with compile_ahead.help_with_compiling():
+        with compiled.help_with_compiling(fail):
             njit(lambda x: x + 3)(1)
         assert len(started) == 1
         assert started[0].poll() is None
     assert started[0].poll() is not None
-    compile_ahead.wait()
-
-    with compile_ahead.help_with_compiling():
+    compiled.wait_for_helper()
+    with compiled.help_with_compiling(fail):
         pass
     assert len(started) == 1
 
 
 def test_without_a_second_process_all_is_compiled_here(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "")
-    assert compile_ahead._start() is None
-    monkeypatch.setattr(sys, "executable", "no such program")
-    assert compile_ahead._start() is None
-    compile_ahead.wait()
+    for executable in ("", "no such program"):
+        monkeypatch.setattr(sys, "executable", executable)
+        assert compiled._start("pass") == []
 
 
 def test_waiting_ends_with_the_second_process(monkeypatch):
-    monkeypatch.setattr(compile_ahead, "_ORDER", "import sys; sys.exit(3)")
-    helper = compile_ahead._start()
-    monkeypatch.setattr(compile_ahead, "_helpers", [helper])
-    compile_ahead.wait()
+    monkeypatch.setattr(compiled.os, "cpu_count", lambda: 2)
+    (helper,) = compiled._start("sys.exit(3)")
+    monkeypatch.setattr(compiled, "_helpers", [helper])
+    compiled.wait_for_helper()
     assert helper.poll() == 3

@@ -9,14 +9,15 @@ The first pass of a process waits until the kernel is loaded (0.1 s) or compiled
 way of NumPy, whose rates differ by rounding only.
 """
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pbdn.model.wiring import FEATURES, Inputs, sources_of
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
 from pbdn.numerics.compiled import summing_kernel
-from pbdn.numerics.products import BLOCK_ROWS, LANES, block_product, number_at
+from pbdn.numerics.elementary import LANES
+from pbdn.numerics.products import BLOCK_ROWS, block_product, number_at
 from pbdn.numerics.softplus import softplus_lanes
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def is_worth_it(features: Inputs) -> bool:
     """Whether rows are dense, and many and narrow enough for the compiled pass."""
     if not isinstance(features, np.ndarray) or not features.flags.c_contiguous or features.dtype != np.float64:
         return False
-    return features.shape[0] >= FEWEST_ROWS and features.shape[1] <= MOST_FEATURES
+    return bool(features.shape[0] >= FEWEST_ROWS and features.shape[1] <= MOST_FEATURES)
 
 
 def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
@@ -130,8 +131,19 @@ def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
 
 @summing_kernel
 def _add_rates(
-    address, n_rows, n_features, steps, coefficients, experts, sides, squared, square, inputs, distance, out
-):
+    address: int,
+    n_rows: int,
+    n_features: int,
+    steps: Any,
+    coefficients: Any,
+    experts: Any,
+    sides: Any,
+    squared: Any,
+    square: Any,
+    inputs: Any,
+    distance: Any,
+    out: Any,
+) -> None:
     """Add λ, one side after the other; ``inputs`` and ``distance`` are memory of one tile."""
     at_coefficients, at_inputs, at_distance = coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
     for begin in range(0, n_rows, TILE):

@@ -5,9 +5,13 @@ anything changed that its file imports from this package (`pbdn.numerics.kernel_
 kernel is made of: the functions it calls, its constants, and the classes of the tuples it is given.
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from numba import njit
@@ -93,6 +97,54 @@ def before_compiling(tell: Callable[[], None]) -> Iterator[None]:
     """Within, ``tell`` is called whenever a function is about to be compiled; one that the disk keeps is not."""
     with event.install_listener("numba:compile", _Told(tell)):
         yield
+
+
+_lock = Lock()
+_helpers: list[subprocess.Popen[bytes]] = []
+
+
+@contextmanager
+def help_with_compiling(work: Callable[[], None]) -> Iterator[None]:
+    """Within, as soon as something is compiled, a second process does some work that compiles other kernels.
+
+    It puts them where compiled code is kept, and `wait_for_helper` stands before their first use. At the end the process is
+    gone. Where it cannot start, or is killed, they are compiled in this process.
+    """
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> None:
+        with _lock:
+            if not _helpers:
+                begun.extend(_start(f"from {work.__module__} import {work.__name__}; {work.__name__}()"))
+                _helpers.extend(begun)
+
+    try:
+        with before_compiling(begin):
+            yield
+    finally:
+        for helper in begun:
+            helper.kill()
+            helper.wait()
+            _helpers.remove(helper)
+
+
+def wait_for_helper() -> None:
+    """Let the second process come to its end, if there is one."""
+    for helper in tuple(_helpers):
+        helper.wait()
+
+
+def _start(order: str) -> "list[subprocess.Popen[bytes]]":
+    """A second Python that finds the same packages; none where there cannot be one, or no core for it."""
+    frozen = getattr(sys, "frozen", False)  # an application with a Python inside: its program is not Python
+    if not sys.executable or frozen or (os.cpu_count() or 1) < 2:
+        return []
+    command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {order}"]
+    nowhere = subprocess.DEVNULL
+    try:
+        return [subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)]
+    except OSError:
+        return []
 
 
 def chosen_by_type(function: Callable[..., Any]) -> Callable[[Function], Function]:

@@ -19,7 +19,7 @@ from numpy.random import Generator
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.sgd import compile_ahead
+from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
 from pbdn.sgd.joint_gradient import (
     NoisyRows,
@@ -171,7 +171,7 @@ def train_together(
         None where ``should_stop`` said so, or numbers overflowed. The experts of lower layers keep their order; those of the
         top are sorted by weight.
     """
-    compile_ahead.wait()
+    wait_for_helper()
     parameters = network.parameters
     first, second = np.zeros_like(parameters), np.zeros_like(parameters)
     row_weights = np.ones(len(codes)) if weights is None else weights

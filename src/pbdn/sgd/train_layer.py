@@ -14,7 +14,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd import compile_ahead
+from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import penalty, prior_constants, unpack
 from pbdn.sgd.pruning import log_likelihoods
@@ -138,7 +138,7 @@ def fit_map(
         pruned_at.append(step)
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
-    compile_ahead.wait()
+    wait_for_helper()
     likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),

@@ -9,7 +9,8 @@ import numpy as np
 
 from pbdn.numerics.arrays import IntArray
 from pbdn.numerics.compiled import summing
-from pbdn.numerics.products import LANES, padded, padded_size
+from pbdn.numerics.elementary import LANES
+from pbdn.numerics.products import padded, padded_size
 from pbdn.sgd.kernel_arguments import Group
 
 BLOCK = 192  # experts of one group of sides
