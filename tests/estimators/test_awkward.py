@@ -225,7 +225,7 @@ def test_refused_by_name(case, inference, n_classes, rng):
 def test_plain_arrays_are_checked_like_all_others(rng):
     """Arrays of doubles skip scikit-learn's checks only where these would find nothing."""
     X, y = blobs(rng)
-    model = fitted("map", X, y)
+    model = fitted(small("map"), X, y)
     expected = model.predict_proba(X.tolist())
     np.testing.assert_array_equal(model.predict_proba(X), expected)
     np.testing.assert_array_equal(model.predict_proba(np.asfortranarray(X)), expected)
