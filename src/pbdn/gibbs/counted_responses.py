@@ -10,7 +10,7 @@ from scipy.special import gammaln, ive
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.log_likelihood import SideRates
-from pbdn.gibbs.responses import ExtraStream, GammaPrior, RowResponse, SideRows, slice_sample
+from pbdn.gibbs.responses import ExtraStream, GammaPrior, RowResponse, SideRows, log_prior_of_log, slice_sample
 from pbdn.gibbs.rows import BLOCK_ROWS, COUNT, Rows, make_rows
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.numerics.arrays import FloatArray
@@ -116,8 +116,8 @@ class Overdispersion:
 
         def log_density(log_dispersion: float) -> float:
             dispersion = float(np.exp(log_dispersion))
-            prior = self.prior.shape * log_dispersion - self.prior.rate * dispersion
-            return log_count_likelihood(dispersion, arrays.copies, rate) + prior
+            likelihood = log_count_likelihood(dispersion, arrays.copies, rate)
+            return likelihood + log_prior_of_log(log_dispersion, self.prior)
 
         at = float(np.log(extras["dispersion"]))
         dispersion = float(np.exp(slice_sample(log_density, at, 1.0, ExtraStream(streams).uniform)))

@@ -6,7 +6,7 @@ sweep draws row variables anew, so the whole is a Gibbs sampler of the joint pos
 
 | response | rows | extra | law given the experts |
 |---|---|---|---|
-| `TimeScale` | real values and times: exact, censored, in an interval | τ | u = τ y; slice sampling of τ given β/τ |
+| `TimeScale` | real values and times: exact, censored, in an interval | τ | u = τ y; slice sampling of τ given β/τ, then given β |
 | `CutPoints` | grades | c_2 < c_3 < …, c_1 = 0 | slice sampling of each, then of their scale given β/scale |
 | `Overdispersion` | counts | φ | slice sampling of the negative binomial likelihood, then e_i ~ Gamma(φ + y_i, φ + λ_i) |
 | `AmountRate` | amounts, some exactly zero | ς | n_i given y_i (`bessel_count`), then ς ~ Gamma(a + Σ n_i, b + Σ y_i) |
@@ -39,6 +39,11 @@ class GammaPrior(NamedTuple):
 
     shape: float
     rate: float
+
+
+def log_prior_of_log(log_x: float, prior: GammaPrior) -> float:
+    """ln of the density of ln x, x ~ Gamma(prior), without its constant: a ln x - b x."""
+    return prior.shape * log_x - prior.rate * float(np.exp(log_x))
 
 
 class RowResponse(Protocol):

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.log_likelihood import SideRates, sum_log_likelihood
-from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, slice_sample
+from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, log_prior_of_log, slice_sample
 from pbdn.gibbs.rows import BEFORE, EXACT, INTERVAL, NOTHING, Rows, make_rows
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.numerics.arrays import FloatArray
@@ -150,17 +150,24 @@ class TimeScale:
     def draw(
         self, rows: Rows, state: GlobalState, extras: Extras, priors: PriorValues, streams: SweepStreams
     ) -> tuple[Rows, GlobalState, Extras]:
-        """τ given β/τ, by slice sampling of its logarithm."""
-        scale, rates = float(extras["scale"]), SideRates(rows, state.hyperplanes, np.exp(state.log_weights))
+        """τ given β/τ, which moves it where y is well explained, then τ given β; both by slice sampling of ln τ."""
+        scale, stream = float(extras["scale"]), ExtraStream(streams)
+        rates = SideRates(rows, state.hyperplanes, np.exp(state.log_weights))
+        width = slice_width(rows.n_rows)
 
-        def log_density(log_factor: float) -> float:
+        def with_planes(log_factor: float) -> float:
             factor = float(np.exp(log_factor))
             prior = log_stretch_prior(log_factor, np.array([scale]), self.prior, state, priors)
             return timed_log_likelihood(rates, factor * scale, factor) + prior
 
-        factor = float(np.exp(slice_sample(log_density, 0.0, slice_width(rows.n_rows), ExtraStream(streams).uniform)))
-        scale *= factor
-        return rows_at_scale(rows, scale), state.stretched(factor), {"scale": np.array(scale)}
+        stretch = float(np.exp(slice_sample(with_planes, 0.0, width, stream.uniform)))
+
+        def alone(log_scale: float) -> float:
+            scale = float(np.exp(log_scale))
+            return timed_log_likelihood(rates, scale, stretch) + log_prior_of_log(log_scale, self.prior)
+
+        scale = float(np.exp(slice_sample(alone, float(np.log(stretch * scale)), width, stream.uniform)))
+        return rows_at_scale(rows, scale), state.stretched(stretch), {"scale": np.array(scale)}
 
 
 def rows_at_scale(rows: Rows, scale: float) -> Rows:
