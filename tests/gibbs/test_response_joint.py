@@ -7,6 +7,7 @@ many functions: it is zero if and only if the sweep leaves their means alone. Th
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import gammaln
 
 from checks import ALPHA
 from joint import N_EXPERTS, N_INPUTS, PRIORS, functions, z_limit
@@ -18,7 +19,7 @@ from pbdn.gibbs.sweep import Workers, single_blas_thread
 from pbdn.model.simulate import simulate_parameters
 from pbdn.variates.random_stream import stream_key
 
-N_ROWS = 5
+ROWS_OF_A_SWEEP, ROWS_OF_A_CHAIN = 20, 5
 PARAMETERS = ("hyperplanes", "expert_weights", "mass", "inv_scale", "coef_precision", "coef_rate")
 
 
@@ -34,13 +35,13 @@ def rates(psi, weights):
 
 
 class Values:
-    """Real values with a scale, known within bounds: exactly in rows 0, 1, 2 and 4, up to rounding in row 3.
+    """Real values with a scale, known within bounds: exactly, or up to rounding in every fifth row.
 
     Without bounds the chain would hardly move where expert weights are small and values are huge.
     """
 
-    prior, extra = GammaPrior(4.0, 3.0), "scale"
-    first, last = np.array([-3.0, -3.0, -0.3, -3.0, -3.0]), np.array([3.0, 0.3, 3.0, 3.0, 3.0])
+    prior, extra = GammaPrior(4.0, 1.5), "scale"
+    first, last = np.array([-3.0, -3.0, -0.3, -3.0, -3.0]), np.array([3.0, 0.3, 3.0, 3.0, 3.0])  # repeated
 
     def extras(self, rng, n):
         return rng.gamma(self.prior.shape, size=(n, 1)) / self.prior.rate
@@ -48,10 +49,11 @@ class Values:
     def simulate(self, rng, psi, weights, extras):
         y = first_log_times(rng, psi[0], weights[0]) / extras[0]
         low, high = y.copy(), y.copy()
-        low[:, 3], high[:, 3] = np.floor(y[:, 3]), np.floor(y[:, 3]) + 1
-        early, late = y < self.first, y > self.last
+        low[:, 3::5], high[:, 3::5] = np.floor(y[:, 3::5]), np.floor(y[:, 3::5]) + 1
+        first, last = (np.resize(bound, y.shape[1]) for bound in (self.first, self.last))
+        early, late = y < first, y > last
         low[early], high[late] = -np.inf, np.inf
-        high, low = np.where(early, self.first, high), np.where(late, self.last, low)
+        high, low = np.where(early, first, high), np.where(late, last, low)
         return np.stack([low, high], axis=2)
 
     def rows(self, inputs, exposure, data, side):
@@ -142,15 +144,19 @@ def all_functions(sides, extras, seen):
         total, bias = np.log(p["expert_weights"].sum(1)), np.arctan(p["hyperplanes"])[:, :, 0].mean(1)
         log_extra = np.log(extra)
         out += [functions(p, seen), log_extra, log_extra**2, log_extra * total[:, None], log_extra * bias[:, None]]
-        out += [log_extra * seen.mean(1)[:, None], log_extra * np.log(p["coef_rate"]).mean(1)[:, None]]
+        out += [
+            log_extra * seen.mean(1)[:, None],
+            log_extra * np.log1p(seen.var(1))[:, None],
+            log_extra * np.log(p["coef_rate"]).mean(1)[:, None],
+        ]
     return np.column_stack(out)
 
 
-def world_of(rng, world):
-    """Inputs and exposures."""
-    world.exposure = rng.uniform(0.5, 1.5, N_ROWS)
-    inputs = rng.standard_normal((N_ROWS, N_INPUTS - 1))
-    return inputs, np.column_stack([np.ones(N_ROWS), inputs])
+def world_of(rng, world, n_rows):
+    """Inputs without and with the constant; exposures."""
+    world.exposure = rng.uniform(0.5, 1.5, n_rows)
+    inputs = rng.standard_normal((n_rows, N_INPUTS - 1))
+    return inputs, np.column_stack([np.ones(n_rows), inputs])
 
 
 def prior_draws(rng, world, n):
@@ -221,7 +227,7 @@ def stacked(draws):
 
 def after_one_sweep(rng, seed, world, n):
     """z-scores of the change of every function in one sweep from independent draws of the joint law: its mean is zero."""
-    inputs, x = world_of(rng, world)
+    inputs, x = world_of(rng, world, ROWS_OF_A_SWEEP)
     sides, numbers = prior_draws(rng, world, n)
     data = simulated(rng, world, x, sides, numbers)
     sweeper, new = Sweeper(seed, world, inputs, len(sides)), []
@@ -238,7 +244,7 @@ def after_one_sweep(rng, seed, world, n):
 
 def along_a_chain(rng, seed, world, n_sweeps, n_forward, n_batches=50):
     """z-scores of all functions along a chain of sweeps and new data in turn, and its effective sample sizes."""
-    inputs, x = world_of(rng, world)
+    inputs, x = world_of(rng, world, ROWS_OF_A_CHAIN)
     sides, numbers = prior_draws(rng, world, n_forward)
     direct = all_functions(sides, numbers, world.seen(simulated(rng, world, x, sides, numbers)))
     sides, numbers = prior_draws(rng, world, 1)
@@ -281,11 +287,9 @@ def test_joint_law_in_a_long_run(rng, seed, world):
 
 # planted bugs
 
-log_stretch_prior, timed_log_likelihood = timed_responses.log_stretch_prior, timed_responses.timed_log_likelihood
-draw_cut_point, log_gap_prior = timed_responses.draw_cut_point, timed_responses.log_gap_prior
-log_times_of_grades, rows_at_scale = timed_responses.log_times_of_grades, timed_responses.rows_at_scale
-log_count_likelihood, draw_exposures = counted_responses.log_count_likelihood, counted_responses.draw_exposures
-draw_parts, draw_amount_rate = counted_responses.draw_parts, counted_responses.draw_amount_rate
+log_stretch_prior = timed_responses.log_stretch_prior
+draw_cut_point, draw_exposures = timed_responses.draw_cut_point, counted_responses.draw_exposures
+log_count_likelihood, draw_amount_rate = counted_responses.log_count_likelihood, counted_responses.draw_amount_rate
 
 
 def density_without_scale(patch):
@@ -305,11 +309,6 @@ def stretch_without_jacobian(patch):
         return log_stretch_prior(log_factor, sizes, prior, state, priors) - 2.0 * state.n_experts * log_factor
 
     patch(timed_responses, "log_stretch_prior", wrong)
-
-
-def precisions_left_behind(patch):
-    """Hyperplanes change their scale, their precisions do not."""
-    patch(GlobalState, "stretched", lambda self, c: self._replace(hyperplanes=c * self.hyperplanes))
 
 
 def stale_offsets(patch):
@@ -337,9 +336,14 @@ def cut_without_prior(patch):
     patch(timed_responses, "log_gap_prior", lambda gap, prior: 0.0 if gap > 0 else -np.inf)
 
 
-def dispersion_given_mean_exposures(patch):
-    """φ from a Poisson likelihood at e = 1, which does not know it."""
-    patch(counted_responses, "log_count_likelihood", lambda dispersion, counts, rate: 0.0)
+def dispersion_without_rising_factor(patch):
+    """The negative binomial law without Γ(y + φ) / Γ(φ)."""
+
+    def wrong(dispersion, counts, rate):
+        rising = gammaln(counts + dispersion) - gammaln(dispersion)
+        return log_count_likelihood(dispersion, counts, rate) - rising.sum()
+
+    patch(counted_responses, "log_count_likelihood", wrong)
 
 
 def exposures_without_counts(patch):
@@ -361,12 +365,11 @@ def exposures_without_rates(patch):
 
 
 def parts_of_a_poisson_law(patch):
-    """n ~ Pois₊(λ), whatever the amount."""
+    """P(n) ∝ zⁿ / n! for zⁿ / (n! (n-1)!)."""
     rng = np.random.default_rng(1)
 
     def wrong(amounts, rate, amount_rate, streams, out):
-        for i, mean in enumerate(rate):
-            out[i] = stats.poisson.ppf(rng.uniform(np.exp(-mean), 1.0), mean) if amounts[i] > 0 else 0.0
+        out[:] = np.where(amounts > 0, np.maximum(rng.poisson(amount_rate * amounts * rate), 1), 0)
 
     patch(counted_responses, "draw_parts", wrong)
 
@@ -401,12 +404,11 @@ def other_causes_watched_to_the_end(patch):
 BUGS = [
     (Values, density_without_scale),
     (Values, stretch_without_jacobian),
-    (Values, precisions_left_behind),
     (Values, stale_offsets),
     (Grades, cut_without_the_grade_above),
     (Grades, cut_without_prior),
     (Grades, stretch_without_jacobian),
-    (Counts, dispersion_given_mean_exposures),
+    (Counts, dispersion_without_rising_factor),
     (Counts, exposures_without_counts),
     (Counts, exposures_without_rates),
     (Amounts, parts_of_a_poisson_law),
@@ -419,6 +421,42 @@ BUGS = [
 @pytest.mark.parametrize(("world", "plant"), BUGS, ids=lambda p: p.__name__)
 def test_seeded_bug_is_caught(seed, monkeypatch, world, plant):
     plant(monkeypatch.setattr)
-    found, limit = largest_z(seed, world(), 2_000)
+    found, limit = largest_z(seed, world(), 1_200)
     print(f"{plant.__name__}: largest |z| {found:.1f}, limit {limit:.1f}")
     assert found > limit, f"{plant.__name__} was missed: largest |z| {found:.1f}, limit {limit:.1f}"
+
+
+# ranks of the truth
+
+N_RANKED, THIN, BURN_IN = 19, 20, 200
+
+
+def ranks(rng, seed, world, n_sets):
+    """Rank of the true extra among thinned draws of a chain that starts elsewhere, for simulated data sets."""
+    inputs, x = world_of(rng, world, ROWS_OF_A_SWEEP)
+    sides, numbers = prior_draws(rng, world, n_sets)
+    starts, start_numbers = prior_draws(rng, world, n_sets)
+    data = simulated(rng, world, x, sides, numbers)
+    out = []
+    with single_blas_thread():
+        for g in range(n_sets):
+            sweeper = Sweeper(seed + g, world, inputs, 1)
+            now, extra, drawn = [{n: starts[0][n][g : g + 1] for n in PARAMETERS}], start_numbers[0][g], []
+            for index in range(BURN_IN + N_RANKED * THIN):
+                now, numbers_now = sweeper.sweep(data[g], [state_of(now[0])], [as_extras(world, extra)], index)
+                extra = numbers_now[0][0]
+                if index >= BURN_IN and (index - BURN_IN) % THIN == THIN - 1:
+                    drawn.append(extra[0])
+            out.append((np.array(drawn) < numbers[0][g, 0]).sum())
+    return np.array(out)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("world", [Values, Counts])
+def test_ranks_of_scale_and_dispersion(rng, seed, world):
+    rank = ranks(rng, seed, world(), 150)
+    counts = np.histogram(rank, bins=10, range=(-0.5, N_RANKED + 0.5))[0]
+    assert stats.chisquare(counts).pvalue > ALPHA, counts
+    z = (rank.mean() - N_RANKED / 2) / np.sqrt(((N_RANKED + 1) ** 2 - 1) / 12 / len(rank))
+    print(f"{world.__name__}: {counts.tolist()}, z {z:.1f}")
+    assert abs(z) < stats.norm.isf(ALPHA / 2)
