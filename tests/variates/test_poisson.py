@@ -4,10 +4,18 @@ import numpy as np
 import pytest
 from numba import njit
 from scipy import stats
+from scipy.special import gammaln
 
 from checks import Z_MAX, assert_counts, assert_mean, assert_variance
 from draws import draws, vector_draws
-from pbdn.variates.poisson import binomial, choose, multinomial_split, poisson_above_ten, positive_poisson
+from pbdn.variates.poisson import (
+    bessel_count,
+    binomial,
+    choose,
+    multinomial_split,
+    poisson_above_ten,
+    positive_poisson,
+)
 
 N = 400_000
 
@@ -145,3 +153,19 @@ def test_choose_with_subnormal_mass(seed):
     mass = np.array([0.0, 1e-310, 3e-310])
     x = vector_draws(chosen, seed, 100_000, 1, mass)[:, 0]
     assert_counts(np.bincount(x.astype(int), minlength=3)[1:], np.array([0.25, 0.75]))
+
+
+@pytest.mark.parametrize("z", [1e-4, 0.5, 2.0, 40.0, 1e4])
+def test_bessel_count(seed, z):
+    x = draws(bessel_count, seed, N, z)
+    top = int(np.sqrt(z) + 12 * (1 + z**0.25))
+    n = np.arange(1, top + 1)
+    mass = np.exp(n * np.log(z) - gammaln(n + 1) - gammaln(n) - np.log(z) / 2 - 2 * np.sqrt(z))
+    assert_counts(counted(x, top)[1:], mass / mass.sum())
+    assert (x >= 1).all()
+
+
+def test_bessel_count_at_the_ends(seed):
+    assert (draws(bessel_count, seed, 100, 0.0) == 1).all()
+    x = draws(bessel_count, seed, 2_000, 1e12)  # mean √z + ¼, variance √z / 2
+    assert_mean((x - 1e6 - 0.25) / np.sqrt(5e5), 0.0, 1.0)
