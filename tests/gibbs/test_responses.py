@@ -105,8 +105,8 @@ def test_stretch_prior_is_density_times_jacobian(rng, floor):
         return value + log_factor * (sizes.size + beta.size - 2 * alpha.size + 2 * b.size)
 
     for at in (-0.7, 0.2, 1.1):
-        found = log_stretch_prior(at, sizes, PRIOR, state, priors) - log_stretch_prior(0.0, sizes, PRIOR, state, priors)
-        assert np.isclose(found, direct(at) - direct(0.0), rtol=1e-10)
+        new, old = (log_stretch_prior(value, sizes, PRIOR, state, priors) for value in (at, 0.0))
+        assert np.isclose(new - old, direct(at) - direct(0.0), rtol=1e-10)
 
 
 # likelihoods

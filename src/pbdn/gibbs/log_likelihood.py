@@ -7,16 +7,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.gibbs.matrices import multiply, transposed
+from pbdn.gibbs.matrices import as_vector, multiply, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows
 from pbdn.gibbs.signed_distances import block_distances
 from pbdn.model.likelihood import log_probability
 from pbdn.model.likelihood import softplus as softplus_of_array
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.bernoulli_poisson import LOG_TINY, log_event_probability
-from pbdn.numerics.compiled import internal, kernel, vectorised
-from pbdn.numerics.elementary import exp_negative
-from pbdn.numerics.softplus import softplus_block
+from pbdn.numerics.compiled import internal, kernel
+from pbdn.numerics.softplus import softplus_logistic, softplus_only
 
 ROWS_AT_ONCE = 8192  # of the plain log-likelihood
 
@@ -47,31 +46,24 @@ def fill_distances(rows: RowArrays, planes, out):
         block_distances(rows.dense, rows.sparse, none, planes_t, low, high, out[low:high])
 
 
-@vectorised
-def logistic_block(distance, soft, n):
-    """soft[:n] = σ(distance[:n]), given soft = s(distance) (e^-700 at least)."""
-    size = n * distance.shape[1]
-    x, y = distance.reshape(-1)[:size], soft.reshape(-1)[:size]
-    for j in range(size):
-        y[j] = exp_negative(x[j] - y[j])
-
-
 @kernel
 def fill_rates(distances, which, stretch, log_times, weights, with_hazard, rate, hazard):
     """H_i(u) = Σ_k r_k s(c ψ⁰_ik + u_i) of the rows ``which``, and if wanted the hazard H_i'(u) = Σ_k r_k σ(c ψ⁰_ik + u_i)."""
     n_experts = distances.shape[1]
-    distance, soft = np.empty((BLOCK_ROWS, n_experts)), np.empty((BLOCK_ROWS, n_experts))
+    room = np.empty((3, BLOCK_ROWS, n_experts))
+    distance, soft, slope = room[0], room[1], room[2]
     for low in range(0, which.shape[0], BLOCK_ROWS):
         n = min(BLOCK_ROWS, which.shape[0] - low)
         for i in range(n):
             row, time = distances[which[low + i]], log_times[low + i]
             for k in range(n_experts):
                 distance[i, k] = stretch * row[k] + time
-        softplus_block(distance, n, soft)
-        multiply(soft[:n], weights, rate[low : low + n])
         if with_hazard:
-            logistic_block(distance, soft, n)
-            multiply(soft[:n], weights, hazard[low : low + n])
+            softplus_logistic(n * n_experts, as_vector(distance), as_vector(soft), as_vector(slope))
+            multiply(slope[:n], weights, hazard[low : low + n])
+        else:
+            softplus_only(n * n_experts, as_vector(distance), as_vector(soft))
+        multiply(soft[:n], weights, rate[low : low + n])
 
 
 @kernel
@@ -112,21 +104,18 @@ class SideRates:
         )
         return rate
 
-    def log_likelihood(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0) -> float:
-        """Log-likelihood of the rows watched up to ``offset``, at the signed distances c ψ⁰ + o with c = ``stretch``."""
+    def log_likelihood(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0, shrink: float = 1.0) -> float:
+        """Log-likelihood of the rows watched up to ``offset``, with hyperplanes c β, c = ``stretch``, and weights r / ``shrink``."""
         rate, start_rate, hazard = np.zeros((3, self.rows.n_rows))
-        shape = (self.weights, self.has_exact, rate, hazard)
-        fill_rates(self.distances, self.everywhere, stretch, offset, *shape)
+        weights = self.weights / shrink
+        fill_rates(self.distances, self.everywhere, stretch, offset, weights, self.has_exact, rate, hazard)
         if self.intervals.size:
             begun = np.empty(self.intervals.size)
-            fill_rates(
-                self.distances, self.intervals, stretch, start[self.intervals], self.weights, False, begun, begun
-            )
+            fill_rates(self.distances, self.intervals, stretch, start[self.intervals], weights, False, begun, begun)
             start_rate[self.intervals] = begun
         arrays = self.rows.arrays
-        return float(
-            sum_log_likelihood(arrays.kind, arrays.exposure, arrays.copies, arrays.unit, rate, start_rate, hazard)
-        )
+        fixed = (arrays.kind, arrays.exposure, arrays.copies, arrays.unit)
+        return float(sum_log_likelihood(*fixed, rate, start_rate, hazard))
 
 
 def log_likelihood(rows: Rows, planes: FloatArray, weights: FloatArray) -> float:

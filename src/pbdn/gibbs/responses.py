@@ -6,8 +6,8 @@ sweep draws row variables anew, so the whole is a Gibbs sampler of the joint pos
 
 | response | rows | extra | law given the experts |
 |---|---|---|---|
-| `TimeScale` | real values and times: exact, censored, in an interval | τ | u = τ y; slice sampling of τ given β/τ, then given β |
-| `CutPoints` | grades | c_2 < c_3 < …, c_1 = 0 | slice sampling of each, then of their scale given β/scale |
+| `TimeScale` | real values and times: exact, censored, in an interval | τ | u = τ y; slice sampling of τ, alone and with the experts in turn |
+| `CutPoints` | grades | c_2 < c_3 < …, c_1 = 0 | slice sampling of each, and of all with the experts, in turn |
 | `Overdispersion` | counts | φ | slice sampling of the negative binomial likelihood, then e_i ~ Gamma(φ + y_i, φ + λ_i) |
 | `AmountRate` | amounts, some exactly zero | ς | n_i given y_i (`bessel_count`), then ς ~ Gamma(a + Σ n_i, b + Σ y_i) |
 
@@ -30,8 +30,6 @@ from pbdn.numerics.arrays import BoolArray, FloatArray
 from pbdn.numerics.compiled import kernel
 from pbdn.variates.gamma import gamma_variate
 from pbdn.variates.random_stream import RESPONSE, SweepStreams, open_stream, stream_buffer, uniform
-
-MOST_STEPS = 64  # by which an interval of slice sampling grows
 
 
 class GammaPrior(NamedTuple):
@@ -143,13 +141,17 @@ def slice_sample(
     uniform: Callable[[], float],
     low: float = -np.inf,
     high: float = np.inf,
+    most_widths: int = 64,
 ) -> float:
-    """A step from x that leaves the density on (low, high) as it is: stepping out, then shrinking (Neal 2003)."""
+    """A step from x that leaves the density on (low, high) as it is: stepping out, then shrinking (Neal 2003).
+
+    The interval grows to ``most_widths`` widths; with one it does not grow, and takes two evaluations less.
+    """
     level = log_density(x) + np.log(uniform())
     left = x - width * uniform()
     right = left + width
-    to_left = int(MOST_STEPS * uniform())
-    to_right = MOST_STEPS - 1 - to_left
+    to_left = int(most_widths * uniform())
+    to_right = most_widths - 1 - to_left
     while to_left > 0 and left > low and log_density(left) > level:
         left, to_left = left - width, to_left - 1
     while to_right > 0 and right < high and log_density(right) > level:

@@ -3,6 +3,7 @@
 `TimeScale` has u = τ y for real values and log-times y, `CutPoints` has grades between cut points on log-time.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,14 +106,22 @@ def graded_rows(
     return SideRows(make_rows(inputs, kind != NOTHING, **common, **numbers), CutPoints(n_grades, prior))
 
 
+def stretches(streams: SweepStreams) -> bool:
+    """Whether a sweep changes a scale together with the hyperplanes; every second one does.
+
+    Where values are well explained a scale can hardly move alone.
+    """
+    return streams.sweep % 2 == 1
+
+
 def log_stretch_prior(
     log_factor: float, sizes: FloatArray, prior: GammaPrior, state: GlobalState, priors: PriorValues
 ) -> float:
-    """ln p(c s, c β, α/c², c² b) + ln |∂(c s, c β, α/c², c² b) / ∂(s, β, α, b)|, as a function of ln c, without constants.
+    """ln p(c s, c β, α/c², c² b) + ln |Jacobian of that map|, as a function of ln c, without constants.
 
-    ``sizes`` s_j ~ Gamma(prior). Both α b and α β² stay as they are, so that only b_k ~ Gamma(e₀, f₀) and s count:
-    (a J + 2 e₀ K) ln c - c b Σ s_j - c² f₀ Σ b_k. Drawing ln c from this density times a likelihood, and moving (s, β, α, b)
-    along, leaves their posterior as it is: it is the draw of ln s_1 in the coordinates (ln s_1, s/s_1, β/s_1, α s_1², b/s_1²).
+    ``sizes`` s_j ~ Gamma(a, b) are J numbers. As α b and α β² stay as they are, only b_k ~ Gamma(e, f) and s count:
+    (a J + 2 e K) ln c - c b Σ s_j - c² f Σ b_k. Drawing ln c from this density times a likelihood, and moving (s, β, α, b) along,
+    leaves the posterior as it is: it is the draw of ln s_1 in the coordinates (ln s_1, s/s_1, β/s_1, α s_1², b/s_1²).
     """
     factor = np.exp(log_factor)
     value = (prior.shape * sizes.size + 2.0 * priors.coef_rate_shape * state.n_experts) * log_factor
@@ -124,9 +133,9 @@ def log_stretch_prior(
     return float(value)
 
 
-def slice_width(n: float) -> float:
-    """Width of a slice on the scale of logarithms, about four standard deviations given n rows."""
-    return float(4.0 / np.sqrt(n + 4.0))
+def draw_factor(log_density: Callable[[float], float], n_rows: int, stream: ExtraStream) -> float:
+    """A factor c by slice sampling of ln c, from c = 1; the width is some eight standard deviations given n rows."""
+    return float(np.exp(slice_sample(log_density, 0.0, 8.0 / np.sqrt(n_rows + 4.0), stream.uniform, most_widths=1)))
 
 
 @dataclass(frozen=True)
@@ -150,24 +159,20 @@ class TimeScale:
     def draw(
         self, rows: Rows, state: GlobalState, extras: Extras, priors: PriorValues, streams: SweepStreams
     ) -> tuple[Rows, GlobalState, Extras]:
-        """τ given β/τ, which moves it where y is well explained, then τ given β; both by slice sampling of ln τ."""
-        scale, stream = float(extras["scale"]), ExtraStream(streams)
+        """τ given the experts, or given β/τ, in turn; by slice sampling of ln τ."""
+        scale, with_planes = float(extras["scale"]), stretches(streams)
         rates = SideRates(rows, state.hyperplanes, np.exp(state.log_weights))
-        width = slice_width(rows.n_rows)
 
-        def with_planes(log_factor: float) -> float:
+        def log_density(log_factor: float) -> float:
             factor = float(np.exp(log_factor))
-            prior = log_stretch_prior(log_factor, np.array([scale]), self.prior, state, priors)
-            return timed_log_likelihood(rates, factor * scale, factor) + prior
+            if with_planes:
+                prior = log_stretch_prior(log_factor, np.array([scale]), self.prior, state, priors)
+                return timed_log_likelihood(rates, factor * scale, factor) + prior
+            return timed_log_likelihood(rates, factor * scale) + log_prior_of_log(np.log(factor * scale), self.prior)
 
-        stretch = float(np.exp(slice_sample(with_planes, 0.0, width, stream.uniform)))
-
-        def alone(log_scale: float) -> float:
-            scale = float(np.exp(log_scale))
-            return timed_log_likelihood(rates, scale, stretch) + log_prior_of_log(log_scale, self.prior)
-
-        scale = float(np.exp(slice_sample(alone, float(np.log(stretch * scale)), width, stream.uniform)))
-        return rows_at_scale(rows, scale), state.stretched(stretch), {"scale": np.array(scale)}
+        factor = draw_factor(log_density, rows.n_rows, ExtraStream(streams))
+        new = {"scale": np.array(factor * scale)}
+        return rows_at_scale(rows, factor * scale), state.stretched(factor) if with_planes else state, new
 
 
 def rows_at_scale(rows: Rows, scale: float) -> Rows:
@@ -212,22 +217,24 @@ class CutPoints:
     def draw(
         self, rows: Rows, state: GlobalState, extras: Extras, priors: PriorValues, streams: SweepStreams
     ) -> tuple[Rows, GlobalState, Extras]:
-        """Each cut point between its neighbours, then all together with the hyperplanes; both by slice sampling."""
+        """Each cut point between its neighbours, or all together with the hyperplanes, in turn; by slice sampling."""
         stream, cuts = ExtraStream(streams), extras["cut_points"].copy()
         rates = SideRates(rows, state.hyperplanes, np.exp(state.log_weights))
-        for j in range(1, cuts.size):
-            cuts[j] = draw_cut_point(j, cuts, rates, self.prior, stream)
+        if stretches(streams):
 
-        def log_density(log_factor: float) -> float:
-            factor = float(np.exp(log_factor))
-            offset, start = log_times_of_grades(rows, factor * cuts)
-            prior = log_stretch_prior(log_factor, np.diff(cuts), self.prior, state, priors)
-            return rates.log_likelihood(offset, start, factor) + prior
+            def log_density(log_factor: float) -> float:
+                factor = float(np.exp(log_factor))
+                offset, start = log_times_of_grades(rows, factor * cuts)
+                prior = log_stretch_prior(log_factor, np.diff(cuts), self.prior, state, priors)
+                return rates.log_likelihood(offset, start, factor) + prior
 
-        factor = float(np.exp(slice_sample(log_density, 0.0, slice_width(rows.n_rows), stream.uniform)))
-        offset, start = log_times_of_grades(rows, factor * cuts)
-        ready = Rows(rows.arrays._replace(offset=offset, start=start), rows.n_inputs)
-        return ready, state.stretched(factor), {"cut_points": factor * cuts}
+            factor = draw_factor(log_density, rows.n_rows, stream)
+            cuts, state = factor * cuts, state.stretched(factor)
+        else:
+            for j in range(1, cuts.size):
+                cuts[j] = draw_cut_point(j, cuts, rates, self.prior, stream)
+        offset, start = log_times_of_grades(rows, cuts)
+        return Rows(rows.arrays._replace(offset=offset, start=start), rows.n_inputs), state, {"cut_points": cuts}
 
 
 def log_times_of_grades(rows: Rows, cuts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -263,7 +270,8 @@ def draw_cut_point(j: int, cuts: FloatArray, rates: SideRates, prior: GammaPrior
             value += float(sum_log_likelihood(*parts, rate, start_rate, no_hazard))
         return value
 
-    return slice_sample(log_density, float(cuts[j]), 2.0 * slice_width(near.size), stream.uniform, low, high)
+    width = 16.0 / np.sqrt(near.size + 4.0)
+    return slice_sample(log_density, float(cuts[j]), width, stream.uniform, low, high, most_widths=1)
 
 
 def log_gap_prior(gap: float, prior: GammaPrior) -> float:
