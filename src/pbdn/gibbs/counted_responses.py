@@ -134,7 +134,9 @@ def log_count_likelihood(dispersion: float, counts: FloatArray, rate: FloatArray
 
 
 @kernel
-def draw_exposures(counts, rate, dispersion, streams: SweepStreams, out):
+def draw_exposures(
+    counts: FloatArray, rate: FloatArray, dispersion: float, streams: SweepStreams, out: FloatArray
+) -> None:
     """e_i ~ Gamma(φ + y_i, φ + λ_i)."""
     for low in range(0, out.shape[0], BLOCK_ROWS):
         stream = stream_at(streams, low // BLOCK_ROWS, ROW_RESPONSE)
@@ -185,7 +187,9 @@ def log_amount_likelihood(amount_rate: float, amounts: FloatArray, rate: FloatAr
 
 
 @kernel
-def draw_parts(amounts, rate, amount_rate, streams: SweepStreams, out):
+def draw_parts(
+    amounts: FloatArray, rate: FloatArray, amount_rate: float, streams: SweepStreams, out: FloatArray
+) -> None:
     """n_i with P(n) ∝ (ς y_i λ_i)ⁿ / (n! (n-1)!), n ≥ 1, where y_i > 0; else 0."""
     for low in range(0, out.shape[0], BLOCK_ROWS):
         stream = stream_at(streams, low // BLOCK_ROWS, ROW_RESPONSE)

@@ -107,15 +107,17 @@ def side_log_likelihood(
 
 
 @kernel
-def next_uniform(stream):
+def next_uniform(stream: np.uint64) -> float:
     """U ~ Uniform(0, 1)."""
-    return uniform(stream)
+    drawn: float = uniform(stream)
+    return drawn
 
 
 @kernel
-def next_gamma(stream, shape):
+def next_gamma(stream: np.uint64, shape: float) -> float:
     """G ~ Gamma(shape, 1)."""
-    return gamma_variate(stream, shape)
+    drawn: float = gamma_variate(stream, shape)
+    return drawn
 
 
 class ExtraStream:

@@ -96,14 +96,17 @@ def graded_rows(
             "grades in their order."
         )
     kind = np.select([grades == n_grades - 1, grades == 0], [NOTHING, BEFORE], INTERVAL)
-    numbers = {
-        "offset": np.minimum(grades + 1.0, n_grades - 1.0),
-        "start": np.where(kind == INTERVAL, grades, -np.inf),
-    }
-    common = {"weight": weight, "kind": kind, "single_events": single_events}
-    if n_grades == 2:
-        return SideRows(make_rows(inputs, kind != NOTHING, **common), None)
-    return SideRows(make_rows(inputs, kind != NOTHING, **common, **numbers), CutPoints(n_grades, prior))
+    learnt = n_grades > 2
+    rows = make_rows(
+        inputs,
+        kind != NOTHING,
+        weight=weight,
+        offset=np.minimum(grades + 1.0, n_grades - 1.0) if learnt else None,
+        start=np.where(kind == INTERVAL, grades, -np.inf) if learnt else None,
+        kind=kind,
+        single_events=single_events,
+    )
+    return SideRows(rows, CutPoints(n_grades, prior) if learnt else None)
 
 
 def stretches(streams: SweepStreams) -> bool:
