@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from scipy import stats
 
-from gibbs.phase_a import WEIGHTS, events_of
+from draws import WEIGHTS, events_of
 from pbdn.gibbs.log_likelihood import SideRates, log_likelihood
 from pbdn.gibbs.rows import BEFORE, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 

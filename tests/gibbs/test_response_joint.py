@@ -16,7 +16,7 @@ from pbdn.gibbs.responses import GammaPrior, response_sweep
 from pbdn.gibbs.rows import Rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
-from pbdn.model.simulate import simulate_parameters
+from pbdn.model.priors import simulate_parameters
 from pbdn.variates.random_stream import stream_key
 
 ROWS_OF_A_SWEEP, ROWS_OF_A_CHAIN = 20, 5

@@ -7,7 +7,7 @@ from scipy import integrate, stats
 from scipy.special import gammaln
 
 from checks import assert_cdf, assert_counts, assert_gamma
-from gibbs.phase_a import streams_of
+from draws import streams_of
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.chain import ChainSettings, ChainState, run_chain, traced_names
 from pbdn.gibbs.counted_responses import (

@@ -15,8 +15,8 @@ from pbdn.gibbs.rows import BLOCK_ROWS, COUNT, Rows, make_rows
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import kernel
+from pbdn.variates.counts import bessel_count
 from pbdn.variates.gamma import gamma_variate
-from pbdn.variates.poisson import bessel_count
 from pbdn.variates.random_stream import ROW_RESPONSE, SweepStreams, stream_at
 
 DISPERSION_PRIOR = GammaPrior(1.0, 0.1)
