@@ -24,14 +24,18 @@ class RowWeights:
     of_rows : array or None
     of_classes : "balanced" or None
         The parameter ``class_weight`` of the estimator.
+    measured : array or None
+        How much rows count when the model is measured: the weights of rows without those of classes.
     """
 
     of_rows: NDArray[np.float64] | None = None
     of_classes: str | None = None
+    measured: NDArray[np.float64] | None = None
 
     def take(self, which: NDArray[Any]) -> "RowWeights":
         """Those of some rows."""
-        return self if self.of_rows is None else RowWeights(self.of_rows[which], self.of_classes)
+        of_rows, measured = (None if one is None else one[which] for one in (self.of_rows, self.measured))
+        return RowWeights(of_rows, self.of_classes, measured)
 
 
 def row_weights(
@@ -43,7 +47,7 @@ def row_weights(
     """
     weights = None if name is None else _read(column(table, name, "weight column"), known, name)
     if not of_classes or tuple(of_classes) == (BALANCED,):
-        return RowWeights(weights, BALANCED if of_classes else None)
+        return RowWeights(weights, BALANCED if of_classes else None, weights)
     by_class = np.ones(len(labels))
     texts = np.array([str(label) for label in labels.tolist()], dtype=object)
     for text in of_classes:
@@ -55,7 +59,7 @@ def row_weights(
                 f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {classes}."
             )
         by_class[there] = _positive(number, text)
-    return RowWeights(by_class if weights is None else weights * by_class)
+    return RowWeights(by_class if weights is None else weights * by_class, None, weights)
 
 
 def _read(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> NDArray[np.float64]:

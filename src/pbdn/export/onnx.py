@@ -305,9 +305,9 @@ def _label_array(labels: Sequence[Label]) -> NDArray[Any]:
 
 def _metadata(planned: Plan) -> dict[str, Any]:
     names = [
-        f"layer {t}, side {s}, expert {k}"
+        f"layer {t}, for {side}, expert {k}"
         for t, layer in enumerate(planned.layers, 1)
-        for s, (first, last) in enumerate(layer.sides, 1)
+        for side, (first, last) in zip(planned.side_names, layer.sides, strict=True)
         for k in range(1, last - first + 1)
     ]
     return {"classes": planned.labels, "feature_names": planned.feature_names, "activations": names}

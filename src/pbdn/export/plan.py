@@ -52,7 +52,8 @@ class PlannedLayer:
 class Plan:
     """A network ready to be written down in another language; prediction uses the recorded point.
 
-    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled. ``curve`` says
+    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled; ``side_names`` are the
+    classes that the sides are for. ``curve`` says
     which squares stand after the features. ``stand_ins``, if there are any, take the place of missing features.
     """
 
@@ -61,6 +62,7 @@ class Plan:
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
     response: str
+    side_names: tuple[str, ...]
     curve: Curve | None = None
     stand_ins: tuple[float, ...] | None = None
 
@@ -115,7 +117,8 @@ def plan(
             "feature."
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
-    return Plan(layers, network.n_features, names, labels, network.response.kind, network.curve, fills)
+    sides = tuple(str(side) for side in network.response.labelling.names(labels))
+    return Plan(layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills)
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:

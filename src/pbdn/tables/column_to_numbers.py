@@ -163,15 +163,16 @@ class ColumnPlan:
         new = [i for i in bad if str(values[i]) not in known]
         if not new:
             return len(bad)
-        form = f"{what} written like {self.expected!r}"
+        form = f"written like {self.expected!r}"
         shown = f"row {new[0] + 1} has {str(values[new[0]])[:40]!r}"
         if np.isnan(read).all():
             raise InvalidInputError(
-                f"Column {self.name!r} held {form} in training, but no cell is one here ({shown}); write them as in "
+                f"Column {self.name!r} held {what} {form} in training, but no cell is one here ({shown}); write them as in "
                 "training, or leave them empty."
             )
-        are = "1 cell counts" if len(new) == 1 else f"{len(new)} cells count"
-        notes.append(f"{self.name}: {are} as missing, because they are no {form}: {shown}.")
+        one = f"1 cell is no {what.removesuffix('s')} {form}, and counts as missing"
+        many = f"{len(new)} cells are no {what} {form}, and count as missing"
+        notes.append(f"{self.name}: {one if len(new) == 1 else many}: {shown}.")
         return len(bad)
 
 

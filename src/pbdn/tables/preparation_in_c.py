@@ -14,14 +14,15 @@ from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.read_cell import MISSING
 
-RESERVED = frozenset(  # words of C and C++, and names that compilers define
+_WORDS = (  # of C and C++, and names that compilers define
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const constexpr "
     "const_cast continue decltype default delete do double dynamic_cast else enum explicit export extern false float for "
     "friend goto if inline int long mutable namespace new noexcept not not_eq nullptr operator or or_eq private protected "
     "public register reinterpret_cast requires restrict return short signed sizeof static static_assert static_cast struct "
     "switch template this thread_local throw true try typedef typeid typename typeof union unsigned using virtual void "
-    "volatile wchar_t while xor xor_eq linux unix errno NULL NAN INFINITY EOF I isfinite".split()
+    "volatile wchar_t while xor xor_eq linux unix errno NULL NAN INFINITY EOF I isfinite"
 )
+RESERVED = frozenset(_WORDS.split())
 _ROW = """\
 /* A row as it stands in the table. Missing: NAN or NULL; also texts such as "" and "NA", and dates that are none.
  * Text is UTF-8, compared byte for byte. */
