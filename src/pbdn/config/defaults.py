@@ -78,6 +78,10 @@ def resolve(
         Where they are known.
     """
     n_sides = response.labelling.n_sides
+    if inference != "map" and set_fields(map_config).get("monotonic_cst") is not None:
+        raise InvalidInputError(
+            f"monotonic_cst holds for trained networks, not for draws; inference={inference!r} samples: use inference='map'."
+        )
     priors = Hyperpriors() if priors is None else priors
     gibbs = resolve_gibbs(gibbs_config, n_sides, inference)
     chain = ChainSettings(
@@ -129,6 +133,11 @@ def resolve_map(
     )
     defaults = OF_FOLDS if of_folds else MANY_SIDES if n_sides > 2 else {}
     settings = replace(settings, **(defaults | set_fields(config)))
+    if settings.is_monotonic and not (of_folds and n_sides == 2):
+        raise InvalidInputError(
+            "monotonic_cst needs two classes and criterion='folds', that is at least "
+            f"{HOLDOUT_LEAST} rows in memory and inference='map'; leave it out, or give such rows."
+        )
     if (config is not None and config.batch_size is not None) or n_rows is None:
         return settings
     return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches))
