@@ -10,8 +10,7 @@ from scipy import stats
 from pbdn.gibbs.rows import BEFORE, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.priors import Hyperpriors
-from pbdn.model.simulate import simulate_parameters
+from pbdn.model.priors import Hyperpriors, simulate_parameters
 from pbdn.variates.random_stream import stream_key
 
 PRIORS = Hyperpriors(

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from estimators.killed_fit import data, make
+from estimators.long_fits import data, make
 from estimators.small import blobs, fitted, small
 from estimators.test_properties import same_network
 from pbdn import ISHMClassifier, PBDNClassifier
@@ -19,13 +19,16 @@ from pbdn.growth import checkpoint
 from pbdn.growth.checkpoint import Checkpoint
 
 HERE = pathlib.Path(__file__).resolve().parent
-SCRIPT = HERE / "killed_fit.py"
+SCRIPT = HERE / "long_fits.py"
 
 
 def launch(folder, inference):
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), str(folder), inference], stdout=subprocess.PIPE, env=environment, text=True
+        [sys.executable, str(SCRIPT), "killed", str(folder), inference],
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
     )
     assert process.stdout.readline() == "started\n"
     return process

@@ -8,12 +8,11 @@ from scipy.special import expit
 from checks import ALPHA, Z_MAX
 from joint import N_EXPERTS, N_INPUTS, N_ROWS, PRIORS, functions, z_limit
 from pbdn import GibbsConfig
-from pbdn.experimental import RaceClassifier
-from pbdn.experimental import race_sweep as race
+from pbdn.experimental import RaceClassifier, race
 from pbdn.experimental.race import race_probability
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
-from pbdn.model.simulate import simulate_parameters
+from pbdn.model.priors import simulate_parameters
 
 N_CLASSES = 3
 NAMES = ("hyperplanes", "expert_weights", "mass", "inv_scale", "coef_precision", "coef_rate")

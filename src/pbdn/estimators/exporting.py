@@ -16,6 +16,7 @@ class Exports:
     """
 
     classes_: Any
+    preparation_: Any
     _stand_ins: Any
 
     def to_onnx(self, **options: Any) -> bytes:

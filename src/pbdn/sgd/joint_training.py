@@ -146,8 +146,8 @@ class Packed(NamedTuple):
         return self._replace(parameters=np.where(wrong, 0.0, self.parameters)) if wrong.any() else self
 
     def with_gaussian_penalty(self, precision: float) -> "Packed":
-        """The same network, every coefficient β penalised by ``precision`` × β²/2."""
-        return self._replace(prior=self.prior._replace(coef_power=precision * FLAT, coef_rate=FLAT))
+        """The same network, every coefficient β but the biases penalised by ``precision`` × β²/2."""
+        return self._replace(prior=self.prior._replace(coef_power=precision * FLAT, coef_rate=FLAT, bias_power=0.0))
 
 
 def _signs(stack: Stack, of_features: Sequence[int]) -> FloatArray:
