@@ -78,10 +78,6 @@ def resolve(
         Where they are known.
     """
     n_sides = response.labelling.n_sides
-    if inference != "map" and set_fields(map_config).get("monotonic_cst") is not None:
-        raise InvalidInputError(
-            f"monotonic_cst holds for trained networks, not for draws; inference={inference!r} samples: use inference='map'."
-        )
     priors = Hyperpriors() if priors is None else priors
     gibbs = resolve_gibbs(gibbs_config, n_sides, inference)
     chain = ChainSettings(
@@ -95,14 +91,29 @@ def resolve(
         record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
     )
+    settings = resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows)
+    if settings.is_monotonic:
+        _check_can_be_monotonic(inference, criterion, n_sides)
     return FitConfig(
         inference=inference,
         criterion=criterion,
         max_depth=int(max_depth),
         gibbs=gibbs,
         chain=chain,
-        map=resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows),
+        map=settings,
     )
+
+
+def _check_can_be_monotonic(inference: str, criterion: Any, n_sides: int) -> None:
+    if inference != "map":
+        raise InvalidInputError(
+            f"monotonic_cst holds for trained networks, not for draws, and inference={inference!r} samples: use inference='map'."
+        )
+    if criterion != FOLDS or n_sides != 2:
+        raise InvalidInputError(
+            f"monotonic_cst needs a PBDNClassifier of two classes with criterion='folds', which takes at least {HOLDOUT_LEAST} rows "
+            "in memory; leave it out, or give such rows."
+        )
 
 
 def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsSettings:
@@ -133,11 +144,6 @@ def resolve_map(
     )
     defaults = OF_FOLDS if of_folds else MANY_SIDES if n_sides > 2 else {}
     settings = replace(settings, **(defaults | set_fields(config)))
-    if settings.is_monotonic and not (of_folds and n_sides == 2):
-        raise InvalidInputError(
-            "monotonic_cst needs two classes and criterion='folds', that is at least "
-            f"{HOLDOUT_LEAST} rows in memory and inference='map'; leave it out, or give such rows."
-        )
     if (config is not None and config.batch_size is not None) or n_rows is None:
         return settings
     return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches))

@@ -201,9 +201,8 @@ class MapConfig(Options):
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
-        given = self.monotonic_cst
-        if given is not None and not isinstance(given, dict):  # plain numbers, which files can hold
-            object.__setattr__(self, "monotonic_cst", tuple(np.asarray(given).tolist()))
+        if isinstance(self.monotonic_cst, list | np.ndarray):  # plain numbers, which files can hold
+            object.__setattr__(self, "monotonic_cst", tuple(np.ravel(self.monotonic_cst).tolist()))
         MapSettings(**set_fields(self))
 
 

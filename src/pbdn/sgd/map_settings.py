@@ -129,9 +129,8 @@ class MapSettings:
 
 
 def _check_signs(given: Any) -> None:
-    signs = list(given.values()) if isinstance(given, dict) else list(given)
-    wrong = [sign for sign in signs if sign not in (-1, 0, 1)]
-    if wrong:
+    signs = list(given.values()) if isinstance(given, dict) else given
+    if not isinstance(signs, list | tuple) or any(isinstance(s, bool) or s not in (-1, 0, 1) for s in signs):
         raise InvalidInputError(
-            f"monotonic_cst has {wrong[0]!r}; give -1 (falls), 0 (any) or 1 (rises) for every feature, or a dict of them by name."
+            f"monotonic_cst={given!r} must have -1 (falls), 0 (free) or 1 (rises) for every column, or be a dict of them by name."
         )
