@@ -197,9 +197,10 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
         return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`."""
+        """Names of the columns of `transform`, with the class that each side is for."""
         check_is_fitted(self)
-        return np.asarray([] if self.network_ is None else subtypes.unit_names(self.network_), dtype=object)
+        names = [] if self.network_ is None else subtypes.unit_names(self.network_, self.classes_)
+        return np.asarray(names, dtype=object)
 
     def subtypes(self, X: Any) -> Any:
         """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.
@@ -228,7 +229,7 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
 
         Returns
         -------
-        pandas.DataFrame (or dict of lists without pandas)
+        pandas.DataFrame
             Columns feature, moved (mean move of probability), flips (share of labels that change) and share.
         """
         found = feature_effects(self, dense_rows(self, X))

@@ -1,5 +1,6 @@
 """One network in training on part of the rows: layers are added, and all of them trained together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -78,8 +79,8 @@ class View:
         return losses_on(self.rows.take(some), response)(layers)
 
 
-def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]:
-    """The flat view and the curved one; only one of them if ``curved`` says which."""
+def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
+    """The flat view and the curved one; only one of them if ``curved`` says which. Features with a sign are not squared."""
     if hasattr(rows.inputs, "toarray"):
         rows = rows.with_inputs(rows.inputs.toarray())
     rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
@@ -87,6 +88,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]
     scale = neighbour_noise(some, np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,))))
     flat = View(rows, rows.n_features, None, None, Noise(scale))
     curve = None if curved is False else curve_of(rows.inputs)
+    if curve is not None and signs is not None:
+        curve = curve.without(np.flatnonzero(signs))
     if curve is None:
         return [flat]
     squares = curve.expand(rows.inputs)[:, rows.n_features :]
@@ -175,8 +178,10 @@ class Trainee:
             should_stop=self.run.stop,
             on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
         )
-        layer = Layer(tuple(side.strongest_first() for side in result.sides))
-        return (*layers, layer), bool(result.trace["loss"].size == self.config.n_minibatches)
+        layers = (*layers, Layer(tuple(side.strongest_first() for side in result.sides)))
+        if self.config.is_monotonic:
+            layers = Packed.of(layers, self.rows.n_features, self.response.labelling, self.config).projected().layers()
+        return layers, bool(result.trace["loss"].size == self.config.n_minibatches)
 
     def _train(self, layers: Layers, n_taken: int, step: Step) -> Layers | None:
         """All layers trained together; None where the time was up or numbers overflowed."""

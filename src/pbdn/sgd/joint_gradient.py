@@ -307,8 +307,11 @@ def run_joint_steps(
     second: Any,
     slopes: Any,
     prior: Prior,
+    signs: Any,
 ) -> float:
     """Take one Adam step per minibatch of ``order``; returns the last loss per unit of weight, NaN as soon as one is not finite.
+
+    Where ``signs``, which may be empty, has a sign, a parameter with another one becomes zero.
 
     ``done`` are the steps taken before; ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
     """
@@ -321,4 +324,7 @@ def run_joint_steps(
         if not math.isfinite(loss):
             return math.nan
         adam_step(parameters, first, second, gradient, 1.0 / total_weight, rates[b], done + b + 1)
+        for j in range(signs.shape[0]):
+            if signs[j] * parameters[j] < 0.0:
+                parameters[j] = 0.0
     return loss / total_weight

@@ -34,9 +34,9 @@ class Preparation:
         return names
 
     @property
-    def recipes(self) -> list[str]:
-        """How each feature is made, in the order of `feature_names`."""
-        return [text for plan in self.columns for text in plan.recipes()]
+    def used(self) -> list[ColumnPlan]:
+        """The plans of the columns that give features."""
+        return [plan for plan in self.columns if plan.kind != "dropped"]
 
     @property
     def groups(self) -> list[ColumnGroup]:
@@ -53,10 +53,7 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether features are the used columns themselves."""
-        return all(
-            p.kind == "dropped" or (p.kind == "number" and not p.indicator and p.style == "." and not p.odd)
-            for p in self.columns
-        )
+        return all(p.kind == "number" and not p.indicator and p.style == "." and not p.odd for p in self.used)
 
     @property
     def notes(self) -> list[str]:
@@ -67,9 +64,8 @@ class Preparation:
         """Features of a table (n_rows, n_features) and notes on what was not seen in training."""
         notes: list[str] = []
         parts: list[FloatArray] = []
-        for plan in self.columns:
-            if plan.kind != "dropped":
-                parts.extend(plan.features(column(table, plan.name), notes))
+        for plan in self.used:
+            parts.extend(plan.features(column(table, plan.name), notes))
         return np.column_stack(parts), notes
 
     def to_json(self) -> list[dict[str, Any]]:
