@@ -125,7 +125,9 @@ class Trainee:
         n_fellows: int = 1,
     ) -> None:
         self.view, self.number, self.response, self.run, self.n_fellows = view, number, response, run, n_fellows
-        self.config = replace(config, max_experts=min(config.max_experts, START_EXPERTS))
+        import os
+        sh=float(os.environ.get("SHARE","1"))
+        self.config = replace(config, max_experts=min(config.max_experts, START_EXPERTS),n_minibatches=round(sh*config.n_minibatches),prune_every=round(sh*config.prune_every))
         self.rows = view.rows.take(mask)
         noise = view.noise
         self.noise = noise if noise.slopes is None else noise._replace(slopes=noise.slopes[mask])

@@ -34,7 +34,7 @@ from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
-
+NOISE_POOL = 1 << 16  # normal numbers; every noisy copy of a row takes a run of them that begins anywhere
 
 FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
 
@@ -56,12 +56,13 @@ class Noise(NamedTuple):
     slopes: FloatArray | None = None
     columns: IntArray | None = None
 
-    def draw(self, rng: Generator, order: IntArray) -> FloatArray:
-        """What is added to the rows ``order``."""
-        noise = self.scale * rng.standard_normal((len(order), self.scale.size))
-        if self.slopes is None:
-            return noise
-        return np.concatenate([noise, noise[:, self.columns] * self.slopes[order]], axis=1)
+    def on(
+        self, inputs: FloatArray, codes: IntArray, weights: FloatArray, pool: FloatArray, offsets: IntArray
+    ) -> NoisyRows:
+        """Rows with this noise, whose numbers stand in ``pool``."""
+        slopes = np.empty((0, 0)) if self.slopes is None else self.slopes
+        columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
+        return NoisyRows(inputs, codes, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
@@ -93,7 +94,8 @@ def network_loss_and_gradient(
     The first row of a lower layer's gradient is that of its own objective by ln r.
     """
     network = Packed.of(layers, inputs.shape[1], labelling, config)
-    rows = NoisyRows(inputs, codes, weights, np.zeros_like(inputs))
+    still = Noise(np.zeros(inputs.shape[1]))
+    rows = still.on(inputs, codes, weights, np.zeros(inputs.shape[1]), np.zeros(len(codes), np.int64))
     gradient, work = np.empty_like(network.parameters), joint_workspace(network.stack)
     loss = network_gradient(rows, np.arange(len(codes)), 0, 1.0, network.parameters, network.stack, work, gradient)
     loss += add_network_penalty(network.parameters, network.stack, network.slopes, network.prior, gradient)
@@ -178,6 +180,7 @@ def train_together(
     row_weights = np.ones(len(codes)) if weights is None else weights
     n_rows, size, n_steps = len(codes), min(batch_size, len(codes)), len(rates)
     rest = np.empty(0, np.int64)
+    pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
     for step in range(0, n_steps, STEPS_PER_CHECK):
         if should_stop is not None and should_stop():
             return None
@@ -185,7 +188,7 @@ def train_together(
         while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
         order, rest = rest[: len(some) * size], rest[len(some) * size :]
-        rows = NoisyRows(inputs, codes, row_weights, noise.draw(rng, order))
+        rows = noise.on(inputs, codes, row_weights, pool, rng.integers(NOISE_POOL, size=len(order)))
         loss = run_joint_steps(
             rows,
             order,
