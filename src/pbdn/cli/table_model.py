@@ -20,7 +20,7 @@ from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
-from pbdn.tables.column_to_numbers import ColumnPlan
+from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
 
 OPTIONS = {
@@ -53,12 +53,22 @@ class TableModel:
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
-        values, notes = self.preparation.apply(table)
+        seen = self.preparation.nothing_seen()
+        return self.features_of_piece(table, seen), self.preparation.surprises(seen)
+
+    def features_of_piece(self, table: Table, seen: list[Seen]) -> NamedArray:
+        """Prepared features of some rows; what was not so in training is counted in ``seen``."""
+        values = self.preparation.features(table, seen)
         holes = np.isnan(values).any(axis=0)
         if holes.any():
             name = self.preparation.feature_names[int(np.argmax(holes))]
             raise InvalidInputError(f"Column {name!r} has missing values, which this model cannot take; fill them.")
-        return NamedArray(values, self.preparation.feature_names), notes
+        return NamedArray(values, self.preparation.feature_names)
+
+    @property
+    def needs_text(self) -> list[str]:
+        """Columns that are to be read as text."""
+        return [self.target, *self.preparation.needs_text]
 
     def labels(self, table: Table) -> NDArray[Any] | None:
         """Labels of a table that has the target in every row; None otherwise."""

@@ -13,6 +13,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+MOST_UNASKED = 5  # threads where a user leaves their number open: one for each fold
+
+
+def n_threads(n_jobs: int | None, of_folds: bool) -> int:
+    """Threads of a fit: as asked (-1: one per core). Networks of folds take up to five unasked, of those that joblib leaves."""
+    from joblib import effective_n_jobs
+    from numba import config
+
+    asked = int(effective_n_jobs(n_jobs))
+    if n_jobs is None and of_folds and asked == 1:
+        return max(1, min(MOST_UNASKED, int(config.NUMBA_NUM_THREADS)))  # 1 in the processes of joblib
+    return asked
+
+
 @dataclass(frozen=True)
 class Run:
     """One fit under way.

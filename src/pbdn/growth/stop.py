@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,6 +20,7 @@ class StopSignal:
     deadline: float | None = None
     seconds: float | None = None
     flag: threading.Event = field(default_factory=threading.Event)
+    clock: Callable[[], float] = time.monotonic
 
     @classmethod
     def after(cls, seconds: float | None) -> "StopSignal":
@@ -28,7 +29,7 @@ class StopSignal:
 
     def __call__(self) -> bool:
         """Whether to stop now."""
-        return self.flag.is_set() or (self.deadline is not None and time.monotonic() > self.deadline)
+        return self.flag.is_set() or (self.deadline is not None and self.clock() > self.deadline)
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:

@@ -20,6 +20,7 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior
+from pbdn.sgd.constants import CALL_NUMBERS
 from pbdn.sgd.joint_gradient import (
     NoisyRows,
     Stack,
@@ -71,14 +72,19 @@ def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
     In proportion to the features' own, and of expected squared length δ²/2 in all, where δ is the median distance from a row
     to its nearest neighbour.
     """
-    from sklearn.neighbors import NearestNeighbors
-
     spread = inputs.std(axis=0)
     if len(inputs) < 2 or not spread.any():
         return np.zeros_like(spread)
+    return np.asarray(spread * neighbour_distance(inputs, rng) / np.sqrt(2.0 * (spread**2).sum()))
+
+
+def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
+    """δ, the median distance from some rows to their nearest neighbours; there are two rows at least."""
+    from sklearn.neighbors import NearestNeighbors
+
     rows = rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)
     distance, _ = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(inputs).kneighbors(inputs[rows])
-    return np.asarray(spread * np.median(distance[:, 1]) / np.sqrt(2.0 * (spread**2).sum()))
+    return float(np.median(distance[:, 1]))
 
 
 def network_loss_and_gradient(
@@ -165,9 +171,9 @@ def train_together(
     batch_size : int
     rng : Generator
     should_stop : callable or None
-        Asked every hundred steps.
+        Asked every hundred steps, more often where steps are long.
     on_progress : callable or None
-        Called every hundred steps with step, n_steps and loss.
+        Called as often with step, n_steps and loss.
 
     Returns
     -------
@@ -181,10 +187,11 @@ def train_together(
     n_rows, size, n_steps = len(codes), min(batch_size, len(codes)), len(rates)
     rest = np.empty(0, np.int64)
     pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
-    for step in range(0, n_steps, STEPS_PER_CHECK):
+    per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * parameters.size))))
+    for step in range(0, n_steps, per_check):
         if should_stop is not None and should_stop():
             return None
-        some = rates[step : step + STEPS_PER_CHECK]
+        some = rates[step : step + per_check]
         while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
         order, rest = rest[: len(some) * size], rest[len(some) * size :]

@@ -116,7 +116,7 @@ def fit_map(
         if stopped:
             break
         while step < end:
-            chunk, held = (held or next(batches)).split(end - step)
+            chunk, held = (held or next(batches)).split(min(end - step, trainer.batches_per_call))
             losses.append(trainer.run(chunk, rates[step : step + chunk.n_batches], averaging))
             step += chunk.n_batches
             if on_progress is not None:
@@ -133,11 +133,11 @@ def fit_map(
                 break
         if averaging:
             trainer.adopt_average()
-        trainer.prune(may_restart=end < config.n_minibatches and not stopped)
+        trainer.prune(end < config.n_minibatches and not stopped, should_stop)
         pruned_at.append(step)
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
-    likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive)
+    likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive, should_stop)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),
         "pruned_at": np.array(pruned_at, np.int64),

@@ -45,7 +45,9 @@ class ArrowFile:
         self.names = unique_names([str(key) for key in schema.names], self.notes)
         if not self.names:
             raise InvalidInputError(f"{name} has no columns.")
-        self._strings = frozenset(key for key, field in zip(self.names, schema, strict=True) if _is_text(field.type, pa))
+        self._strings = frozenset(
+            key for key, field in zip(self.names, schema, strict=True) if _is_text(field.type, pa)
+        )
 
     def whole(self, keep_text: Collection[str] | None = None) -> Table:
         """All rows; columns have the types of the file."""

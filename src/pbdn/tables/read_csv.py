@@ -29,7 +29,9 @@ LARGE = 1 << 24  # bytes from which columns of plain numbers are not kept as tex
 PIECE_CELLS = 1_000_000  # cells that are text at the same time
 MOST_SHARED = 10_000  # different cells of a column that are looked up to be kept once
 READ_BYTES = 1 << 20
-NOT_PLAIN = re.compile(r"[^0-9+\-.eE\n]|(?:^|\n)0[0-9]+(?:\n|$)")  # a sign that is in no plain number, or a code with zeros
+NOT_PLAIN = re.compile(
+    r"[^0-9+\-.eE\n]|(?:^|\n)0[0-9]+(?:\n|$)"
+)  # a sign that is in no plain number, or a code with zeros
 
 Opener = Callable[[], BinaryIO]
 Row = tuple[int, list[str]]

@@ -62,7 +62,7 @@ def open_table(path: str | os.PathLike[str], separator: str | None = None) -> Ta
         if stat.S_ISDIR(kind):
             raise InvalidInputError(f"{name!r} is a folder; give a CSV, Parquet or Arrow file in it.")
         if stat.S_ISREG(kind):
-            return _opened(lambda: open(name, "rb"), repr(name), separator)  # noqa: SIM115  closed by who reads
+            return _opened(lambda: open(name, "rb"), repr(name), separator)
         with open(name, "rb") as stream:  # a pipe can be read once
             data = stream.read()
     except FileNotFoundError:

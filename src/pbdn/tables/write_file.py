@@ -1,33 +1,58 @@
-"""Write a table to a file: CSV, Parquet or Arrow."""
+"""Write a table to a file, some rows at a time: CSV, Parquet or Arrow."""
 
 import csv
 import io
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from pbdn.errors import MissingExtraError
 
 
-def table_bytes(columns: dict[str, Any], path: str) -> bytes:
-    """A table as CSV, or as Parquet or Arrow by the ending of its name."""
-    ending = path.rsplit(".", 1)[-1].lower()
-    if ending in ("parquet", "arrow", "feather"):
-        try:
-            import pyarrow as pa
-            import pyarrow.feather
-            import pyarrow.parquet
-        except ImportError:
-            raise MissingExtraError(f"Writing .{ending} needs pyarrow", "arrow") from None
-        table = pa.table({name: np.asarray(values) for name, values in columns.items()})
-        sink = io.BytesIO()
-        if ending == "parquet":
-            pa.parquet.write_table(table, sink)
-        else:
-            pa.feather.write_feather(table, sink, compression="uncompressed")
-        return sink.getvalue()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(np.asarray(values).tolist() for values in columns.values()), strict=True))
-    return text.getvalue().encode()
+class TableWriter:
+    """Writes rows as CSV, or as Parquet or Arrow by the ending of a name.
+
+    Parameters
+    ----------
+    stream : binary stream
+    path : str
+        Where the table will be; its ending says what it becomes.
+    """
+
+    def __init__(self, stream: BinaryIO, path: str) -> None:
+        self._stream, self._ending, self._writer = stream, path.rsplit(".", 1)[-1].lower(), None
+        self._is_arrow = self._ending in ("parquet", "arrow", "feather")
+        if self._is_arrow:
+            try:
+                import pyarrow
+                import pyarrow.parquet
+            except ImportError:
+                raise MissingExtraError(f"Writing .{self._ending} needs pyarrow", "arrow") from None
+            self._pyarrow = pyarrow
+
+    def write(self, columns: dict[str, Any]) -> None:
+        """Some rows; every call gives the same columns."""
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        if self._is_arrow:
+            self._write_arrow(arrays)
+            return
+        text = io.StringIO()
+        rows = csv.writer(text, lineterminator="\n")
+        if self._writer is None:
+            rows.writerow(arrays)
+            self._writer = rows
+        rows.writerows(zip(*(values.tolist() for values in arrays.values()), strict=True))
+        self._stream.write(text.getvalue().encode())
+
+    def _write_arrow(self, arrays: dict[str, Any]) -> None:
+        pa = self._pyarrow
+        table = pa.table(arrays)
+        if self._writer is None:
+            make = pa.parquet.ParquetWriter if self._ending == "parquet" else pa.ipc.new_file
+            self._writer = make(self._stream, table.schema)
+        self._writer.write_table(table.cast(self._writer.schema) if self._ending == "parquet" else table)
+
+    def close(self) -> None:
+        """Write what stands at the end of a file."""
+        if self._is_arrow and self._writer is not None:
+            self._writer.close()
