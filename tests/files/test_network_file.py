@@ -1,6 +1,7 @@
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -87,8 +88,11 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
             assert a.hyperplanes.tobytes() == b.hyperplanes.tobytes()
             assert a.expert_weights.tobytes() == b.expert_weights.tobytes()
     assert loaded.n_members == 5
+    beside = round_trip(replace(members[0], folds=network), tmp_path / "beside.pbdn")
+    assert (beside.n_members, beside.folds.n_members) == (1, 5)
     rows = rng.normal(size=(10, 20))
     np.testing.assert_array_equal(loaded.predict_members(rows), network.predict_members(rows))
+    np.testing.assert_array_equal(beside.predict_folds(rows), network.predict_members(rows))
     if bent:
         assert loaded.curve.columns.dtype == curve.columns.dtype
         assert loaded.curve.columns.tobytes() == curve.columns.tobytes()
@@ -242,6 +246,7 @@ def test_the_uninjured_network_is_accepted():
 
 AUDIT = """
 import sys
+from dataclasses import replace
 from pbdn.files import network_from_arrays, read_container
 events = []
 sys.addaudithook(lambda event, arguments: events.append((event, arguments)))

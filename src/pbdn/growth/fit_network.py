@@ -114,7 +114,8 @@ def assemble(growth: Growth, scaling: Scaling, response: Response, n_features: i
 def _stack(growth: Growth, n_features: int, response: Response) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
     lower = (Layer(fit.layer.sides) for fit in growth.fits[:-1])
-    return Network((*lower, growth.fits[-1].layer), int(n_features), response, growth.curve, growth.members)
+    layers = (*lower, growth.fits[-1].layer)
+    return Network(layers, int(n_features), response, growth.curve, growth.members, growth.folds)
 
 
 def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int) -> None:
