@@ -36,7 +36,7 @@ def predict_table(
     targets: list[Column] = []
     probabilities: list[NDArray[np.float64]] = []
     n_rows = 0
-    for piece in file.pieces():
+    for piece in file.pieces([*model.needs_text, *keep]):
         if piece.n_rows == 0:
             raise no_rows(file)
         features = model.features_of_piece(piece, seen)

@@ -10,7 +10,7 @@ from pbdn.data.ordering import row_order
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 
-MOST_TRAINED = 10_000_000  # numbers of the rows from which a fit in memory learns
+MOST_TRAINED = 4_000_000  # numbers of the rows from which a fit in memory learns
 FEWEST_TRAINED = 20_000  # rows that are never thinned
 MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gigabyte
 

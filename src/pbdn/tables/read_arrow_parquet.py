@@ -60,7 +60,7 @@ class ArrowFile:
         columns = {name: joined_column(parts[name]) for name in self.names}
         return Table(columns, n_rows, list(self.notes), self._strings)
 
-    def pieces(self) -> Iterator[Table]:
+    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
         """All rows, some at a time; at least once."""
         with self._open() as stream:
             schema, batches = self._batches(stream)

@@ -26,7 +26,7 @@ SAMPLE_LINES = 200
 SAMPLE_LETTERS = 1 << 18
 MAX_FIELD = 1 << 20  # characters in one cell
 LARGE = 1 << 24  # bytes from which columns of plain numbers are not kept as text
-PIECE_CELLS = 1_000_000  # cells that are text at the same time
+PIECE_CELLS = 500_000  # cells that are text at the same time
 MOST_SHARED = 10_000  # different cells of a column that are looked up to be kept once
 READ_BYTES = 1 << 20
 NOT_PLAIN = re.compile(
@@ -95,10 +95,14 @@ class TextFile:
         n_rows = len(columns[self.names[0]])
         return Table(columns, n_rows, list(self.notes), separator=self.separator)
 
-    def pieces(self) -> Iterator[Table]:
-        """All rows as text, some at a time."""
+    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
+        """All rows, some at a time; columns that hold plain numbers only in these rows as in `whole`."""
+        text = set(self.names if keep_text is None else keep_text)
         for rows in self._pieces():
-            columns = {name: text_column(cells) for name, cells in self._cells(rows)}
+            columns = {}
+            for name, cells in self._cells(rows):
+                numbers = None if name in text else plain_numbers(cells)
+                columns[name] = text_column(cells) if numbers is None else numbers
             yield Table(columns, len(rows), list(self.notes), separator=self.separator)
 
     def _columns(self, text: Collection[str]) -> dict[str, Column]:

@@ -41,8 +41,8 @@ class TableFile(Protocol):
     def whole(self, keep_text: Collection[str] | None = None) -> Table:
         """All rows; columns of plain numbers in a large text file are numbers, but for those that are to keep their text."""
 
-    def pieces(self) -> Iterator[Table]:
-        """All rows, some at a time."""
+    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
+        """All rows, some at a time; ``keep_text`` as in `whole`, whatever the size."""
 
 
 def open_table(path: str | os.PathLike[str], separator: str | None = None) -> TableFile:
