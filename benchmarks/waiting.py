@@ -255,7 +255,8 @@ def run(cases: list[str], quick: bool, megabytes: float, append: Callable[[dict[
         n, size = small if quick else whole
         methods = [name for name in METHODS if name != "svm" or n <= MOST_FOR_SVM]
         methods = ["pbdn"] if case == "time_limit" else methods
-        results = {name: in_new_process(name, case, quick) for name in methods}
+        measure = measured if quick else in_new_process  # memory is not at stake in small versions
+        results = {name: measure(name, case, quick) for name in methods}
         append(
             {
                 "method": "waiting",

@@ -17,6 +17,7 @@ from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
+from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
@@ -25,6 +26,8 @@ from pbdn.tables.decide_columns import Decision
 
 OPTIONS = {
     " of gibbs_config": "",
+    "max_experts=": "--max-experts ",
+    "max_experts": "--max-experts",
     "n_sweeps": "--sweeps",
     "n_chains": "--chains",
     "max_depth=": "--max-depth ",
@@ -177,7 +180,10 @@ def _fit(
         warnings.simplefilter("always")
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
-    said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
+    found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    if estimator.network_ is not None:
+        found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
+    said = [_in_options(text, estimator) for text in found if text]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
 
 

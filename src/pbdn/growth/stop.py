@@ -20,7 +20,7 @@ class StopSignal:
     deadline: float | None = None
     seconds: float | None = None
     flag: threading.Event = field(default_factory=threading.Event)
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = field(default=lambda: time.monotonic(), repr=False)
 
     @classmethod
     def after(cls, seconds: float | None) -> "StopSignal":
