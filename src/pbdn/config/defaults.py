@@ -32,7 +32,6 @@ MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "sh
 OF_FOLDS: dict[str, Any] = {"n_minibatches": 1500, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
 """Where the networks of folds differ: their layers are trained together afterwards, so growing them is short."""
 MOST_PASSES, MOST_VISITS = 20, 1e8  # over the rows that a layer is trained on; rows seen in all passes
-PASSES_OF_MANY_SIDES, FEWEST_OF_MANY_SIDES = 150, 2000  # few rows need fewer minibatches
 N_STARTS = 3  # of every layer and side of a network of a fold, fewer where there are many inputs
 START_EXPERTS = 10  # of every start, or max_experts if that is less
 FEWEST_EXPERTS = 2  # of a start on very many inputs
@@ -137,8 +136,6 @@ def resolve_map(
         coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
     )
     defaults = OF_FOLDS if of_folds else MANY_SIDES if n_sides > 2 else {}
-    if n_sides > 2 and not of_folds and n_rows is not None:
-        defaults = defaults | {"n_minibatches": steps_of_many_sides(n_rows)}
     settings = replace(settings, **(defaults | set_fields(config)))
     if (config is not None and config.batch_size is not None) or n_rows is None:
         return settings
@@ -153,12 +150,6 @@ def batch_for(n_rows: int, n_steps: int, most_visits: float = MOST_VISITS) -> in
     """Rows per step: 100, or so many that all rows are seen twenty times; once where there are very many."""
     passes = min(MOST_PASSES, max(1.0, most_visits / n_rows))
     return max(MapSettings.batch_size, int(np.ceil(passes * n_rows / n_steps)))
-
-
-def steps_of_many_sides(n_rows: int) -> int:
-    """Minibatches of a layer of more than two sides."""
-    enough = PASSES_OF_MANY_SIDES * n_rows // MapSettings.batch_size
-    return int(min(MANY_SIDES["n_minibatches"], max(FEWEST_OF_MANY_SIDES, enough)))
 
 
 def starts_for(n_inputs: int, n_sides: int, max_experts: int) -> tuple[int, int]:

@@ -311,7 +311,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """What accompanies the fit."""
         run = Run(
             seed=self._seed(),
-            n_jobs=n_threads(self.n_jobs, self.config_.criterion == options.FOLDS),
+            n_jobs=n_threads(self.n_jobs, self.config_.criterion in (options.FOLDS, options.HOLDOUT)),
             stop=stop,
             bar=ProgressBar(self.verbose > 0),
         )

@@ -64,7 +64,8 @@ class RowSpan:
         products = scaled @ self.inputs.T
         products = products.toarray() if sp.issparse(products) else products
         along = np.einsum("ij,ij->j", self.mixture, products @ self.mixture)
-        return neighbour_distance(self.coordinates[some], rng) * np.sqrt(np.maximum(along, 0.0) / (2.0 * total))
+        distance = neighbour_distance(self.coordinates[some], rng)
+        return np.asarray(distance * np.sqrt(np.maximum(along, 0.0) / (2.0 * total)))
 
     def unfold(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """Layers on features that act on these rows as the given ones do on their coordinates."""

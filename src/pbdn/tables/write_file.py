@@ -20,7 +20,8 @@ class TableWriter:
     """
 
     def __init__(self, stream: BinaryIO, path: str) -> None:
-        self._stream, self._ending, self._writer = stream, path.rsplit(".", 1)[-1].lower(), None
+        self._stream, self._ending = stream, path.rsplit(".", 1)[-1].lower()
+        self._writer: Any = None  # of Arrow tables; of text, once there is a header
         self._is_arrow = self._ending in ("parquet", "arrow", "feather")
         if self._is_arrow:
             try:
