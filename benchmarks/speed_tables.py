@@ -130,10 +130,15 @@ def out_of_core(root: Path = RESULTS) -> str:
     return markdown(head, rows)
 
 
+def _cell(one: Any) -> str:
+    """What a rival took, and its error."""
+    return f"{one['seconds']:.1f}, {one['cpu_seconds']:.1f}, {one['error']:.1f}"
+
+
 def waiting(root: Path = RESULTS) -> str:
     """Seconds that a default fit takes, beside rivals."""
     columns = {"svm": "SVM grid", "hist_gradient_boosting": "gradient boosting", "logistic": "logistic"}
-    head = ["input", "pbdn, s", "CPU s", "MB", "error %", *(f"{name}: s, error %" for name in columns.values())]
+    head = ["input", "pbdn, s", "CPU s", "MB", "error %", *(f"{name}: s, CPU s, error %" for name in columns.values())]
     rows = []
     for one in record.read("speed", root, "waiting"):
         own = one["results"]["pbdn"]
@@ -145,7 +150,7 @@ def waiting(root: Path = RESULTS) -> str:
                 f"{own['cpu_seconds']:.1f}",
                 f"{own['memory_mb']:.0f}",
                 f"{own['error']:.1f}",
-                *("" if other is None else f"{other['seconds']:.1f}, {other['error']:.1f}" for other in others),
+                *("" if other is None else _cell(other) for other in others),
             ]
         )
     return markdown(head, rows)
