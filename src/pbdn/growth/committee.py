@@ -104,25 +104,33 @@ class Search:
 
     def after(self, stage: Stage, step: Step) -> Stage:
         """All folds after one more step."""
-        return self.after_each([stage], [step])[0]
+        return self.after_each([stage], step)[0]
 
-    def after_each(self, stages: Sequence[Stage], steps: Sequence[Step]) -> list[Stage]:
-        """Several stages, each after one more step, trained at the same time."""
+    def after_each(self, stages: Sequence[Stage], step: Step) -> list[Stage]:
+        """Several stages, each after one more step, trained at the same time; those left out for which there was no time.
+
+        The first is always there, complete or not.
+        """
         n_folds = len(self.held)
-        tasks = [(stage, step, f) for stage, step in zip(stages, steps, strict=True) for f in range(n_folds)]
+        tasks = [(s, f) for s in range(len(stages)) for f in range(n_folds)]
         part = self.run.shared_by(min(self.run.n_jobs, len(tasks)))
 
-        def work(task: tuple[Stage, Step, int]) -> tuple[Layers, FloatArray, bool]:
-            stage, step, f = task
-            trainee = Trainee(stage.view, ~self.held[f], f, self.response, self.config.map, part, len(tasks))
+        def work(task: tuple[int, int]) -> tuple[Layers, FloatArray, bool] | None:
+            s, f = task
+            if s > 0 and self.run.stop():
+                return None
+            stage, kept = stages[s], self.held[f]
+            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, len(tasks))
             layers, done = trainee.take(stage.stacks[f], stage.history, step)
-            return layers, stage.view.losses(layers, self.held[f], self.response), done
+            return layers, stage.view.losses(layers, kept, self.response), done
 
         results = self.run.on_threads(work, tasks)
         new = []
-        for s, (stage, step) in enumerate(zip(stages, steps, strict=True)):
-            stacks, losses, done = zip(*results[s * n_folds : (s + 1) * n_folds], strict=True)
-            new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
+        for s, stage in enumerate(stages):
+            found = [result for result in results[s * n_folds : (s + 1) * n_folds] if result is not None]
+            if len(found) == n_folds:
+                stacks, losses, done = zip(*found, strict=True)
+                new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
         return new
 
     def new_layer(self) -> Step:
@@ -196,7 +204,7 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer, flat or curved."""
     if search.observer is not None:
         search.observer.layer_begins(1)
-    best, *others = search.after_each([search.begin(view) for view in views], [search.new_layer()] * len(views))
+    best, *others = search.after_each([search.begin(view) for view in views], search.new_layer())
     for other in others:
         wins = other.complete and (not best.complete or other.deviance < best.deviance)
         search.note(best if wins else other, False)

@@ -106,13 +106,13 @@ def fit_map(
     trainer.start(initial)
     batches = source.minibatches(trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement)
     held: Minibatches | None = None
-    rates = _rates(config, depth)
+    stopped = should_stop is not None and should_stop()
+    rates = np.empty(0) if stopped else _rates(config, depth)
     losses: list[FloatArray] = []
     pruned_at: list[int] = []
     experts: list[NDArray[Any]] = []
     step = 0
-    stopped = should_stop is not None and should_stop()
-    for end, averaging in _segments(config):
+    for end, averaging in () if stopped else _segments(config):
         if stopped:
             break
         while step < end:
