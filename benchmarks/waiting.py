@@ -28,8 +28,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks import record
-from benchmarks.rivals.svm import RbfSvm
-from benchmarks.scores import metrics
+from benchmarks.record import metrics
+from benchmarks.rivals.libraries import RbfSvm
 
 SEED = 0
 N_TEST = 2000

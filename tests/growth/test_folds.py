@@ -16,8 +16,7 @@ from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
-from pbdn.growth.run import Run, n_threads
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses

@@ -2,8 +2,7 @@
 
 import click
 
-from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output, counted
+from pbdn.cli.command import Output, command, counted, separator_option
 
 
 @click.command("predict")
@@ -28,7 +27,7 @@ def predict_command(
     """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
     from pbdn.cli.predict_table import predict_table
     from pbdn.cli.table_model import load_model
-    from pbdn.tables.read_file import open_table
+    from pbdn.tables.table_file import open_table
 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from pbdn.cli.table_model import TableModel
 from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import Table, column
-from pbdn.tables.read_file import TableFile, no_rows
 from pbdn.tables.table import Column, joined_column
-from pbdn.tables.write_file import TableWriter
+from pbdn.tables.table_file import TableFile, TableWriter, no_rows
 
 
 @dataclass(frozen=True)

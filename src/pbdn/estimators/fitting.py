@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.class_labels import check_labels_present, settled_classes, weigh_rows
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, check_labels_present, settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
@@ -23,11 +22,9 @@ from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_c
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
-from pbdn.growth.fit_network import FitResult, assemble, fit_network
-from pbdn.growth.partial_fit import Increment
+from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run, n_threads
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.inspection.access import checked_rows
 from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
 from pbdn.model.priors import Hyperpriors

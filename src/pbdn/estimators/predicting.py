@@ -313,7 +313,7 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
         """Notebook view: scikit-learn's diagram and, once fitted, what was learned."""
         from sklearn.utils import estimator_html_repr
 
-        from pbdn.report.summary import html_summary
+        from pbdn.report.html import html_summary
 
         return str(estimator_html_repr(self)) + html_summary(self)
 

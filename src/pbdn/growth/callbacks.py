@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from pbdn.growth.depth import LayerFit
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.run import StopSignal
 
 try:
     from sklearn.callback import CallbackSupportMixin
