@@ -41,6 +41,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "prediction": speed_tables.prediction,
     "many_classes": speed_tables.many_classes,
     "out_of_core": speed_tables.out_of_core,
+    "waiting": speed_tables.waiting,
+    "waiting_file": speed_tables.waiting_file,
     "gpu_map": speed_tables.gpu_map,
 }
 

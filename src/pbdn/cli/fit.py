@@ -133,7 +133,7 @@ def fit_command(
     output.data_on_stdout = path == "-"
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
-    data = read_table(table, separator)
+    data = read_table(table, separator, [target, *columns.read_as_text] + [weight] * (weight is not None))
     began = time.perf_counter()
     try:
         model = fit_table(

@@ -86,7 +86,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     from pbdn.tables import read_table
 
     loaded = load_model(model)
-    data = read_table(table, separator)
+    data = read_table(table, separator, loaded.needs_text)
     features, notes = loaded.features(data)
     wrong = [row for row in rows if not 1 <= row <= data.n_rows]
     if wrong:

@@ -17,16 +17,19 @@ from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
+from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
 from pbdn.tables.cells import numbers
-from pbdn.tables.column_to_numbers import ColumnPlan
+from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
 
 BALANCED = "balanced"
 OPTIONS = {
     " of gibbs_config": "",
+    "max_experts=": "--max-experts ",
+    "max_experts": "--max-experts",
     "n_sweeps": "--sweeps",
     "n_chains": "--chains",
     "max_depth=": "--max-depth ",
@@ -125,12 +128,22 @@ class TableModel:
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
-        values, notes = self.preparation.apply(table)
+        seen = self.preparation.nothing_seen()
+        return self.features_of_piece(table, seen), self.preparation.surprises(seen)
+
+    def features_of_piece(self, table: Table, seen: list[Seen]) -> NamedArray:
+        """Prepared features of some rows; what was not so in training is counted in ``seen``."""
+        values = self.preparation.features(table, seen)
         holes = np.isnan(values).any(axis=0)
         if holes.any():
             name = self.preparation.feature_names[int(np.argmax(holes))]
             raise InvalidInputError(f"Column {name!r} has missing values, which this model cannot take; fill them.")
-        return NamedArray(values, self.preparation.feature_names), notes
+        return NamedArray(values, self.preparation.feature_names)
+
+    @property
+    def needs_text(self) -> list[str]:
+        """Columns that are to be read as text."""
+        return [self.target, *self.preparation.needs_text]
 
     def labels(self, table: Table) -> NDArray[Any] | None:
         """Labels of a table that has the target in every row; None otherwise."""
@@ -243,7 +256,10 @@ def _fit(
         warnings.simplefilter("always")
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
-    said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
+    found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    if estimator.network_ is not None:
+        found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
+    said = [_in_options(text, estimator) for text in found if text]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
 
 

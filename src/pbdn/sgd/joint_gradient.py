@@ -47,12 +47,20 @@ class Stack(NamedTuple):
 
 
 class NoisyRows(NamedTuple):
-    """Rows, class codes and weights, and what is added to each row of each minibatch."""
+    """Rows, class codes and weights, and what is added to each row of each minibatch.
+
+    A row of a minibatch gets ``scale`` times the numbers of ``pool`` from its offset on. The square of feature ``columns[j]``
+    moves by ``slopes[row, j]`` times what the feature does.
+    """
 
     inputs: FloatArray
     codes: IntArray
     weights: FloatArray
-    noise: FloatArray  # (rows of all minibatches, n_features)
+    pool: FloatArray  # standard normal numbers
+    offsets: IntArray  # (rows of all minibatches,)
+    scale: FloatArray  # (n_features without squares,)
+    slopes: FloatArray  # (n_rows, n_squares)
+    columns: IntArray  # (n_squares,)
 
 
 class LayerWork(NamedTuple):
@@ -107,13 +115,16 @@ def joint_workspace(stack: Stack) -> Any:
 @summing
 def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork) -> None:
     """Noisy features of a tile, with a leading one, into the inputs of the first layer."""
-    n_features = rows.inputs.shape[1]
-    stride = padded_size(n_features + 1)
+    n_plain, stride = rows.scale.shape[0], padded_size(rows.inputs.shape[1] + 1)
     for i in range(index.shape[0]):
-        begin, row = i * stride, index[i]
+        begin, row, offset = i * stride, index[i], rows.offsets[at + i]
         work.inputs[begin] = 1.0
-        for v in range(n_features):
-            work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.noise[at + i, v]
+        for v in range(n_plain):
+            work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.scale[v] * rows.pool[offset + v]
+        for j in range(rows.columns.shape[0]):
+            v = rows.columns[j]
+            moved = rows.slopes[row, j] * (rows.scale[v] * rows.pool[offset + v])
+            work.inputs[begin + 1 + n_plain + j] = rows.inputs[row, n_plain + j] + moved
 
 
 @summing
@@ -237,7 +248,7 @@ def network_gradient(
 ) -> float:
     """Scaled negative log-likelihood of the top layer on the rows ``index``; fills its gradient.
 
-    The noise of these rows begins at row ``at`` of ``rows.noise``. The weights ln r of a lower layer get the gradient of that
+    The noise of these rows begins at place ``at`` of ``rows.offsets``. The weights ln r of a lower layer get the gradient of that
     layer's own likelihood.
     """
     gradient[:] = 0.0

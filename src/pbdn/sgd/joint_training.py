@@ -28,6 +28,7 @@ from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
+from pbdn.sgd.constants import CALL_NUMBERS
 from pbdn.sgd.joint_gradient import (
     NoisyRows,
     Stack,
@@ -40,7 +41,7 @@ from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
-
+NOISE_POOL = 1 << 16  # normal numbers; every noisy copy of a row takes a run of them that begins anywhere
 
 FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
 
@@ -62,12 +63,13 @@ class Noise(NamedTuple):
     slopes: FloatArray | None = None
     columns: IntArray | None = None
 
-    def draw(self, rng: Generator, order: IntArray) -> FloatArray:
-        """What is added to the rows ``order``."""
-        noise = self.scale * rng.standard_normal((len(order), self.scale.size))
-        if self.slopes is None:
-            return noise
-        return np.concatenate([noise, noise[:, self.columns] * self.slopes[order]], axis=1)
+    def on(
+        self, inputs: FloatArray, codes: IntArray, weights: FloatArray, pool: FloatArray, offsets: IntArray
+    ) -> NoisyRows:
+        """Rows with this noise, whose numbers stand in ``pool``."""
+        slopes = np.empty((0, 0)) if self.slopes is None else self.slopes
+        columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
+        return NoisyRows(inputs, codes, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
@@ -76,14 +78,19 @@ def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
     In proportion to the features' own, and of expected squared length δ²/2 in all, where δ is the median distance from a row
     to its nearest neighbour.
     """
-    from sklearn.neighbors import NearestNeighbors
-
     spread = inputs.std(axis=0)
     if len(inputs) < 2 or not spread.any():
         return np.zeros_like(spread)
+    return np.asarray(spread * neighbour_distance(inputs, rng) / np.sqrt(2.0 * (spread**2).sum()))
+
+
+def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
+    """δ, the median distance from some rows to their nearest neighbours; there are two rows at least."""
+    from sklearn.neighbors import NearestNeighbors
+
     rows = rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)
     distance, _ = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(inputs).kneighbors(inputs[rows])
-    return np.asarray(spread * np.median(distance[:, 1]) / np.sqrt(2.0 * (spread**2).sum()))
+    return float(np.median(distance[:, 1]))
 
 
 def network_loss_and_gradient(
@@ -99,7 +106,8 @@ def network_loss_and_gradient(
     The first row of a lower layer's gradient is that of its own objective by ln r.
     """
     network = Packed.of(layers, inputs.shape[1], labelling, config)
-    rows = NoisyRows(inputs, codes, weights, np.zeros_like(inputs))
+    still = Noise(np.zeros(inputs.shape[1]))
+    rows = still.on(inputs, codes, weights, np.zeros(inputs.shape[1]), np.zeros(len(codes), np.int64))
     gradient = np.empty_like(network.parameters)
     loss = objective_gradient(rows, network.parameters, network.stack, network.slopes, network.prior, gradient)
     return float(loss), network.by_layer(gradient)
@@ -189,9 +197,9 @@ def train_together(
     batch_size : int
     rng : Generator
     should_stop : callable or None
-        Asked every hundred steps.
+        Asked every hundred steps, more often where steps are long.
     on_progress : callable or None
-        Called every hundred steps with step, n_steps and loss.
+        Called as often with step, n_steps and loss.
 
     Returns
     -------
@@ -205,14 +213,16 @@ def train_together(
     row_weights = np.ones(len(codes)) if weights is None else weights
     n_rows, size, n_steps = len(codes), min(batch_size, len(codes)), len(rates)
     rest = np.empty(0, np.int64)
-    for step in range(0, n_steps, STEPS_PER_CHECK):
+    pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
+    per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * parameters.size))))
+    for step in range(0, n_steps, per_check):
         if should_stop is not None and should_stop():
             return None
-        some = rates[step : step + STEPS_PER_CHECK]
+        some = rates[step : step + per_check]
         while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
         order, rest = rest[: len(some) * size], rest[len(some) * size :]
-        rows = NoisyRows(inputs, codes, row_weights, noise.draw(rng, order))
+        rows = noise.on(inputs, codes, row_weights, pool, rng.integers(NOISE_POOL, size=len(order)))
         loss = run_joint_steps(
             rows,
             order,

@@ -1,6 +1,7 @@
 """The state of a MAP fit between compiled calls: starting point, steps, pruning."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
+from pbdn.sgd.constants import CALL_NUMBERS
 from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_rows, pack, prior_constants
@@ -85,9 +87,16 @@ class Trainer:
             )
         return losses
 
-    def prune(self, may_restart: bool) -> None:
-        """Drop experts that all rows find inactive."""
-        keep, score = surviving(self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config)
+    @property
+    def batches_per_call(self) -> int:
+        """Minibatches between two looks at the clock."""
+        return max(1, int(CALL_NUMBERS / (self.batch_size * max(self.state.parameters.size, 1))))
+
+    def prune(self, may_restart: bool, should_stop: Callable[[], bool] | None = None) -> None:
+        """Drop experts that all rows find inactive; none where there was no time to look at all rows."""
+        keep, score = surviving(
+            self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config, should_stop
+        )
         self.drop(keep, score, may_restart)
 
     def drop(self, keep: Any, score: FloatArray, may_restart: bool) -> None:

@@ -41,7 +41,14 @@ def words(values: NDArray[Any]) -> list[str | None]:
         return [
             None if x != x else str(int(x)) if x == round(x, 0) and abs(x) < 2**63 else repr(float(x)) for x in values
         ]
-    return [None if is_missing(value) else str(value) for value in values]
+    known: dict[Any, str | None] = {}
+    out = []
+    for value in values.tolist():
+        kind = (type(value), value)
+        if kind not in known:
+            known[kind] = None if is_missing(value) else str(value)
+        out.append(known[kind])
+    return out
 
 
 def _read(values: NDArray[Any], meaning: Callable[[str], float | None]) -> tuple[NDArray[np.float64], list[int]]:

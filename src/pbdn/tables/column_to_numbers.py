@@ -13,6 +13,7 @@ from pbdn.tables.column_format import example
 
 DAY = 86400.0
 DATE_PARTS = ("days", "month", "weekday", "hour")  # since 1970; 1 to 12; Monday is 0; 0 to 23
+OTHER, MISSING = -1, -2  # codes of cells that are no category of training
 
 
 @dataclass(frozen=True)
@@ -121,59 +122,86 @@ class ColumnPlan:
         choices += [("missing", self.missing)] if self.indicator else []
         return shown + missing, tuple(choices)
 
-    def features(self, values: NDArray[Any], notes: list[str]) -> list[FloatArray]:
-        """The features of some rows, each an array; surprises are noted."""
+    def features(self, values: NDArray[Any], seen: "Seen") -> list[FloatArray]:
+        """The features of some rows, each an array; surprises are counted in ``seen``."""
         if self.kind == "category":
-            return self._category(words(values), notes)
-        if self.kind == "date":
-            stamps, bad = seconds(values, self.style)
-            odd = self._note_odd(values, bad, stamps, "dates", notes)
-            found = np.isnan(stamps)
-            filled = np.where(found, self.fill * DAY, stamps)
-            out = [date_part(filled, part) for part in self.parts]
-        else:
-            number, bad = numbers(values, self.style)
-            odd = self._note_odd(values, bad, number, "numbers", notes)
-            found = np.isnan(number)
-            out = [np.where(found, self.fill, number)]
-        if self.indicator:
-            out.append(found.astype(np.float64))
-        elif found.sum() > odd:
-            notes.append(
-                f"{self.name}: {int(found.sum()) - odd} missing, almost none in training; the median stands in."
-            )
-        return out
-
-    def _category(self, values: list[str | None], notes: list[str]) -> list[FloatArray]:
-        known = set(self.levels)
-        missing = np.array([value is None for value in values])
-        strange = np.array([value is not None and value not in known for value in values])
-        if strange.any() and not self.others:
-            shown = sorted({str(value) for value, new in zip(values, strange, strict=True) if new})[:3]
-            notes.append(f"{self.name}: {int(strange.sum())} value(s) not seen in training, e.g. {shown[0]!r}.")
-        if missing.any() and not self.indicator:
-            notes.append(f"{self.name}: {int(missing.sum())} missing, almost none in training.")
-        book = np.array([*self.known.values(), self.rest, self.missing])
-        codes = {level: code for code, level in enumerate(self.levels)} | {None: len(self.levels) + 1}
-        return list(book[[codes.get(value, len(self.levels)) for value in values]].T)
-
-    def _note_odd(self, values: NDArray[Any], bad: list[int], read: FloatArray, what: str, notes: list[str]) -> int:
-        """Note cells that are not written as in training, and count them; refuse a column in which all are so."""
+            return self._category(words(values), seen)
+        read = seconds if self.kind == "date" else numbers
+        number, bad = read(values, self.style)
         known = set(self.odd)
         new = [i for i in bad if str(values[i]) not in known]
-        if not new:
-            return len(bad)
-        form = f"written like {self.expected!r}"
-        shown = f"row {new[0] + 1} has {str(values[new[0]])[:40]!r}"
-        if np.isnan(read).all():
+        if new and not seen.n_new:
+            seen.first = f"row {seen.n_rows + new[0] + 1} has {str(values[new[0]])[:40]!r}"
+        found = np.isnan(number)
+        seen.n_rows += len(values)
+        seen.n_missing += int(found.sum())
+        seen.n_odd += len(bad)
+        seen.n_new += len(new)
+        if self.kind == "date":
+            filled = np.where(found, self.fill * DAY, number)
+            out = [date_part(filled, part) for part in self.parts]
+        else:
+            out = [np.where(found, self.fill, number)]
+        return [*out, found.astype(np.float64)] if self.indicator else out
+
+    def _category(self, values: list[str | None], seen: "Seen") -> list[FloatArray]:
+        place = {level: j for j, level in enumerate(self.levels)}
+        codes = np.array([MISSING if value is None else place.get(value, OTHER) for value in values], dtype=np.int64)
+        missing, strange = codes == MISSING, codes == OTHER
+        if strange.any() and not self.others:
+            least = min(str(value) for value, new in zip(values, strange, strict=True) if new)
+            seen.first = least if not seen.n_new else min(seen.first, least)
+        seen.n_rows += len(values)
+        seen.n_missing += int(missing.sum())
+        seen.n_new += int(strange.sum())
+        book = np.array([*self.known.values(), self.missing, self.rest])
+        return list(book[codes].T)
+
+    def surprises(self, seen: "Seen") -> list[str]:
+        """Notes on what was not so in training; refuses a column in which no cell is written as in training."""
+        notes = []
+        if self.kind == "category":
+            if seen.n_new and not self.others:
+                notes.append(f"{self.name}: {seen.n_new} value(s) not seen in training, e.g. {seen.first!r}.")
+            if seen.n_missing and not self.indicator:
+                notes.append(f"{self.name}: {seen.n_missing} missing, almost none in training.")
+            return notes
+        form = f"{'dates' if self.kind == 'date' else 'numbers'} written like {self.expected!r}"
+        if seen.n_new and seen.n_missing == seen.n_rows:
             raise InvalidInputError(
-                f"Column {self.name!r} held {what} {form} in training, but no cell is one here ({shown}); write them as in "
+                f"Column {self.name!r} held {form} in training, but no cell is one here ({seen.first}); write them as in "
                 "training, or leave them empty."
             )
-        one = f"1 cell is no {what.removesuffix('s')} {form}, and counts as missing"
-        many = f"{len(new)} cells are no {what} {form}, and count as missing"
-        notes.append(f"{self.name}: {one if len(new) == 1 else many}: {shown}.")
-        return len(bad)
+        if seen.n_new:
+            one = f"1 cell is no {form.replace('s ', ' ', 1)}, and counts as missing"
+            many = f"{seen.n_new} cells are no {form}, and count as missing"
+            notes.append(f"{self.name}: {one if seen.n_new == 1 else many}: {seen.first}.")
+        if seen.n_missing > seen.n_odd and not self.indicator:
+            notes.append(
+                f"{self.name}: {seen.n_missing - seen.n_odd} missing, almost none in training; the median stands in."
+            )
+        return notes
+
+
+@dataclass
+class Seen:
+    """What a column held so far that it did not hold in training.
+
+    Attributes
+    ----------
+    n_rows, n_missing : int
+        Rows, and those without a value.
+    n_odd, n_new : int
+        Cells that are no numbers (dates), and those of them that were not so in training; of categories, unknown ones.
+    first : str
+        The first such cell, in words; of categories, the first by the alphabet.
+    """
+
+    n_rows: int = 0
+    n_missing: int = 0
+    n_odd: int = 0
+    n_new: int = 0
+    first: str = ""
 
 
 def one_line(text: str) -> str:
