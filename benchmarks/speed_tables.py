@@ -84,6 +84,25 @@ def map_speed(root: Path = RESULTS) -> str:
     return markdown(["data", *columns.values()], rows)
 
 
+def prediction(root: Path = RESULTS) -> str:
+    """Rows per second beside an SVM and LightGBM."""
+    head = ["data", "inner products", "pbdn, rows/s", "SVM, rows/s", "LightGBM, rows/s", "pbdn / SVM", "pbdn / LightGBM", "one row, ms", "file, kB"]  # fmt: skip
+    rows = []
+    for one in _newest("prediction", root)["results"]:
+        speed = one["rows_per_s"]
+        rows.append(
+            [
+                f"{one['data']} ({one['features']} features)",
+                f"{one['complexity']:.0f}",
+                *(f"{speed[name]:,.0f}" for name in ("pbdn", "svm", "lightgbm")),
+                *(f"{speed['pbdn'] / speed[name]:.1f}" for name in ("svm", "lightgbm")),
+                f"{one['one_row_ms']:.2f}",
+                f"{one['file_kb']:.0f}",
+            ]
+        )
+    return markdown(head, rows)
+
+
 def small_products(root: Path = RESULTS) -> str:
     """Blocked product of minibatches beside BLAS."""
     rows = [

@@ -38,6 +38,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "whole_chains": speed_tables.whole_chains,
     "map_speed": speed_tables.map_speed,
     "small_products": speed_tables.small_products,
+    "prediction": speed_tables.prediction,
     "many_classes": speed_tables.many_classes,
     "out_of_core": speed_tables.out_of_core,
     "waiting": speed_tables.waiting,

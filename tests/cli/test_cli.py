@@ -334,3 +334,7 @@ def test_without_click_the_extra_is_named(tmp_path):
     assert found.returncode == 2
     assert "needs click: pip install 'click>=" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_warm_up_compiles_what_fits_and_predictions_need():
+    assert "on the disk" in invoke("warm-up").stdout

@@ -180,7 +180,7 @@ def test_other_formats_at_prediction_are_named():
         preparation.apply(parse_table(b'x,y\n"1.234,50",a\n"4.100,00",b\n', "new"))
     X, notes = preparation.apply(parse_table(b'x,y\n"$1,234.50",a\nmany,b\n', "new"))
     assert X[:, 0].tolist() == [1234.5, preparation.columns[0].fill]
-    assert "1 cell counts as missing" in notes[0]
+    assert "1 cell is no number written like" in notes[0]
     assert "row 2 has 'many'" in notes[0]
 
 

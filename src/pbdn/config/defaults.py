@@ -98,14 +98,29 @@ def resolve(
         record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
     )
+    settings = resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows, n_features)
+    if settings.is_monotonic:
+        _check_can_be_monotonic(inference, criterion, n_sides)
     return FitConfig(
         inference=inference,
         criterion=criterion,
         max_depth=int(max_depth),
         gibbs=gibbs,
         chain=chain,
-        map=resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows, n_features),
+        map=settings,
     )
+
+
+def _check_can_be_monotonic(inference: str, criterion: Any, n_sides: int) -> None:
+    if inference != "map":
+        raise InvalidInputError(
+            f"monotonic_cst holds for trained networks, not for draws, and inference={inference!r} samples: use inference='map'."
+        )
+    if criterion != FOLDS or n_sides != 2:
+        raise InvalidInputError(
+            f"monotonic_cst needs a PBDNClassifier of two classes with criterion='folds', which takes at least {HOLDOUT_LEAST} rows "
+            "in memory; leave it out, or give such rows."
+        )
 
 
 def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsSettings:

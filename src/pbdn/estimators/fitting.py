@@ -16,7 +16,7 @@ from pbdn.data.labelled_rows import LabelledRows, check_labels_present, settled_
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
-from pbdn.estimators.frames import checked_for_fit, forget_preparation, per_column
+from pbdn.estimators.frames import checked_for_fit, forget_preparation, per_column, with_signs_of_features
 from pbdn.estimators.predicting import FittedNetwork
 from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
@@ -292,7 +292,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             max_experts=self.max_experts,
             priors=self.priors,
             gibbs_config=self.gibbs_config,
-            map_config=self.map_config,
+            map_config=with_signs_of_features(self, self.map_config),
             n_rows=n_rows,
             n_features=n_features,
         )

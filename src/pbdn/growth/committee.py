@@ -168,7 +168,7 @@ def grow_committee(
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
 
     began = time.perf_counter()
-    stage = _shape(search, make_views(rows, config.map.curved, run.seed))
+    stage = _shape(search, make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst))
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))

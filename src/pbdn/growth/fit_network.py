@@ -22,6 +22,8 @@ from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
+from pbdn.numerics.compiled import help_with_compiling
+from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.online import IncrementalLayer
 
@@ -96,7 +98,7 @@ def grow_network(
     """Layers until the criterion says that it is enough."""
     if config.criterion in (FOLDS, HOLDOUT) and isinstance(scaled, LabelledRows):
         by_rows_kept_back = grow_committee if config.criterion == FOLDS else grow_by_holdout
-        with single_blas_thread():
+        with single_blas_thread(), help_with_compiling(compile_the_rest):
             return by_rows_kept_back(scaled, response, config, run, observer)
     criterion = CRITERIA[config.criterion] if isinstance(config.criterion, str) else config.criterion
     return grow(maker(scaled, response, config, run), criterion, config.max_depth, observer)

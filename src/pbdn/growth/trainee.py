@@ -1,5 +1,6 @@
 """One network in training on part of the rows: layers are added, and all of them trained together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -84,10 +85,13 @@ class View:
         return losses_on(self.rows.take(some), response)(layers)
 
 
-def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]:
-    """The flat view and the curved one; only one of them if ``curved`` says which, or if rows are fewer than features."""
+def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
+    """The flat view and the curved one; only one of them if ``curved`` says which, or if rows are fewer than features.
+
+    Features with a sign are not squared, and stay features.
+    """
     rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
-    if not curved and is_wide(rows.n_rows, rows.n_features):
+    if not curved and signs is None and is_wide(rows.n_rows, rows.n_features):
         span = RowSpan.of(rows.inputs)
         inside = rows.with_inputs(span.coordinates)
         return [View(inside, rows.n_features, None, None, Noise(span.noise(rows.weights, rng)), span)]
@@ -98,6 +102,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]
     scale = neighbour_noise(some, rng)
     flat = View(rows, rows.n_features, None, None, Noise(scale))
     curve = None if curved is False else curve_of(rows.inputs)
+    if curve is not None and signs is not None:
+        curve = curve.without(np.flatnonzero(signs))
     if curve is None:
         return [flat]
     squares = curve.expand(rows.inputs)[:, rows.n_features :]
@@ -187,8 +193,10 @@ class Trainee:
             should_stop=self.run.stop,
             on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
         )
-        layer = Layer(tuple(side.strongest_first() for side in result.sides))
-        return (*layers, layer), bool(result.trace["loss"].size == self.config.n_minibatches)
+        layers = (*layers, Layer(tuple(side.strongest_first() for side in result.sides)))
+        if self.config.is_monotonic:
+            layers = Packed.of(layers, self.rows.n_features, self.response.labelling, self.config).projected().layers()
+        return layers, bool(result.trace["loss"].size == self.config.n_minibatches)
 
     def _train(self, layers: Layers, n_taken: int, step: Step) -> Layers | None:
         """All layers trained together; None where the time was up or numbers overflowed."""

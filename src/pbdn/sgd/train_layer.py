@@ -14,6 +14,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import penalty, prior_constants, unpack
 from pbdn.sgd.pruning import log_likelihoods
@@ -137,6 +138,7 @@ def fit_map(
         pruned_at.append(step)
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
+    wait_for_helper()
     likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive, should_stop)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),

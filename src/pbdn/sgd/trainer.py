@@ -18,6 +18,7 @@ from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_rows, pack, prior_constants
 from pbdn.sgd.pruning import surviving
+from pbdn.sgd.workspace import workspace
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
@@ -76,7 +77,8 @@ class Trainer:
         data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
         steps = Steps(chunk.order, chunk.batch_size, rates, averaging, float(self.n_rows), self.total_weight)
         sides, prior = SideColumns(self.starts, self.positive), prior_constants(self.config, self.starts)
-        done = run_minibatches(data, steps, sides, self.state, prior, losses)
+        work = workspace(len(data.rows) == 1, self.n_inputs, self.starts)
+        done = run_minibatches(data, steps, sides, self.state, prior, work, losses)
         if done < len(rates):
             raise NumericalError(
                 f"The MAP objective of layer {self.depth} is not finite even after "

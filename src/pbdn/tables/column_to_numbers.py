@@ -8,22 +8,20 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.cells import numbers, seconds, words
 from pbdn.tables.column_format import example
-from pbdn.tables.read_cell import numbers, seconds, words
 
 DAY = 86400.0
-MISSING, OTHER = -1, -2  # codes of cells that are no category of training
-DATE_PARTS = {
-    "days": "days since 1970",
-    "month": "month (1 to 12)",
-    "weekday": "weekday (Monday is 0)",
-    "hour": "hour (0 to 23)",
-}
+DATE_PARTS = ("days", "month", "weekday", "hour")  # since 1970; 1 to 12; Monday is 0; 0 to 23
+OTHER, MISSING = -1, -2  # codes of cells that are no category of training
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
     """What becomes of one column.
+
+    A missing value gives the features ``missing``. A number gives itself and then ``rest``; a date gives its ``parts`` and then
+    ``rest``; a category gives those that are ``known`` for it, or ``rest``. The exports write this down in other languages.
 
     Attributes
     ----------
@@ -70,6 +68,30 @@ class ColumnPlan:
         return len(self.levels) == 2 and not self.others
 
     @property
+    def known(self) -> dict[str, tuple[float, ...]]:
+        """The features of each category with one of its own."""
+        own = np.array([[0.0], [1.0]]) if self.single else np.eye(len(self.levels))
+        more = (0.0,) * (self.others + self.indicator)
+        return {level: (*row, *more) for level, row in zip(self.levels, own.tolist(), strict=True)}
+
+    @property
+    def rest(self) -> tuple[float, ...]:
+        """The features of any other category; what follows the features of a number or a date."""
+        none = ((0.5,) if self.single else (0.0,) * len(self.levels)) if self.kind == "category" else ()
+        return none + (1.0,) * self.others + (0.0,) * self.indicator
+
+    @property
+    def missing(self) -> tuple[float, ...]:
+        """The features of a missing value."""
+        if self.kind == "date":
+            own = tuple(float(date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts)
+        elif self.kind == "number":
+            own = (self.fill,)
+        else:
+            own = self.rest[: len(self.rest) - self.others - self.indicator] + (0.0,) * self.others
+        return own + (1.0,) * self.indicator
+
+    @property
     def expected(self) -> str:
         """How a number or a date of the column looks; empty for categories."""
         return example(self.style) if self.kind in ("number", "date") else ""
@@ -95,31 +117,10 @@ class ColumnPlan:
             own = {"number": ("value",), "date": self.parts}.get(self.kind, ())
             return (own + missing if own else ()), ()
         shown = (self.levels[1:] if self.single else self.levels) + (("(other)",) if self.others else ())
-        parts = shown + missing
-        first = [(self.levels[0], (0.0,) * len(parts))] if self.single else []
-        choices = first + [(part, tuple(float(part == other) for other in parts)) for part in parts]
-        if self.single and self.indicator:
-            choices[-1] = ("missing", (0.5, 1.0))
-        return parts, tuple(choices)
-
-    def recipes(self) -> list[str]:
-        """How each feature of `feature_names` is made from the raw value, in words."""
-        missing = [f"1 if {self.name!r} is missing, else 0"] if self.indicator else []
-        if self.kind == "number":
-            how = "" if self.style == "." else f" (written like {self.expected!r})"
-            if self.style == "time":
-                return [f"hours of the time {self.name!r}{how}; {self.fill!r} where missing", *missing]
-            return [f"the number {self.name!r}{how}; {self.fill!r} where missing", *missing]
-        if self.kind == "date":
-            fills = [float(date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts]
-            made = [f"{DATE_PARTS[part]} of the date {self.name!r}" for part in self.parts]
-            return [f"{text}; {fill!r} where missing" for text, fill in zip(made, fills, strict=True)] + missing
-        if self.kind != "category":
-            return []
-        if self.single:
-            return [f"0 if {self.name!r} is {self.levels[0]!r}, 1 if {self.levels[1]!r}, 0.5 otherwise", *missing]
-        rest = [f"1 if {self.name!r} is there and none of the categories before, else 0"] if self.others else []
-        return [f"1 if {self.name!r} is {level!r}, else 0" for level in self.levels] + rest + missing
+        choices = list(self.known.items())
+        choices += [("(other)", self.rest)] if self.others else []
+        choices += [("missing", self.missing)] if self.indicator else []
+        return shown + missing, tuple(choices)
 
     def features(self, values: NDArray[Any], seen: "Seen") -> list[FloatArray]:
         """The features of some rows, each an array; surprises are counted in ``seen``."""
@@ -153,15 +154,8 @@ class ColumnPlan:
         seen.n_rows += len(values)
         seen.n_missing += int(missing.sum())
         seen.n_new += int(strange.sum())
-        if self.single:
-            out = [np.where(codes < 0, 0.5, codes).astype(np.float64)]
-        else:
-            out = [(codes == j).astype(np.float64) for j in range(len(self.levels))]
-        if self.others:
-            out.append(strange.astype(np.float64))
-        if self.indicator:
-            out.append(missing.astype(np.float64))
-        return out
+        book = np.array([*self.known.values(), self.missing, self.rest])
+        return list(book[codes].T)
 
     def surprises(self, seen: "Seen") -> list[str]:
         """Notes on what was not so in training; refuses a column in which no cell is written as in training."""
@@ -179,8 +173,9 @@ class ColumnPlan:
                 "training, or leave them empty."
             )
         if seen.n_new:
-            are = "1 cell counts" if seen.n_new == 1 else f"{seen.n_new} cells count"
-            notes.append(f"{self.name}: {are} as missing, because they are no {form}: {seen.first}.")
+            one = f"1 cell is no {form.replace('s ', ' ', 1)}, and counts as missing"
+            many = f"{seen.n_new} cells are no {form}, and count as missing"
+            notes.append(f"{self.name}: {one if seen.n_new == 1 else many}: {seen.first}.")
         if seen.n_missing > seen.n_odd and not self.indicator:
             notes.append(
                 f"{self.name}: {seen.n_missing - seen.n_odd} missing, almost none in training; the median stands in."

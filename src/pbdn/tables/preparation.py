@@ -34,9 +34,9 @@ class Preparation:
         return names
 
     @property
-    def recipes(self) -> list[str]:
-        """How each feature is made, in the order of `feature_names`."""
-        return [text for plan in self.columns for text in plan.recipes()]
+    def used(self) -> list[ColumnPlan]:
+        """The plans of the columns that give features."""
+        return [plan for plan in self.columns if plan.kind != "dropped"]
 
     @property
     def groups(self) -> list[ColumnGroup]:
@@ -53,10 +53,7 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether features are the used columns themselves."""
-        return all(
-            p.kind == "dropped" or (p.kind == "number" and not p.indicator and p.style == "." and not p.odd)
-            for p in self.columns
-        )
+        return all(p.kind == "number" and not p.indicator and p.style == "." and not p.odd for p in self.used)
 
     @property
     def notes(self) -> list[str]:
@@ -71,23 +68,21 @@ class Preparation:
 
     def nothing_seen(self) -> list[Seen]:
         """What `features` counts in, one entry per column."""
-        return [Seen() for _ in self.columns]
+        return [Seen() for _ in self.used]
 
     def features(self, table: Table, seen: list[Seen]) -> FloatArray:
         """Features of some rows of a table; what was not so in training is counted in ``seen``."""
         out = np.empty((table.n_rows, len(self.feature_names)))
         at = 0
-        for plan, own in zip(self.columns, seen, strict=True):
-            if plan.kind != "dropped":
-                for values in plan.features(column(table, plan.name), own):
-                    out[:, at] = values
-                    at += 1
+        for plan, own in zip(self.used, seen, strict=True):
+            for values in plan.features(column(table, plan.name), own):
+                out[:, at] = values
+                at += 1
         return out
 
     def surprises(self, seen: list[Seen]) -> list[str]:
         """Notes on what was counted; refuses a column in which no cell is written as in training."""
-        plans = zip(self.columns, seen, strict=True)
-        return [note for plan, own in plans if plan.kind != "dropped" for note in plan.surprises(own)]
+        return [note for plan, own in zip(self.used, seen, strict=True) for note in plan.surprises(own)]
 
     @property
     def needs_text(self) -> list[str]:
