@@ -250,6 +250,7 @@ def _fit(
 ) -> TableModel:
     preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
     features, _ = preparation.apply(table)
+    del table  # the fit needs the memory
     estimator = PBDNClassifier(random_state=seed, **parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
