@@ -69,7 +69,7 @@ def functions(p, counts):
             y.mean(1),
             y[:, 0] * y[:, 1],
             y.mean(1) * np.log(total),
-            (y * (np.arange(N_ROWS) - 2)).sum(1) * tame[:, :, 1].mean(1),
+            (y * (np.arange(y.shape[1]) - y.shape[1] // 2)).sum(1) * tame[:, :, 1].mean(1),
             y.mean(1) * (share * tame[:, :, 0]).sum(1),
         ]
     )
@@ -201,9 +201,10 @@ class Exact(Binary):
             np.broadcast_to(offset + 1.0, censor.shape).copy(),
         )
         if len(censor) == 1:  # invert H by bisection, needed only where the time itself is used
+            distance = np.column_stack([np.ones(len(inputs)), inputs]) @ hyperplanes[0].T
             for _ in range(60):
                 middle = 0.5 * (low + high)
-                below = cumulative_rate(hyperplanes, weights, inputs, middle[0], exposure) < target
+                below = exposure * (np.logaddexp(0.0, distance + middle.T) @ weights[0]) < target
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             self.time = 0.5 * (low + high)[0]
         return target < censor

@@ -65,7 +65,7 @@ def interrupted(folder, inference, n_jobs):
     PBDNClassifier(inference=inference, **fast).fit(X, y)  # loads the compiled code
 
     endless = {"gibbs_config": GibbsConfig(n_sweeps=1_000_000, n_burn_in=10)}
-    endless["map_config"] = MapConfig(n_minibatches=100_000_000)
+    endless["map_config"] = MapConfig(n_minibatches=1_000_000)
     model = PBDNClassifier(inference=inference, n_jobs=n_jobs, random_state=0, **endless)
     print("fit:", reaches_the_caller(lambda: model.fit(X, y)), hasattr(model, "network_"))
     print("scores:", reaches_the_caller(lambda: cross_val_score(model, X, y, cv=2)))

@@ -15,21 +15,25 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimators.small import SETTINGS, blobs, fitted, small
-from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
+from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The chains of layer:sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning"),
 ]
-LONGER = MapConfig(n_minibatches=200)
+LONGER = MapConfig(n_minibatches=100)
 SHORT = MapConfig(n_minibatches=20)  # of each of five networks, many times
-ONE = {"max_depth": 2, "criterion": "aic_inputs", "map_config": LONGER}
+SWEEPS = GibbsConfig(n_sweeps=24, n_burn_in=12, n_draws=8, n_paths=2)
+ONE = {"max_depth": 2, "criterion": "aic_inputs", "map_config": LONGER, "gibbs_config": SWEEPS}
 CASES = [
     (PBDNClassifier, "map", {"max_depth": 2, "map_config": SHORT}),
     (PBDNClassifier, "map+gibbs", ONE),
     (PBDNClassifier, "gibbs", ONE),
-    *((ISHMClassifier, inference, {"map_config": LONGER}) for inference in ("map", "map+gibbs", "gibbs")),
+    *(
+        (ISHMClassifier, inference, {"map_config": LONGER, "gibbs_config": SWEEPS})
+        for inference in ("map", "map+gibbs", "gibbs")
+    ),
 ]
 
 
@@ -69,7 +73,7 @@ def test_set_output_names_the_units(rng):
     table = model.transform(X)
     assert isinstance(table, pd.DataFrame)
     assert list(table.columns) == list(model.get_feature_names_out())
-    assert table.columns[0] == f"layer{model.depth_}_side0_expert0"
+    assert table.columns[0] == f"layer{model.depth_}_for_{model.classes_[0]}_expert0"
     assert table.shape[1] == sum(model.n_experts_[-1])
 
 

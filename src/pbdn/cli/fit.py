@@ -133,7 +133,7 @@ def fit_command(
     output.data_on_stdout = path == "-"
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
-    data = read_table(table, separator)
+    data = read_table(table, separator, [target, *columns.read_as_text] + [weight] * (weight is not None))
     began = time.perf_counter()
     try:
         model = fit_table(
@@ -171,9 +171,7 @@ def fit_command(
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
     output.say(f"{counted(len(estimator.classes_), 'class')}; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
-        output.say(f"On {counted(model.validation['n_rows'], 'held-out row')}:")
-        for line in quality_words(model.validation):
-            output.say("  " + line)
+        output.say("\n  ".join(quality_words(model.validation)))
     where = "standard output" if path == "-" else path
     output.say(f"Saved to {where} ({len(content) / 1000:.1f} kB) after {seconds:.1f} s.")
     if report_path is not None:

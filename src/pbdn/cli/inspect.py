@@ -43,9 +43,7 @@ def inspect_command(output: Output, model: str) -> None:
     output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
     if loaded.validation:
         output.say()
-        output.say(f"On {counted(loaded.validation['n_rows'], 'held-out row')}:")
-        for line in quality_words(loaded.validation):
-            output.say("  " + line)
+        output.say("\n  ".join(quality_words(loaded.validation)))
     for note in loaded.notes:
         output.note(note)
     output.result(
@@ -88,7 +86,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     from pbdn.tables import read_table
 
     loaded = load_model(model)
-    data = read_table(table, separator)
+    data = read_table(table, separator, loaded.needs_text)
     features, notes = loaded.features(data)
     wrong = [row for row in rows if not 1 <= row <= data.n_rows]
     if wrong:

@@ -10,22 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from pbdn.cli.command import counted
 from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
+from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
-from pbdn.inspection.quality import Quality, measure
+from pbdn.inspection.quality import measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
-from pbdn.tables.column_to_numbers import ColumnPlan
+from pbdn.tables.cells import numbers
+from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
-from pbdn.tables.read_cell import numbers
 
 BALANCED = "balanced"
 OPTIONS = {
     " of gibbs_config": "",
+    "max_experts=": "--max-experts ",
+    "max_experts": "--max-experts",
     "n_sweeps": "--sweeps",
     "n_chains": "--chains",
     "max_depth=": "--max-depth ",
@@ -45,14 +49,18 @@ class RowWeights:
     of_rows : array or None
     of_classes : "balanced" or None
         The parameter ``class_weight`` of the estimator.
+    measured : array or None
+        How much rows count when the model is measured: the weights of rows without those of classes.
     """
 
     of_rows: NDArray[np.float64] | None = None
     of_classes: str | None = None
+    measured: NDArray[np.float64] | None = None
 
     def take(self, which: NDArray[Any]) -> "RowWeights":
         """Those of some rows."""
-        return self if self.of_rows is None else RowWeights(self.of_rows[which], self.of_classes)
+        of_rows, measured = (None if one is None else one[which] for one in (self.of_rows, self.measured))
+        return RowWeights(of_rows, self.of_classes, measured)
 
 
 def row_weights(
@@ -64,7 +72,7 @@ def row_weights(
     """
     weights = None if name is None else _read(column(table, name, "weight column"), known, name)
     if not of_classes or tuple(of_classes) == (BALANCED,):
-        return RowWeights(weights, BALANCED if of_classes else None)
+        return RowWeights(weights, BALANCED if of_classes else None, weights)
     by_class = np.ones(len(labels))
     texts = np.array([str(label) for label in labels.tolist()], dtype=object)
     for text in of_classes:
@@ -76,7 +84,7 @@ def row_weights(
                 f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {classes}."
             )
         by_class[there] = _positive(number, text)
-    return RowWeights(by_class if weights is None else weights * by_class)
+    return RowWeights(by_class if weights is None else weights * by_class, None, weights)
 
 
 def _read(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> NDArray[np.float64]:
@@ -120,12 +128,22 @@ class TableModel:
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
-        values, notes = self.preparation.apply(table)
+        seen = self.preparation.nothing_seen()
+        return self.features_of_piece(table, seen), self.preparation.surprises(seen)
+
+    def features_of_piece(self, table: Table, seen: list[Seen]) -> NamedArray:
+        """Prepared features of some rows; what was not so in training is counted in ``seen``."""
+        values = self.preparation.features(table, seen)
         holes = np.isnan(values).any(axis=0)
         if holes.any():
             name = self.preparation.feature_names[int(np.argmax(holes))]
             raise InvalidInputError(f"Column {name!r} has missing values, which this model cannot take; fill them.")
-        return NamedArray(values, self.preparation.feature_names), notes
+        return NamedArray(values, self.preparation.feature_names)
+
+    @property
+    def needs_text(self) -> list[str]:
+        """Columns that are to be read as text."""
+        return [self.target, *self.preparation.needs_text]
 
     def labels(self, table: Table) -> NDArray[Any] | None:
         """Labels of a table that has the target in every row; None otherwise."""
@@ -165,7 +183,8 @@ def fit_table(
 ) -> TableModel:
     """Prepare columns, fit on a part of the rows, measure on the rest.
 
-    ``weight`` names a column that says how much rows count in the fit; what is measured counts every row once.
+    ``weight`` names a column that says how much rows count, in the fit and in what is measured. Weights of classes are for
+    the fit alone.
 
     What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
     Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
@@ -186,10 +205,13 @@ def fit_table(
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
         train, test = _split(rows, labels, holdout, seed)
+        if weights.measured is not None and not weights.measured[test].any():
+            raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
         model = _fit(table.rows(train), labels[train], weights.take(train), target, decisions, seed, notes, parameters)
         features, more = model.features(table.rows(test))
-        quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
-        validation = {**quality.to_dict(), "n_train": len(train)}
+        probability, classes = model.estimator.predict_proba(features), model.estimator.classes_
+        quality = measure(labels[test], probability, classes, sample_weight=weights.take(test).measured)
+        validation = {**quality.to_dict(), "n_train": len(train), "weight": weight}
         if not refit:
             return replace(
                 model,
@@ -228,13 +250,17 @@ def _fit(
 ) -> TableModel:
     preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
     features, _ = preparation.apply(table)
+    del table  # the fit needs the memory
     estimator = PBDNClassifier(random_state=seed, **parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
-    said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
+    found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    if estimator.network_ is not None:
+        found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
+    said = [_in_options(text, estimator) for text in found if text]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
 
 
@@ -289,15 +315,16 @@ def refuse_model_of_another_table(path: str, table: str) -> None:
         raise InvalidInputError(f"{path!r} holds the model of {source!r}; give another file with --output.")
 
 
-def quality_words(quality: Quality | dict[str, Any]) -> list[str]:
-    """Lines for people."""
-    q = quality.to_dict() if isinstance(quality, Quality) else quality
+def quality_words(q: dict[str, Any]) -> list[str]:
+    """Lines for people about a ``validation``."""
 
     def line(name: str, one: dict[str, float], percent: bool = False) -> str:
         style = "{:.1%}" if percent else "{:.3f}"
         value, low, high = (style.format(one[key]) for key in ("value", "low", "high"))
         return f"{name:<10}{value:>8}  (95 % interval {low} to {high})"
 
-    lines = [line("error", q["error"], True) + f"; always the commonest class: {q['baseline_error']:.1%}"]
+    weighted = f", each counted by {q['weight']!r}" if q.get("weight") else ""
+    lines = [f"On {counted(q['n_rows'], 'held-out row')}{weighted}:"]
+    lines += [line("error", q["error"], True) + f"; always the commonest class: {q['baseline_error']:.1%}"]
     lines += [line("log loss", q["log_loss"]), line("Brier", q["brier"])]
     return lines + ([line("ROC area", q["area"])] if q["area"] else [])

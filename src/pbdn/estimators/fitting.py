@@ -16,7 +16,7 @@ from pbdn.data.labelled_rows import LabelledRows, check_labels_present, settled_
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
-from pbdn.estimators.frames import checked_for_fit, forget_preparation, per_column
+from pbdn.estimators.frames import checked_for_fit, forget_preparation, per_column, with_signs_of_features
 from pbdn.estimators.predicting import FittedNetwork
 from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
@@ -24,7 +24,7 @@ from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run, StopSignal
+from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.inspection.access import checked_rows
 from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
 from pbdn.model.priors import Hyperpriors
@@ -149,9 +149,11 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         criterion = options.choose_criterion(
             self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
         )
+        if criterion in (options.FOLDS, options.HOLDOUT) and inference != "gibbs":
+            rows = rows.thinned(rows.most_trained)
         if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
-        self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
+        self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
         present = np.unique(rows.codes)
         if present.size < 2:
             self._adopt_one_class(int(present[0]))
@@ -179,7 +181,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         """Grow the network and fill the fitted attributes."""
         n_features = rows.n_features
         scaling = self._scaling(rows)
-        run = self._run(rows)
+        run = self._run(rows, tasks.stop)
 
         def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
             return {"network_": assemble(Growth(tuple(fits), (), ""), scaling, response, n_features), "paths_": ()}
@@ -273,7 +275,14 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
                 f"{where} has {self.classes_.size} classes. Use PBDNClassifier."
             )
 
-    def _resolve(self, response: Response, inference: str, criterion: Any, n_rows: int | None = None) -> FitConfig:
+    def _resolve(
+        self,
+        response: Response,
+        inference: str,
+        criterion: Any,
+        n_rows: int | None = None,
+        n_features: int | None = None,
+    ) -> FitConfig:
         """The options in force for this problem."""
         return options.resolve(
             response,
@@ -283,8 +292,9 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
             max_experts=self.max_experts,
             priors=self.priors,
             gibbs_config=self.gibbs_config,
-            map_config=self.map_config,
+            map_config=with_signs_of_features(self, self.map_config),
             n_rows=n_rows,
+            n_features=n_features,
         )
 
     def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
@@ -294,14 +304,12 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _run(self, rows: LabelledRows | StreamedSource) -> Run:
+    def _run(self, rows: LabelledRows | StreamedSource, stop: StopSignal) -> Run:
         """What accompanies the fit."""
-        from joblib import effective_n_jobs
-
         run = Run(
             seed=self._seed(),
-            n_jobs=int(effective_n_jobs(self.n_jobs)),
-            stop=StopSignal.after(self.time_limit),
+            n_jobs=n_threads(self.n_jobs, self.config_.criterion in (options.FOLDS, options.HOLDOUT)),
+            stop=stop,
             bar=ProgressBar(self.verbose > 0),
         )
         if self.checkpoint is None:

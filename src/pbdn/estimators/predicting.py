@@ -17,7 +17,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.exporting import Exports
 from pbdn.estimators.frames import raw_pieces, restore_preparation
 from pbdn.inspection import subtypes
-from pbdn.inspection.access import checked_rows, dense_rows, feature_names, network_of
+from pbdn.inspection.access import checked_rows, dense_rows, feature_names, is_plain, network_of
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.intervals import jackknife_interval
@@ -104,10 +104,11 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
         -------
         array of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        if opening.is_stream(X):
-            X, names = raw_pieces(self, X), getattr(self, "feature_names_in_", None)
-            return opening.predict_stream(self.predict_proba, X, names, self.classes_.size)
+        if not is_plain(self, X):
+            check_is_fitted(self)
+            if opening.is_stream(X):
+                X, names = raw_pieces(self, X), getattr(self, "feature_names_in_", None)
+                return opening.predict_stream(self.predict_proba, X, names, self.classes_.size)
         X = checked_rows(self, X)
         if self.network_ is None:
             out = np.zeros((X.shape[0], self.classes_.size))
@@ -196,9 +197,10 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
         return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`."""
+        """Names of the columns of `transform`, with the class that each side is for."""
         check_is_fitted(self)
-        return np.asarray([] if self.network_ is None else subtypes.unit_names(self.network_), dtype=object)
+        names = [] if self.network_ is None else subtypes.unit_names(self.network_, self.classes_)
+        return np.asarray(names, dtype=object)
 
     def subtypes(self, X: Any) -> Any:
         """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.
@@ -227,7 +229,7 @@ class FittedNetwork(Exports, ClassifierMixin, TransformerMixin, BaseEstimator): 
 
         Returns
         -------
-        pandas.DataFrame (or dict of lists without pandas)
+        pandas.DataFrame
             Columns feature, moved (mean move of probability), flips (share of labels that change) and share.
         """
         found = feature_effects(self, dense_rows(self, X))
