@@ -91,7 +91,7 @@ def test_the_same_seed_gives_the_same_model_and_leaves_torchs_streams_alone(digi
 
 def test_channels_first_and_last_are_told_apart(digits):
     X, y = digits
-    X, y = X[:40], y[:40]
+    X, y = X[:40], y[:40] == "zero"  # two classes
     options = QUICK | {"epochs": 1, "max_depth": 1, "random_state": 0, "augment": lambda images: images.flip(3)}
     last = np.repeat(X[..., None], 3, axis=3)
     first = last.transpose(0, 3, 1, 2)
