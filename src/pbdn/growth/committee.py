@@ -12,7 +12,7 @@ found.
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -34,10 +34,16 @@ SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
-LESS_NOISE = (0.5, 0.0)
+NOISES = (0.0, 0.5, FULL_NOISE)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
+
+# a value on a line says more than a label: rows need less noise, and layers above the first, which can follow every row, more
+# penalty
+LITTLE_NOISE = 0.25
+NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
+PENALTY_ABOVE = 2.0
 
 
 @dataclass(frozen=True)
@@ -119,9 +125,11 @@ class Search:
         done = all(done for _, done in results)
         return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
 
-    def new_layer(self) -> Step:
-        """Add a layer, and train it together with those below."""
-        return Step(True, FIRST_PENALTY, FULL_NOISE, self.config.map.n_minibatches)
+    def new_layer(self, depth: int) -> Step:
+        """Add layer ``depth``, and train it together with those below."""
+        timed = self.response.timed
+        penalty = PENALTY_ABOVE if timed and depth > 1 else FIRST_PENALTY
+        return Step(True, penalty, LITTLE_NOISE if timed else FULL_NOISE, self.config.map.n_minibatches)
 
     def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
         """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
@@ -150,7 +158,7 @@ def grow_committee(
     """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows with what they found."""
     n_members = config.map.n_members
     n_folds = n_members if n_members > 1 else N_FOLDS
-    folds = folds_of_rows(rows.codes, run.seed, n_folds)
+    folds = folds_of_rows(response.strata(rows.targets), run.seed, n_folds)
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(n_folds if all_decide else 1)]
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
@@ -161,7 +169,7 @@ def grow_committee(
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
     members = _members(search, stage, folds, n_members)
-    layers = [without_idle(one, stage.view.rows.inputs) for one in members]
+    layers = [without_idle(one, stage.view.rows) for one in members]
     if run.stop() and reason != "observer":
         reason = "interrupted"
     merged = committee([_plain(one, stage, response) for one in layers])
@@ -183,7 +191,7 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer, flat or curved."""
     if search.observer is not None:
         search.observer.layer_begins(1)
-    step = search.new_layer()
+    step = search.new_layer(1)
     best = search.after(search.begin(views[0]), step)
     for view in views[1:]:
         if not best.complete or search.run.stop():
@@ -210,7 +218,7 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()
-        new = search.after(stage, search.new_layer())
+        new = search.after(stage, search.new_layer(stage.depth + 1))
         if not new.complete:
             return stage, "interrupted"
         pays = new.clearly_below(stage)
@@ -223,21 +231,26 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
 
 def _strength(search: Search, stage: Stage) -> Stage:
     """The penalty, in the direction in which the rows kept back become likelier; then the noise."""
-    first = PENALTIES.index(FIRST_PENALTY)
-    for penalties in (PENALTIES[first + 1 :], PENALTIES[:first][::-1]):
+    noise = stage.history[-1].noise
+    stage = _along(PENALTIES, stage.history[-1].penalty, lambda now, penalty: search.better(now, penalty, noise), stage)
+    penalty, noises = stage.history[-1].penalty, NOISES_ON_A_LINE if search.response.timed else NOISES
+    return _along(noises, noise, lambda now, noise: search.better(now, penalty, noise), stage)
+
+
+def _along(
+    values: Sequence[float], first: float, better: Callable[[Stage, float], Stage | None], stage: Stage
+) -> Stage:
+    """Larger values while that is better; smaller ones where no larger one was."""
+    place = values.index(first)
+    for others in (values[place + 1 :], values[:place][::-1]):
         begun = stage
-        for penalty in penalties:
-            new = search.better(stage, penalty, FULL_NOISE)
+        for value in others:
+            new = better(stage, value)
             if new is None:
                 break
             stage = new
         if stage is not begun:
             break
-    for noise in LESS_NOISE:
-        new = search.better(stage, stage.history[-1].penalty, noise)
-        if new is None:
-            break
-        stage = new
     return stage
 
 

@@ -18,7 +18,7 @@ from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.starts import START_ROWS, fit_from_starts
+from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
 from pbdn.sgd.train_layer import falling_rates
 from pbdn.sgd.trainer import POLISH
 
@@ -160,10 +160,26 @@ class Trainee:
     def _add_layer(self, layers: Layers, step: Step) -> tuple[Layers, bool]:
         """One more layer, trained on the units of those below."""
         depth = len(layers) + 1
+        if self.response.timed and layers:
+            layers = without_idle(layers, self.rows)
         inputs = np.ascontiguousarray(inputs_above(layers, self.rows.inputs))
         rows = self.rows.with_inputs(inputs)
         some = dense_rows(inputs, np.linspace(0, rows.n_rows - 1, min(rows.n_rows, START_ROWS)).astype(np.int64))
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
+        if self.response.timed:
+            fitted = fit_timed_from_starts(
+                inputs,
+                rows.targets,
+                rows.weights,
+                penalty=step.penalty,
+                depth=depth,
+                config=self.config,
+                seed=int(seed),
+                n_starts=N_STARTS,
+                should_stop=self.run.stop,
+                on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
+            )
+            return (layers, False) if fitted is None else ((*layers, _busy(fitted, inputs, rows.targets)), True)
         result = fit_from_starts(
             rows.source(self.response.n_outputs),
             some,
@@ -187,7 +203,7 @@ class Trainee:
         return train_together(
             packed,
             rows.inputs,
-            rows.codes,
+            rows.targets,
             rows.weights,
             noise=self.noise._replace(scale=step.noise * self.noise.scale),
             rates=falling_rates(JOINT_RATE, step.n_steps),
@@ -209,16 +225,23 @@ class Trainee:
         return ".".join([shape, str(self.number), *(step.name for step in history)])
 
 
-def without_idle(layers: Layers, inputs: FloatArray) -> Layers:
+def without_idle(layers: Layers, rows: LabelledRows) -> Layers:
     """The same network without experts of the top layer that add nothing to any of these rows; a side keeps one at least."""
-    top = inputs_above(layers[:-1], inputs)
+    return (*layers[:-1], _busy(layers[-1], inputs_above(layers[:-1], rows.inputs), rows.targets))
 
-    def busy(side: Side) -> Side:
-        most = side.expert_weights * side.units(top).max(axis=0)
-        keep = (most > IDLE) | (most == most.max())
-        return Side(side.hyperplanes[keep], side.expert_weights[keep])
 
-    return (*layers[:-1], Layer(tuple(busy(side) for side in layers[-1].sides)))
+def _busy(layer: Layer, inputs: FloatArray, targets: NDArray[Any]) -> Layer:
+    """A layer without idle experts."""
+    latest = [0.0] * len(layer.sides)
+    if layer.sides[0].time_coefs is not None:
+        finite = targets[np.isfinite(targets)]
+        latest = [float(finite.max(initial=0.0)), float(-finite.min(initial=0.0))]
+
+    def busy(side: Side, at: float) -> Side:
+        most = side.expert_weights * side.units(inputs, at).max(axis=0)
+        return side.take((most > IDLE) | (most == most.max()))
+
+    return Layer(tuple(busy(side, at) for side, at in zip(layer.sides, latest, strict=True)))
 
 
 def _arrays_of(layers: Layers) -> Arrays:

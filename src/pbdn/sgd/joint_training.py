@@ -10,6 +10,7 @@ layer as its units change, so that they still say how strongly an expert speaks 
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -20,15 +21,8 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior
-from pbdn.sgd.joint_gradient import (
-    NoisyRows,
-    Stack,
-    add_network_penalty,
-    joint_workspace,
-    make_stack,
-    network_gradient,
-    run_joint_steps,
-)
+from pbdn.sgd.joint_gradient import add_network_penalty, network_gradient, run_joint_steps
+from pbdn.sgd.joint_workspace import NoisyRows, Stack, joint_workspace, make_stack
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
@@ -82,7 +76,7 @@ def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
 
 def network_loss_and_gradient(
     inputs: FloatArray,
-    codes: IntArray,
+    targets: Any,
     weights: FloatArray,
     layers: Sequence[Layer],
     labelling: Labelling,
@@ -90,14 +84,16 @@ def network_loss_and_gradient(
 ) -> tuple[float, list[FloatArray]]:
     """f on these rows and its gradient by every layer's parameters (packed as in `pbdn.sgd.objective`).
 
-    The first row of a lower layer's gradient is that of its own objective by ln r.
+    The first row of a lower layer's gradient is that of its own objective by ln r. Where values lie on a line, the last array
+    is the gradient by ln τ, layer after layer, of every layer's own objective.
     """
     network = Packed.of(layers, inputs.shape[1], labelling, config)
-    rows = NoisyRows(inputs, codes, weights, np.zeros_like(inputs))
+    rows = NoisyRows(inputs, targets, weights, np.zeros_like(inputs))
     gradient, work = np.empty_like(network.parameters), joint_workspace(network.stack)
-    loss = network_gradient(rows, np.arange(len(codes)), 0, 1.0, network.parameters, network.stack, work, gradient)
+    loss = network_gradient(rows, np.arange(len(targets)), 0, 1.0, network.parameters, network.stack, work, gradient)
     loss += add_network_penalty(network.parameters, network.stack, network.slopes, network.prior, gradient)
-    return float(loss), network.by_layer(gradient)
+    times = gradient[network.stack.first[-1] :]
+    return float(loss), [*network.by_layer(gradient), *([times] if times.size else [])]
 
 
 class Packed(NamedTuple):
@@ -112,10 +108,11 @@ class Packed(NamedTuple):
     def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
         """Pack the layers, with the penalty of ``config``."""
         packed = [pack(layer.sides) for layer in layers]
+        times = [np.log(side.time_coefs) for layer in layers for side in layer.sides if side.time_coefs is not None]
         priors = [prior_constants(config, starts) for _, starts in packed]
         return cls(
             make_stack([starts for _, starts in packed], n_features, labelling.positive),
-            np.concatenate([parameters.ravel() for parameters, _ in packed]),
+            np.concatenate([*(parameters.ravel() for parameters, _ in packed), *times]),
             np.concatenate([prior.log_weight_slope for prior in priors]),
             priors[-1],
         )
@@ -128,7 +125,13 @@ class Packed(NamedTuple):
     def layers(self) -> tuple[Layer, ...]:
         """The layers held in the parameters."""
         arrays = self.by_layer(self.parameters)
-        return tuple(Layer(unpack(one, starts)) for one, starts in zip(arrays, self.stack.starts, strict=True))
+        layers = tuple(Layer(unpack(one, starts)) for one, starts in zip(arrays, self.stack.starts, strict=True))
+        times = np.exp(self.parameters[self.stack.first[-1] :])
+        if not times.size:
+            return layers
+        ends = np.cumsum([side.n_experts for layer in layers for side in layer.sides])
+        parts = iter(np.split(times, ends[:-1]))
+        return tuple(Layer(tuple(replace(side, time_coefs=next(parts)) for side in layer.sides)) for layer in layers)
 
     def with_gaussian_penalty(self, precision: float) -> "Packed":
         """The same network, every coefficient β penalised by ``precision`` × β²/2."""
@@ -138,7 +141,7 @@ class Packed(NamedTuple):
 def train_together(
     network: Packed,
     inputs: FloatArray,
-    codes: IntArray,
+    targets: Any,
     weights: FloatArray | None,
     *,
     noise: Noise,
@@ -155,8 +158,8 @@ def train_together(
     network : Packed
     inputs : array (n_rows, n_columns)
         Dense and scaled, squares included.
-    codes : array (n_rows,)
-        Class codes.
+    targets : array (n_rows,) or (n_rows, 2)
+        Class codes, or bounds of values on a line.
     weights : array (n_rows,) or None
     noise : Noise
     rates : array (n_steps,)
@@ -175,8 +178,8 @@ def train_together(
     """
     parameters = network.parameters
     first, second = np.zeros_like(parameters), np.zeros_like(parameters)
-    row_weights = np.ones(len(codes)) if weights is None else weights
-    n_rows, size, n_steps = len(codes), min(batch_size, len(codes)), len(rates)
+    row_weights = np.ones(len(targets)) if weights is None else weights
+    n_rows, size, n_steps = len(targets), min(batch_size, len(targets)), len(rates)
     rest = np.empty(0, np.int64)
     for step in range(0, n_steps, STEPS_PER_CHECK):
         if should_stop is not None and should_stop():
@@ -185,7 +188,7 @@ def train_together(
         while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
         order, rest = rest[: len(some) * size], rest[len(some) * size :]
-        rows = NoisyRows(inputs, codes, row_weights, noise.draw(rng, order))
+        rows = NoisyRows(inputs, targets, row_weights, noise.draw(rng, order))
         loss = run_joint_steps(
             rows,
             order,
