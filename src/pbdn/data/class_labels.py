@@ -50,7 +50,7 @@ def settled_classes(declared: Any, known: NDArray[Any] | None, most: int | None)
     return labels
 
 
-def weigh_rows(X: Any, y: Any, codes: NDArray[np.int64], sample_weight: Any, class_weight: Any) -> LabelledRows:
+def weigh_rows(X: Any, y: Any, codes: NDArray[Any], sample_weight: Any, class_weight: Any = None) -> LabelledRows:
     """Rows that count, with sample_weight times class_weight; weights are None where all are one."""
     if sample_weight is None and class_weight is None:
         return LabelledRows(X, codes)

@@ -1,7 +1,7 @@
 """What every fitted network can do, whatever its response: show itself, explain itself, be saved."""
 
 import os
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     `pbdn.estimators.growing.GrowsNetworks` fills ``config_``, ``network_`` (None: nothing to learn), ``paths_``,
     ``criterion_path_``, ``trials_``, ``trace_`` and ``convergence_``; everything else follows from them.
     """
+
+    _has_classes: ClassVar[bool] = True  # whether ``classes_`` name what is predicted
 
     config_: FitConfig
     network_: Network | None

@@ -70,7 +70,7 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "config": asdict(replace(estimator.config_, criterion=_name(estimator.config_.criterion))),
-        "classes": estimator.classes_,
+        **({"classes": estimator.classes_} if estimator._has_classes else {}),
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
         "trials": estimator.trials_,
@@ -119,7 +119,8 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     estimator = cls(**parameters)
-    estimator.classes_ = np.asarray(header["classes"])
+    if cls._has_classes:
+        estimator.classes_ = np.asarray(header["classes"])
     estimator.n_features_in_ = int(header["n_features_in"])
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)

@@ -19,6 +19,7 @@ import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
+from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
@@ -26,6 +27,7 @@ from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
+from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 logger = logging.getLogger("pbdn")
@@ -37,6 +39,7 @@ FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its 
 NOISES = (0.0, 0.5, FULL_NOISE)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
+JUDGING_FOLDS = 2  # that compare ways to lay values on a line
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
 # a value on a line says more than a label: rows need less noise, and layers above the first, which can follow every row, more
@@ -316,3 +319,25 @@ def _tell(search: Search, stage: Stage, began: float, kept: bool) -> None:
             polished=True,
         )
     )
+
+
+def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfig, run: Run) -> OnALine:
+    """How values are best laid on the line: the layout under which one flat layer makes some rows kept back likeliest.
+
+    ``rows`` are scaled, with bounds that are not on any line yet.
+    """
+
+    def deviance(layout: OnALine) -> float:
+        own = replace(rows, targets=layout.to_line(rows.targets))
+        folds = folds_of_rows(layout.strata(own.targets), run.seed)
+        held = [folds == f for f in range(JUDGING_FOLDS)]
+        search = Search(layout, config, run, held)
+        stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))
+        back = [own.take(kept) for kept in held]
+        weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
+        return stage.deviance + 2.0 * float(
+            weights @ np.concatenate([layout.log_slopes(part.targets) for part in back])
+        )
+
+    with single_blas_thread():
+        return min(layouts, key=deviance)

@@ -22,8 +22,6 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.first_point import fill_quantiles, fill_rates
 
 SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
-TAIL = 1e-6  # probability left out at each end when moments are taken
-NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(64)
 N_STRATA = 10  # groups of similar values that folds share evenly
 
 SideArrays = tuple[FloatArray, FloatArray, FloatArray]  # distances (n, n_experts), weights, time coefficients
@@ -99,11 +97,10 @@ class StandardDistribution:
         both = [side_log_likelihood(self.first, bounds), side_log_likelihood(self.second, flipped(bounds))]
         return np.asarray(np.logaddexp(*both) - np.log(2.0))
 
-    def nodes(self) -> tuple[FloatArray, FloatArray]:
-        """Points and weights that integrate over nearly all of every row's distribution, each (n_rows, n_nodes)."""
-        ends = self.ppf(np.tile([TAIL, 1.0 - TAIL], (self.n_rows, 1)))
-        half = 0.5 * (ends[:, 1:] - ends[:, :1])
-        return ends[:, :1] + half * (1.0 + NODES), half * NODE_WEIGHTS
+
+def known_values(bounds: FloatArray) -> FloatArray:
+    """A finite value for every row: the middle of its bounds, or the one bound that it has."""
+    return np.asarray(np.where(np.isfinite(bounds), bounds, bounds[:, ::-1]).mean(axis=1))
 
 
 @dataclass(frozen=True)
@@ -134,6 +131,19 @@ class OnALine:
         if not np.isfinite(numbers).all() or self.scale <= 0.0 or np.any(np.diff(self.cuts) <= 0.0):
             raise InvalidInputError("The response needs finite numbers, a positive scale and cuts in rising order.")
 
+    def settings(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {"center": self.center, "scale": self.scale, "log": self.log, "cuts": list(self.cuts)}
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> "OnALine":
+        """Inverse of `settings`; refuses anything else."""
+        try:
+            center, scale, cuts = settings["center"], settings["scale"], settings["cuts"]
+            return cls(float(center), float(scale), settings["log"] is True, tuple(float(cut) for cut in cuts))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"The response on a line is not described: {error}.") from error
+
     @property
     def labelling(self) -> Labelling:
         """What the sides are at u = 0: for "at most the centre", and for "above it"."""
@@ -161,6 +171,11 @@ class OnALine:
         """dy/du."""
         return np.asarray(self.scale * self.from_line(u) if self.log else np.full(np.shape(u), self.scale))
 
+    def log_slopes(self, targets: FloatArray) -> FloatArray:
+        """ln dy/du of exact values, by which densities of y and u differ; 0 for other statements."""
+        exact = targets[:, 0] == targets[:, 1]
+        return np.asarray(np.where(exact, np.log(self.slope(np.where(exact, targets[:, 0], 0.0))), 0.0))
+
     def prediction(self, layer: Any, inputs: Inputs) -> FloatArray:
         """Medians, shape (n, 1)."""
         middle = StandardDistribution(side_arrays(layer, inputs)).ppf(np.full((inputs.shape[0], 1), 0.5))
@@ -174,7 +189,7 @@ class OnALine:
     @staticmethod
     def strata(targets: FloatArray) -> IntArray:
         """Groups of rows with similar values, which folds share evenly."""
-        known = np.where(np.isfinite(targets), targets, targets[:, ::-1]).mean(axis=1)
+        known = known_values(targets)
         n_strata = max(1, min(N_STRATA, len(known) // (2 * N_STRATA)))
         rank = np.argsort(np.argsort(known, kind="stable"), kind="stable")
         return np.asarray(rank * n_strata // max(len(known), 1), np.int64)
