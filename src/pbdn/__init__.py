@@ -8,14 +8,29 @@ from pbdn._version import __version__
 if TYPE_CHECKING:
     from pbdn.config import GibbsConfig, MapConfig
     from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
+    from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
     from pbdn.estimators.regressor import PBDNRegressor
+    from pbdn.estimators.survival import PBDNSurvival
 
-__all__ = ["GibbsConfig", "ISHMClassifier", "MapConfig", "PBDNClassifier", "PBDNRegressor", "__version__"]
+__all__ = [
+    "GibbsConfig",
+    "ISHMClassifier",
+    "MapConfig",
+    "PBDNClassifier",
+    "PBDNCountRegressor",
+    "PBDNOrdinalClassifier",
+    "PBDNRegressor",
+    "PBDNSurvival",
+    "__version__",
+]
 
 _HOMES = {
     "PBDNClassifier": "pbdn.estimators.classifier",
     "ISHMClassifier": "pbdn.estimators.classifier",
     "PBDNRegressor": "pbdn.estimators.regressor",
+    "PBDNSurvival": "pbdn.estimators.survival",
+    "PBDNOrdinalClassifier": "pbdn.estimators.grades_and_counts",
+    "PBDNCountRegressor": "pbdn.estimators.grades_and_counts",
     "GibbsConfig": "pbdn.config",
     "MapConfig": "pbdn.config",
 }

@@ -169,5 +169,5 @@ def test_parameters_that_cannot_be_are_told(rng):
         small(log=True).fit(X, y)
     with pytest.raises(InvalidInputError, match="log='perhaps'"):
         small(log="perhaps").fit(X, y)
-    with pytest.raises(InvalidInputError, match="sample_weight"):
-        small().fit(X, y, sample_weight=np.zeros(30))
+    with pytest.raises(InvalidInputError, match="sample_weight must not be negative"):
+        small().fit(X, y, sample_weight=np.full(30, -1.0))

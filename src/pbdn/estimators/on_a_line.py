@@ -152,7 +152,7 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
 def layout_of(rows: LabelledRows, log: bool) -> OnALine:
     """Values, or their logarithms, less their mean and divided by their standard deviation."""
     with np.errstate(divide="ignore"):
-        bounds = np.log(rows.targets) if log else rows.targets
+        bounds = np.log(np.maximum(rows.targets, 0.0)) if log else rows.targets
     scaling = standard_scaling(known_values(bounds)[:, None], rows.weights)
     return OnALine(float(scaling.center[0]), float(scaling.scale[0]), log)
 

@@ -64,6 +64,8 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
         arrays["feature_importances"] = np.asarray(estimator._importances)
     if estimator._stand_ins is not None:
         arrays["stand_ins"] = np.asarray(estimator._stand_ins)
+    for name in estimator._stored:
+        arrays[f"attribute.{name}"] = np.asarray(getattr(estimator, name), dtype="<f8")
     header: dict[str, Any] = {
         "kind": "model",
         "schema": SCHEMA_VERSION,
@@ -125,6 +127,8 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
     estimator._importances, estimator._stand_ins = arrays.get("feature_importances"), arrays.get("stand_ins")
+    for name in cls._stored:
+        setattr(estimator, name, arrays[f"attribute.{name}"])
     estimator.network_, estimator.paths_ = None, ()
     if "network" in header:
         estimator.network_ = network_from_arrays(header["network"], arrays)

@@ -124,6 +124,13 @@ class Distribution:
         last = function(self._response.from_line(ends[:, 1:]))[:, 0]
         return np.asarray(last - (slopes * self._standard.cdf(u) * weights).sum(axis=1))
 
+    def mean_above(self, y: ArrayLike) -> FloatArray:
+        """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
+        low = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
+        high = self._standard.ppf(np.full((len(self), 1), 1.0 - TAIL))
+        u, weights = _nodes(low, np.maximum(low, high))
+        return np.asarray((self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1))
+
     def crps(self, y: ArrayLike) -> FloatArray:
         """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better."""
         values = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]

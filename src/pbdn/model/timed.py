@@ -152,6 +152,8 @@ class OnALine:
     @property
     def labels(self) -> list[str]:
         """What the sides speak for, in words."""
+        if self.cuts:
+            return ["lower", "higher"]
         middle = float(np.asarray(self.from_line(np.zeros(1)))[0])
         return [f"at most {middle:.4g}", f"above {middle:.4g}"]
 
