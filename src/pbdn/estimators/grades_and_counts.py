@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from pbdn.config import MapConfig
 from pbdn.data.class_labels import check_labels_present, weigh_rows
-from pbdn.errors import InvalidInputError, warn
+from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.growth.callbacks import FitTasks, with_callbacks
 from pbdn.model.priors import Hyperpriors
@@ -99,9 +99,7 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
         present, places = np.unique(grades[weighed.targets], return_inverse=True)
         self.classes_ = self._order(y)[present]
         if present.size == 1:
-            warn(f"y has only one class ({self.classes_[0]!r}); the model will always predict it.")
-            bounds = np.zeros((weighed.n_rows, 2))
-            self._fit_bounds(weighed.inputs, bounds, weighed.weights, tasks, False)
+            self._adopt_constant(weighed, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
         else:
             shares = np.bincount(places, weighed.weights)[:-1].cumsum() / weighed.total_weight
             cuts = norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
@@ -145,7 +143,8 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable grade of each row."""
-        return np.asarray(self.classes_[np.argmax(self.predict_proba(X), axis=1)])
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[best])
 
 
 class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]

@@ -91,22 +91,23 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
         _check_informative(rows.targets)
         rows = rows.take(np.isfinite(rows.targets).any(axis=1)).repeated(can_merge=True).in_content_order()
         response = OnALine(cuts=tuple(cuts)) if len(cuts) else layout_of(rows, log is True)
-        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows)
         if _is_constant(rows.targets):
-            self._adopt_constant(rows)
+            value = float(rows.targets[0, 0])
+            self._adopt_constant(rows, value, f"y has only one value ({value:g})")
             return
+        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows)
         if log == "auto" and _may_be_logarithms(rows.targets):
             scaled = rows.with_inputs(self._scaling(rows).apply(rows.inputs))
             run = Run(TRIAL_SEED, effective_n_jobs(self.n_jobs), StopSignal.after(self.time_limit))
             response = best_layout(scaled, (response, layout_of(rows, True)), self.config_, run)
         self._fit_network(replace(rows, targets=response.to_line(rows.targets)), response, tasks)
 
-    def _adopt_constant(self, rows: LabelledRows) -> None:
+    def _adopt_constant(self, rows: LabelledRows, value: float, why: str) -> None:
         """One value only: predict it."""
-        value = float(rows.targets[0, 0])
-        warn(f"y has only one value ({value:g}); the model will always predict it. Give rows of other values to learn.")
+        warn(f"{why}; the model will always predict it. Give rows of other values to learn something.")
         side = Side(np.zeros((1, rows.n_features + 1)), np.ones(1), np.ones(1))
         response = OnALine(value, NARROW * max(abs(value), np.finfo(float).tiny / NARROW))
+        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows)
         self.network_, self.paths_ = Network((Layer((side, side)),), rows.n_features, response), ()
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
         self._importances = np.zeros(self.n_features_in_)
