@@ -1,12 +1,14 @@
 """How often intervals of P(y = 1 | x) hold the truth, on simulated rows whose truth is known.
 
-    python -m benchmarks.coverage                    # six truths, 400 rows, five seeds
+    python -m benchmarks.coverage                    # seven truths, 400 rows, five seeds
 
-Four of the truths were used to choose `pbdn.model.intervals.WIDENING`; "waves" and "two_balls" were not. Every fit is one
+Four of the truths were used to choose `pbdn.model.intervals.WIDENING`; "waves", "two_balls" and "network" were not. The truth
+"network" is another one for every seed, drawn from the model itself: one side of three experts. Every fit is one
 line of benchmarks/results/coverage.jsonl; what is there is not run again.
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,20 @@ from scipy.special import expit
 
 from benchmarks import record
 from pbdn import PBDNClassifier
+from pbdn.numerics.arrays import FloatArray
 
 EXPERIMENT = "coverage"
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 N_ROWS, N_TEST = 400, 2000
+
+
+def network_odds(X: FloatArray, seed: int) -> FloatArray:
+    """Log-odds ln(e^λ - 1) of one side, λ = Σ_k r_k ln(1 + e^{x'β_k}), with three experts drawn at random."""
+    rng = np.random.default_rng([seed, 7])
+    planes, weights = rng.normal(scale=1.5, size=(X.shape[1] + 1, 3)), rng.gamma(1.0, size=3)
+    return np.log(np.expm1(np.logaddexp(0.0, planes[0] + X @ planes[1:]) @ weights))
+
+
 TRUTHS: dict[str, tuple[int, Any]] = {
     "logistic_2": (2, lambda X: 1.5 * X[:, 0] - X[:, 1]),
     "logistic_10": (10, lambda X: X @ np.array([1.0, -1.0, 0.5, 0.5, 0, 0, 0, 0, 0, 0])),
@@ -27,13 +39,16 @@ TRUTHS: dict[str, tuple[int, Any]] = {
     "ring": (2, lambda X: 3.0 - 2.0 * (X**2).sum(axis=1)),
     "waves": (3, lambda X: 2.0 * np.sin(2.0 * X[:, 0]) + X[:, 1]),
     "two_balls": (3, lambda X: 2.0 - np.minimum(((X - 1) ** 2).sum(axis=1), ((X + 1) ** 2).sum(axis=1))),
+    "network": (3, network_odds),
 }
-"""Features, and the log-odds as a function of standard normal rows."""
+"""Features, and the log-odds as a function of standard normal rows; of "network", and of the seed."""
 
 
 def measure(truth: str, seed: int) -> dict[str, Any]:
     """Fit on rows of one truth; share of new rows whose interval holds the true probability, at every level."""
     n_features, odds = TRUTHS[truth]
+    if odds is network_odds:
+        odds = partial(network_odds, seed=seed)
     rng = np.random.default_rng([seed, n_features])
     X, new = rng.normal(size=(N_ROWS, n_features)), rng.normal(size=(N_TEST, n_features))
     y = (rng.random(N_ROWS) < expit(odds(X))).astype(int)

@@ -16,7 +16,7 @@ from typing import Any
 
 import benchmarks  # noqa: F401  (finds the data)
 from benchmarks import record, speed_tables
-from benchmarks.scores import metrics, timed
+from benchmarks.record import metrics, timed
 from pbdn import PBDNClassifier
 from pbdn.config import MapConfig
 from pbdn.datasets import load_mnist

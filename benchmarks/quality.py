@@ -23,12 +23,19 @@ from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from benchmarks import record
-from benchmarks.data import MULTICLASS, n_splits, names_of, rows
-from benchmarks.methods import OURS, RIVALS, RIVALS_OF_SEVERAL, experiment_of, is_dated
-from benchmarks.record import RESULTS, Key, Record
-from benchmarks.rivals import available
-from benchmarks.rivals.fit import fit_rival, protocol
-from benchmarks.scores import metrics, timed
+from benchmarks.data_and_methods import (
+    MULTICLASS,
+    OURS,
+    RIVALS,
+    RIVALS_OF_SEVERAL,
+    experiment_of,
+    is_dated,
+    n_splits,
+    names_of,
+    rows,
+)
+from benchmarks.record import RESULTS, Key, Record, metrics, timed
+from benchmarks.rivals import available, fit_rival, protocol
 from pbdn import PBDNClassifier
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.datasets import make_xor

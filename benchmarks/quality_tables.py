@@ -8,8 +8,7 @@ import numpy as np
 
 from benchmarks import paper_values as paper
 from benchmarks import record
-from benchmarks.data import IDA, MULTICLASS, n_splits
-from benchmarks.methods import NAMES, RIVALS, experiment_of, is_dated
+from benchmarks.data_and_methods import IDA, MULTICLASS, NAMES, RIVALS, experiment_of, is_dated, n_splits
 from benchmarks.record import RESULTS, Record
 
 OF_TWO = ("default", "single")

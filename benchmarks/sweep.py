@@ -25,8 +25,7 @@ from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import initial_state, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
 from pbdn.model.priors import GIBBS_PRIORS
-from pbdn.variates.polya_gamma import polya_gamma
-from pbdn.variates.polya_gamma_blocks import block_work, polya_gamma_block
+from pbdn.variates.polya_gamma import block_work, polya_gamma, polya_gamma_block
 from pbdn.variates.random_stream import open_stream, stream_buffer, stream_key
 
 SIZES = [(400, 2, 5), (1300, 18, 6), (1300, 18, 20), (5000, 50, 20), (4884, 123, 20), (100_000, 20, 20)]

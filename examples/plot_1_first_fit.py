@@ -16,8 +16,8 @@ print(f"test error {1 - model.score(X_test, y_test):.1%}")
 print(f"depth {model.depth_}, experts per layer and side {model.n_experts_}")
 
 # %%
-# Five networks were trained, each without a fifth of the rows, and averaged into one. The rows that a network had not seen chose the
-# depth: another layer stays only if it makes them clearly likelier. The display shows their deviance after each layer.
+# Five networks were trained, each without a fifth of the rows. The rows that a network had not seen chose the depth: another layer
+# stays only if it makes them clearly likelier. Three networks were then trained on all rows, and averaged into one. The display shows their deviance after each layer.
 
 CriterionPathDisplay.from_estimator(model)
 
@@ -42,7 +42,7 @@ DecisionMapDisplay.from_estimator(model, X_test, y_test)
 NetworkDiagramDisplay.from_estimator(model, X_test)
 
 # %%
-# How far the five networks differ gives intervals of the probabilities. They are very wide here: 600 rows on two long arms are few, and
+# How far the five networks of the folds differ gives intervals of the probabilities. They are very wide here: 600 rows on two long arms are few, and
 # a network that misses a fifth of them may go astray.
 
 low, high = model.predict_proba_interval(X_test[:4])[:, 1].T

@@ -47,7 +47,7 @@ print(f"inner circle is 'yes': accuracy {flipped.score(data.X, 1 - data.y):.3f}"
 # Pairs of sides, and layers
 # --------------------------
 # A layer therefore has a side for every class. The units ln(1 + e^{x'β_k}) of all sides are the inputs of the next layer, together with
-# those of the layer before. Layers are added while they make rows that were kept back clearly likelier. The default averages five
+# those of the layer before. Layers are added while they make rows that were kept back clearly likelier. The default averages three
 # networks; here each map is of one, so that its lines can be told apart.
 
 X_train, y_train, X_test, y_test = make_two_spirals(1200, seed=0).split(0)

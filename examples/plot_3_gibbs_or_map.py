@@ -2,7 +2,7 @@
 MAP, posterior draws, or the paper's sampler
 ============================================
 
-The same rows in three ways. ``"map"`` is the default: five networks by stochastic gradients, averaged into one. ``"map+gibbs"`` adds
+The same rows in three ways. ``"map"`` is the default: three networks by stochastic gradients, averaged into one. ``"map+gibbs"`` adds
 posterior draws of its top layer. ``"gibbs"`` is the paper's sampler, which draws every layer.
 """
 
@@ -39,7 +39,7 @@ for name, panel in zip(("map", "map+gibbs", "gibbs"), panels, strict=True):
 #
 # Two kinds of intervals
 # ----------------------
-# Without draws, intervals say how far the prediction would move with other rows: from the five networks, each of which has missed a
+# Without draws, intervals say how far the prediction would move with other rows: from five networks, each of which has missed a
 # fifth of them. With draws they are credible intervals.
 
 same = np.array_equal(fitted["map"].predict_proba(X_test), fitted["map+gibbs"].predict_proba(X_test))

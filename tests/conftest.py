@@ -1,4 +1,4 @@
-"""Seeds from test names; compiled code that is out of date removed before workers share it."""
+"""Seeds from test names; data and servers of this machine; compiled code that is out of date removed before workers share it."""
 
 import importlib
 import json
@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from pbdn.numerics.kernel_sources import PACKAGE, digest
+
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"  # real data, where this machine has it
 
 
 def _remove_stale_kernels() -> None:
@@ -76,3 +78,26 @@ def postgres():
             yield query
         finally:
             subprocess.run([*server, "-m", "immediate", "stop"], **quiet)
+
+
+@pytest.fixture
+def real_data(monkeypatch):
+    """A function that skips the test unless the named dataset is on this machine."""
+    from pbdn.datasets import data_available
+
+    if not os.environ.get("PBDN_DATA") and BESIDE.is_dir():
+        monkeypatch.setenv("PBDN_DATA", str(BESIDE))
+
+    def need(name: str) -> None:
+        if not data_available(name):
+            pytest.skip(f"dataset {name} is neither in PBDN_DATA nor in the cache")
+
+    return need
+
+
+@pytest.fixture
+def empty_cache(monkeypatch, tmp_path):
+    """No local copies, and a cache folder that does not exist yet."""
+    monkeypatch.delenv("PBDN_DATA", raising=False)
+    monkeypatch.setenv("PBDN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

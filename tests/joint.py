@@ -10,8 +10,7 @@ from scipy import stats
 from pbdn.gibbs.rows import BEFORE, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, initial_latent, single_blas_thread, sweep
-from pbdn.model.priors import Hyperpriors
-from pbdn.model.simulate import simulate_parameters
+from pbdn.model.priors import Hyperpriors, simulate_parameters
 from pbdn.variates.random_stream import stream_key
 
 PRIORS = Hyperpriors(
@@ -202,9 +201,10 @@ class Exact(Binary):
             np.broadcast_to(offset + 1.0, censor.shape).copy(),
         )
         if len(censor) == 1:  # invert H by bisection, needed only where the time itself is used
+            distance = np.column_stack([np.ones(len(inputs)), inputs]) @ hyperplanes[0].T
             for _ in range(60):
                 middle = 0.5 * (low + high)
-                below = cumulative_rate(hyperplanes, weights, inputs, middle[0], exposure) < target
+                below = exposure * (np.logaddexp(0.0, distance + middle.T) @ weights[0]) < target
                 low, high = np.where(below, middle, low), np.where(below, high, middle)
             self.time = 0.5 * (low + high)[0]
         return target < censor

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import paper_values as paper
 from benchmarks import record
-from benchmarks.data import PAIRS, SPIRALS
+from benchmarks.data_and_methods import PAIRS, SPIRALS
 from benchmarks.paper.fits import n_splits
 from benchmarks.quality_tables import lines_of
 from benchmarks.record import RESULTS
@@ -42,7 +42,7 @@ NAMES = {
     "random_forest": "random forest",
 }
 DEFAULTS = ("default", "single")
-"""What the estimators do by default, and with one network, as `benchmarks.methods` names it."""
+"""What the estimators do by default, and with one network, as `benchmarks.data_and_methods` names it."""
 GIBBS_METHODS = ("pbdn1", "pbdn2", "pbdn4", "aic_gibbs", "aic_eps_gibbs")
 SGD_METHODS = ("aic_sgd", "aic_eps_sgd")
 ALARM = 1.0

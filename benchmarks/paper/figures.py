@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.data import IDA, PAIRS, SPIRALS, rows
-from benchmarks.paper.arrays import unpack
+from benchmarks.data_and_methods import IDA, PAIRS, SPIRALS, rows
 from benchmarks.paper.cells import Records
+from benchmarks.record import unpack
 from pbdn.inspection import subtypes as interpret
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import response_for_classes

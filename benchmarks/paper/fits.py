@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import record
-from benchmarks.data import IDA, LARGE, PAIRS, SPIRALS
-from benchmarks.data import n_splits as splits_of
-from benchmarks.methods import experiment_of
+from benchmarks.data_and_methods import IDA, LARGE, PAIRS, SPIRALS, experiment_of
+from benchmarks.data_and_methods import n_splits as splits_of
 from benchmarks.paper_values import DATASETS
 from benchmarks.record import RESULTS, Key
-from benchmarks.rivals import RIVALS, available
-from benchmarks.rivals.fit import protocol
+from benchmarks.rivals import RIVALS, available, protocol
 from pbdn.model.priors import PAPER_PRIORS
 
 REFOLDED = ("titanic",)
@@ -68,7 +66,7 @@ class Job:
 
 
 def pbdn_settings(inference: str, **changes: Any) -> dict[str, Any]:
-    """Settings for `benchmarks.paper.growth`: the library's defaults, grown to four layers at least."""
+    """Settings for `benchmarks.paper.run`: the library's defaults, grown to four layers at least."""
     return {
         "inference": inference,
         "max_experts": 20,

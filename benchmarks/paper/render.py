@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks import paper_values as paper
-from benchmarks.data import PAIRS
+from benchmarks.data_and_methods import PAIRS
 from benchmarks.paper import cells, figures, notes, tables
 from benchmarks.paper.cells import DEFAULTS, Comparison, Records
 from benchmarks.paper.fits import DOCS, ROOT

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import paper_values as paper
-from benchmarks.data import IDA, PAIRS
+from benchmarks.data_and_methods import IDA, PAIRS
 from benchmarks.paper.cells import (
     GIBBS_METHODS,
     NAMES,

@@ -1,20 +1,25 @@
-"""What `pbdn fit` decides about columns, says about them, and how a user changes it."""
+"""What a user says about columns and rows on the command line: kinds, formats, weights."""
 
+import csv
 import json
 import os
 import re
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from messy_tables import csv_bytes, messy_tables
+from pbdn import PBDNClassifier
+from pbdn.cli.app import app
+from pbdn.cli.command import counted, text_table
+from pbdn.cli.table_model import load_model
+
+# What `pbdn fit` decides about columns, says about them, and how a user changes it.
+
 
 pytest.importorskip("click")
 
-from click.testing import CliRunner
-
-from pbdn.cli.app import app
-from pbdn.cli.table_model import load_model
 
 QUICK = ["--inference", "map", "--criterion", "aic_inputs", "--max-depth", "1"]
 MESSY = {messy.name: messy for messy in messy_tables()}
@@ -118,3 +123,106 @@ def test_tables_for_people_have_one_line_for_each_column(tmp_path):
     assert re.search(r"^c.{1,2}d +category of 3 values", said, re.MULTILINE)
     text = invoke("explain", tmp_path / "t.pbdn", tmp_path / "t.csv").stdout
     assert "c d = a b" in text
+
+
+# Options of ``pbdn fit`` that go to the estimator: weights, paths, seed; and words that are right for one.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("weights")
+    rng = np.random.default_rng(1)
+    with open(folder / "t.csv", "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["x", "z", "count", "answer"])
+        for i in range(150):
+            yes = i % 5 == 0
+            x, z = rng.normal(1.0 * yes), rng.normal()
+            writer.writerow([f"{x:.3f}", f"{z:.3f}", int(rng.integers(4)), "yes" if yes else "no"])
+    return folder
+
+
+def planes(path):
+    return [side.hyperplanes for side in PBDNClassifier.load(path).network_.layers[0].sides]
+
+
+def same(a, b):
+    return all(one.shape == other.shape and np.array_equal(one, other) for one, other in zip(a, b, strict=True))
+
+
+def test_a_column_of_weights_is_no_feature_and_counts(folder, tmp_path):
+    table = folder / "t.csv"
+    invoke("fit", table, "-t", "answer", "-o", tmp_path / "w.pbdn", "--weight", "count", *QUICK, "--holdout", 0)
+    model = load_model(tmp_path / "w.pbdn")
+    assert model.preparation.feature_names == ["x", "z"]
+    with open(table, newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    X = np.array([[float(row["x"]), float(row["z"])] for row in rows])
+    counts = [float(row["count"]) for row in rows]
+    direct = PBDNClassifier(inference="map", criterion="aic_inputs", max_depth=1, random_state=0)
+    direct.fit(X, [row["answer"] for row in rows], sample_weight=counts)
+    assert same(planes(tmp_path / "w.pbdn"), [side.hyperplanes for side in direct.layers_[0].sides])
+    for name, words in (("answer", "it is the target"), ("nothing", "no weight column 'nothing'"), ("x", "at least 0")):
+        said = invoke(
+            "fit", table, "-t", "answer", "-o", tmp_path / "no.pbdn", "--weight", name, *QUICK, "--holdout", 0, code=2
+        ).stderr
+        assert words in said
+    assert not (tmp_path / "no.pbdn").exists()
+
+
+def test_weights_of_classes(folder, tmp_path):
+    table = folder / "t.csv"
+    for name, options in (
+        ("plain", []),
+        ("balanced", ["--class-weight", "balanced"]),
+        ("same", ["--class-weight", f"yes={150 / 60}", "--class-weight", f"no={150 / 240}"]),
+    ):
+        invoke("fit", table, "-t", "answer", "-o", tmp_path / name, "--drop", "count", *options, *QUICK, "--holdout", 0)
+    assert not same(planes(tmp_path / "plain"), planes(tmp_path / "balanced"))
+    assert same(planes(tmp_path / "same"), planes(tmp_path / "balanced"))
+    for text, words in (("maybe=3", "one of no, yes"), ("yes=-3", "above 0"), ("even", "give 'balanced'")):
+        said = invoke("fit", table, "-t", "answer", "--class-weight", text, *QUICK, "--holdout", 0, code=2).stderr
+        assert words in said
+
+
+@pytest.mark.parametrize(("members", "n_paths", "prediction"), [(2, 2, "paths"), (1, 0, "posterior")])
+def test_the_size_of_the_committee(folder, tmp_path, members, n_paths, prediction):
+    chain = ["--inference", "gibbs", "--sweeps", 20, "--max-depth", 1, "--holdout", 0, "--members", members]
+    invoke("fit", folder / "t.csv", "-t", "answer", "-o", tmp_path / "m.pbdn", *chain)
+    model = PBDNClassifier.load(tmp_path / "m.pbdn")
+    assert len(model.paths_) == n_paths
+    assert model.config_.prediction == prediction
+    invoke(
+        "fit", folder / "t.csv", "-t", "answer", "-o", tmp_path / "m.pbdn", "--members", members, *QUICK, "--holdout", 0
+    )
+    assert PBDNClassifier.load(tmp_path / "m.pbdn").config_.map.n_members == members
+
+
+def test_numbers_that_make_no_sense_are_named(folder):
+    said = CliRunner().invoke(app, ["fit", str(folder / "t.csv"), "-t", "answer", "--seed", "-4"])
+    assert said.exit_code == 2
+    assert "--seed" in said.stderr
+    assert "-4" in said.stderr
+    assert "--jobs" in invoke("fit", folder / "t.csv", "-t", "answer", "--jobs", 0, code=2).stderr
+
+
+def test_notes_name_classes_instead_of_sides(folder, tmp_path):
+    chain = ["--inference", "gibbs", "--sweeps", 30, "--max-depth", 1, "--holdout", 0]
+    said = invoke("fit", folder / "t.csv", "-t", "answer", "-o", tmp_path / "m.pbdn", *chain).stderr
+    assert "side 0" not in said
+    assert "side 1" not in said
+    told = json.loads(invoke("inspect", tmp_path / "m.pbdn", "--json").stdout)["convergence"]
+    assert {one["quantity"].split("side ")[1].split(" ")[0] for one in told} == {"no", "yes"}
+
+
+def test_one_is_singular():
+    assert [counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+    assert [counted(n, "class") for n in (1, 3)] == ["1 class", "3 classes"]
+
+
+def test_ends_of_lines_in_cells_do_not_break_tables():
+    table = text_table(["column", "what"], [["a\nb", "x\ty\x1b[31m"], ["c", "Zürich"]])
+    assert len(table.splitlines()) == 3
+    assert "a\\nb" in table
+    assert "\x1b" not in table
+    assert "Zürich" in table

@@ -137,9 +137,14 @@ def test_a_cut_off_output_is_an_error(folder, unbuffered):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
-    "command", [["inspect", "m.pbdn"], ["inspect", "m.pbdn", "--json"], ["inspect", "none", "--json"]]
+    ("unbuffered", "command"),
+    [
+        ("", ["inspect", "m.pbdn"]),
+        ("1", ["inspect", "m.pbdn"]),
+        ("", ["inspect", "m.pbdn", "--json"]),
+        ("1", ["inspect", "none", "--json"]),
+    ],
 )
 def test_a_full_disk_behind_standard_output(folder, unbuffered, command):
     with open("/dev/full", "w") as target:

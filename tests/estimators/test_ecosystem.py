@@ -1,4 +1,4 @@
-"""Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind."""
+"""Inside scikit-learn: its own checks of estimators, its meta-estimators, its callbacks, and tables of every kind."""
 
 import warnings
 
@@ -12,15 +12,32 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from estimators.small import blobs, fitted, small
-from pbdn import ISHMClassifier, PBDNClassifier
+from estimators.small import SETTINGS, blobs, fitted, small
+from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The chains of layer:sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning"),
 ]
+LONGER = MapConfig(n_minibatches=100)
+SHORT = MapConfig(n_minibatches=20)  # of each of five networks, many times
+SWEEPS = GibbsConfig(n_sweeps=24, n_burn_in=12, n_draws=8, n_paths=2)
+ONE = {"max_depth": 2, "criterion": "aic_inputs", "map_config": LONGER, "gibbs_config": SWEEPS}
+CASES = [
+    (PBDNClassifier, "map", {"max_depth": 2, "map_config": SHORT}),
+    (PBDNClassifier, "map+gibbs", ONE),
+    (PBDNClassifier, "gibbs", ONE),
+    *(
+        (ISHMClassifier, inference, {"map_config": LONGER, "gibbs_config": SWEEPS})
+        for inference in ("map", "map+gibbs", "gibbs")
+    ),
+]
+
+
+# Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind.
 
 
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
@@ -249,3 +266,12 @@ def test_default_parameters_are_the_product(rng):
         warnings.simplefilter("ignore", DepthLimitWarning)
         model = PBDNClassifier().fit(X, y)
     assert model.score(X, y) > 0.7
+
+
+# scikit-learn's own estimator checks: none may fail, none is expected to.
+
+
+@pytest.mark.filterwarnings("ignore:y has only one class:UserWarning")
+@parametrize_with_checks([cls(**SETTINGS[inference] | more) for cls, inference, more in CASES])
+def test_estimator_check(estimator, check):
+    check(estimator)

@@ -15,7 +15,7 @@ from estimators.small import assert_probabilities, blobs, fitted, small
 from estimators.test_properties import same_network
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.run import StopSignal
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 @pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
 def test_ctrl_c_reaches_the_caller(inference, n_jobs, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(HERE / "interrupted_fit.py"), inference, str(n_jobs), str(tmp_path)],
+        [sys.executable, str(HERE / "long_fits.py"), "interrupted", str(tmp_path), inference, str(n_jobs)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
@@ -133,7 +133,7 @@ def test_time_limit_drops_the_layer_in_training(inference, rng, monkeypatch):
     X, y = blobs(rng)
     clock = {"ahead": 0.0}
     real = time.monotonic
-    monkeypatch.setattr("pbdn.growth.stop.time.monotonic", lambda: real() + clock["ahead"])
+    monkeypatch.setattr("pbdn.growth.run.time.monotonic", lambda: real() + clock["ahead"])
 
     def strike(layers, log_likelihood, n_rows):
         clock["ahead"] = 10**6
@@ -159,7 +159,7 @@ def test_stopped_paths_are_counted(rng, monkeypatch):
     X, y = blobs(rng)
     clock = {"ahead": 0.0}
     real = time.monotonic
-    monkeypatch.setattr("pbdn.growth.stop.time.monotonic", lambda: real() + clock["ahead"])
+    monkeypatch.setattr("pbdn.growth.run.time.monotonic", lambda: real() + clock["ahead"])
     monkeypatch.setattr("pbdn.growth.fit_network.grow_paths", _strike_first(clock))
     model = small(prediction="paths", n_paths=3, time_limit=10**5)
     with pytest.warns(UserWarning, match=r"keeps \d layer\(s\) and 0 of 3 paths"):

@@ -303,7 +303,7 @@ def test_paths_average_runs_that_pass_a_draw_upward(rng):
 # ------------------------------------------------------------------------------------- which inference
 
 
-def test_auto_is_map_and_has_intervals_from_its_members(rng):
+def test_auto_is_map_and_has_intervals_from_the_folds(rng):
     X, y = blobs(rng, n=60)
     X3, y3 = blobs(rng, n=60, n_classes=3)
     for rows, labels in ((X, y), (X3, y3)):
@@ -315,8 +315,11 @@ def test_auto_is_map_and_has_intervals_from_its_members(rng):
         with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
             model.posterior_predictive_proba(rows)
     one = fitted(small("folds", max_depth=1, map_config=MapConfig(n_minibatches=40, n_members=1)), X, y)
+    ends = one.predict_proba_interval(X)
+    assert ((ends[..., 0] <= one.predict_proba(X)) & (one.predict_proba(X) <= ends[..., 1])).all()
+    grown = fitted(small("map", max_depth=1), X, y)
     with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws.*map\+gibbs"):
-        one.predict_proba_interval(X)
+        grown.predict_proba_interval(X)
     asked = fitted(small("folds", max_depth=1, prediction="posterior"), X, y)
     assert asked.inference_ == "map+gibbs"
     assert asked.predict_proba_interval(X).shape == (60, 2, 2)

@@ -12,7 +12,9 @@ FEW = MapConfig(n_minibatches=150)
 
 
 def small(**parameters):
-    return PBDNRegressor(**{"random_state": 0, "max_depth": 1, "max_experts": 4, "log": False, "map_config": FEW} | parameters)
+    return PBDNRegressor(
+        **{"random_state": 0, "max_depth": 1, "max_experts": 4, "log": False, "map_config": FEW} | parameters
+    )
 
 
 def bent(rng, n=150):
@@ -32,7 +34,9 @@ def test_it_learns(case):
     X, y, model = case
     assert model.score(X, y) > 0.8
     spread = y.std()
-    assert model.log_score(X, y) > -0.5 * np.log(2 * np.pi * spread**2) - 0.5  # of a normal that knows mean and spread only
+    assert (
+        model.log_score(X, y) > -0.5 * np.log(2 * np.pi * spread**2) - 0.5
+    )  # of a normal that knows mean and spread only
     assert model.crps(X, y) < 0.56 * spread
     interval = model.predict_interval(X, 0.9)
     assert 0.8 < np.mean((y >= interval[:, 0]) & (y <= interval[:, 1])) <= 1.0

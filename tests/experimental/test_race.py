@@ -8,12 +8,11 @@ from scipy.special import expit
 from checks import ALPHA, Z_MAX
 from joint import N_EXPERTS, N_INPUTS, N_ROWS, PRIORS, functions, z_limit
 from pbdn import GibbsConfig
-from pbdn.experimental import RaceClassifier
-from pbdn.experimental import race_sweep as race
+from pbdn.experimental import RaceClassifier, race
 from pbdn.experimental.race import race_probability
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
-from pbdn.model.simulate import simulate_parameters
+from pbdn.model.priors import simulate_parameters
 
 N_CLASSES = 3
 NAMES = ("hyperplanes", "expert_weights", "mass", "inv_scale", "coef_precision", "coef_rate")
@@ -144,9 +143,13 @@ def losers_watched_to_zero(patch):
 @pytest.mark.parametrize("plant", [winner_not_counted, losers_watched_to_zero])
 def test_seeded_bug_is_caught(rng, seed, monkeypatch, plant):
     plant(monkeypatch.setattr)
-    with np.errstate(all="ignore"):  # the chain may run away, which is caught too
-        z, _ = race_z(rng, seed, 8_000)
-    assert np.nan_to_num(np.abs(z), nan=np.inf).max() > z_limit(ALPHA, len(z))
+    for n_sweeps, times in ((2_000, 2.0), (8_000, 1.0)):  # what shows at twice the limit needs no more sweeps
+        with np.errstate(all="ignore"):  # the chain may run away, which is caught too
+            z, _ = race_z(rng, seed, n_sweeps)
+        found = np.nan_to_num(np.abs(z), nan=np.inf).max()
+        if found > times * z_limit(ALPHA, len(z)):
+            return
+    raise AssertionError(f"{plant.__name__} was missed: largest |z| {found:.1f}")
 
 
 def test_probability_is_the_integral(rng):

@@ -1,14 +1,20 @@
+"""None"""
+
 import copy
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import pbdn.experimental  # noqa: F401  so that files of a race can be read
 from networks import random_committee, random_curve, random_network
 from pbdn.errors import FileFormatError
 from pbdn.experimental.race import Race
 from pbdn.files import (
+    OLDEST_SCHEMA,
     SCHEMA_VERSION,
     container_bytes,
     network_from_arrays,
@@ -28,6 +34,7 @@ SHAPES = {
     "empty side": {"experts": ((3, 0), (0, 2))},
     "one feature": {"experts": ((1, 1),), "n_features": 1},
 }
+GOLDEN = Path(__file__).parent / "golden"
 
 
 def round_trip(network, path):
@@ -87,8 +94,11 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
             assert a.hyperplanes.tobytes() == b.hyperplanes.tobytes()
             assert a.expert_weights.tobytes() == b.expert_weights.tobytes()
     assert loaded.n_members == 5
+    beside = round_trip(replace(members[0], folds=network), tmp_path / "beside.pbdn")
+    assert (beside.n_members, beside.folds.n_members) == (1, 5)
     rows = rng.normal(size=(10, 20))
     np.testing.assert_array_equal(loaded.predict_members(rows), network.predict_members(rows))
+    np.testing.assert_array_equal(beside.predict_folds(rows), network.predict_members(rows))
     if bent:
         assert loaded.curve.columns.dtype == curve.columns.dtype
         assert loaded.curve.columns.tobytes() == curve.columns.tobytes()
@@ -242,6 +252,7 @@ def test_the_uninjured_network_is_accepted():
 
 AUDIT = """
 import sys
+from dataclasses import replace
 from pbdn.files import network_from_arrays, read_container
 events = []
 sys.addaudithook(lambda event, arguments: events.append((event, arguments)))
@@ -261,3 +272,38 @@ def test_loading_only_opens_the_file(rng, tmp_path):
     write_container(path, {"kind": "model", "network": part, "classes": np.array(["no", "yes"])}, arrays)
     done = subprocess.run([sys.executable, "-c", AUDIT, str(path)], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [f"open|{path}"]
+
+
+# A file of every schema that is read loads and predicts what it did when it was written.
+
+
+def test_every_schema_has_its_file():
+    assert {path.name for path in GOLDEN.glob("*.pbdn")} == {
+        f"schema{version}.pbdn" for version in range(OLDEST_SCHEMA, SCHEMA_VERSION + 1)
+    }
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.pbdn")), ids=lambda path: path.stem)
+def test_golden_file_predicts_its_stored_probabilities(path):
+    header, arrays = read_container(path, kind="model")
+    assert header["classes"].tolist() == ["no", "yes"]
+    assert header["criterion"] == [1.5, np.inf]
+    assert set(header["networks"]) == {"one_side", "two_classes", "several_classes", "race", "curved", "committee"}
+    rows = arrays["golden.rows"]
+    for name, part in header["networks"].items():
+        own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
+        network = network_from_arrays(part, own)
+        assert network.response.kind == {"curved": "two_classes", "committee": "two_classes"}.get(name, name)
+        assert network.n_members == (5 if name == "committee" else 1)
+        assert (network.curve is not None) == (name in ("curved", "committee"))
+        np.testing.assert_allclose(network.predict(rows), arrays[f"golden.{name}.prediction"], rtol=0, atol=1e-13)
+        if name != "committee":
+            np.testing.assert_allclose(network.predict_draws(rows), arrays[f"golden.{name}.draws"], rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("schema", range(1, OLDEST_SCHEMA))
+def test_older_files_are_refused_in_a_clear_sentence(rng, schema):
+    part, arrays = network_to_arrays(random_network(rng))
+    message = rf"before its first release \(schema {schema}; this one reads {OLDEST_SCHEMA} and later\): fit .* again"
+    with pytest.raises(FileFormatError, match=message):
+        network_from_arrays(part | {"schema": schema}, arrays)

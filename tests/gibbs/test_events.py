@@ -6,8 +6,7 @@ from numba import njit
 from scipy import stats
 
 from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
-from draws import vector_draws
-from gibbs.phase_a import WEIGHTS, empty_sums, events_of, streams_of
+from draws import WEIGHTS, empty_sums, events_of, streams_of, vector_draws
 from pbdn.gibbs.event_times import choose_in_logs, draw_events
 from pbdn.gibbs.kernel_arguments import Blocks, Experts, Statistics
 from pbdn.gibbs.polya_gamma_weights import sum_statistics

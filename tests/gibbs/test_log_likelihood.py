@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gibbs.phase_a import WEIGHTS, events_of
+from draws import WEIGHTS, events_of
 from pbdn.gibbs.log_likelihood import log_likelihood, total_log_likelihood
 from pbdn.gibbs.rows import BEFORE, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 

@@ -265,8 +265,11 @@ def largest_z(seed, sampler, n_sweeps):
 
 @pytest.mark.parametrize(("sampler", "plant"), BUGS, ids=lambda p: getattr(p, "__name__", p))
 def test_seeded_bug_is_caught(seed, monkeypatch, sampler, plant):
+    """A bug that shows at twice the limit in a quarter of the sweeps needs no more of them."""
     plant(monkeypatch.setattr)
-    found, limit = largest_z(seed, sampler, 12_000)
+    found, limit = largest_z(seed, sampler, 3_000)
+    if found < 2.0 * limit:
+        found, limit = largest_z(seed, sampler, 12_000)
     print(f"{plant.__name__} in {sampler}: largest |z| {found:.1f}, limit {limit:.1f}")
     assert found > limit, f"{plant.__name__} was missed: largest |z| {found:.1f}, limit {limit:.1f}"
 

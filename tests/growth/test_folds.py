@@ -106,16 +106,38 @@ def test_a_layer_must_pay_clearly():
     assert not stage(shaky).clearly_below(old)
 
 
-def test_one_network_is_smaller_than_five_and_learns_from_all_rows(rng, monkeypatch):
+def test_one_network_is_smaller_than_three_and_all_learn_from_all_rows(rng, monkeypatch):
     X, y = half_planes(rng)
     seen = []
     real = Trainee.follow
     monkeypatch.setattr(Trainee, "follow", lambda self, history: seen.append(self.rows.n_rows) or real(self, history))
-    one, five = (fitted(model(n_members=n, max_depth=1), X, y) for n in (1, 5))
-    assert seen == [len(y)]
-    assert one.complexity_ < five.complexity_
-    assert one.trials_ == five.trials_
+    one, three = (fitted(model(n_members=n, max_depth=1), X, y) for n in (1, 3))
+    assert seen == [len(y)] * 4
+    assert one.complexity_ < three.complexity_
+    assert one.trials_ == three.trials_
     assert one.score(X, y) > 0.85
+    np.testing.assert_allclose(three.network_.predict_members(X)[0], one.predict_proba(X), rtol=1e-12)
+    np.testing.assert_array_equal(three.network_.predict_folds(X), one.network_.predict_folds(X))
+    assert len(one.network_.predict_folds(X)) == 5
+
+
+def test_a_network_that_fits_its_rows_badly_is_trained_once_more(rng, monkeypatch):
+    X, y = half_planes(rng)
+    real, numbers = Trainee.follow, []
+
+    def broken(self, history):
+        numbers.append(self.number)
+        layers = real(self, history)
+        if self.number != 5:
+            return layers
+        flat = [Side(0.0 * side.hyperplanes, side.expert_weights) for side in layers[-1].sides]
+        return (*layers[:-1], Layer(tuple(flat)))
+
+    monkeypatch.setattr(Trainee, "follow", broken)
+    found = fitted(model(max_depth=1), X, y)
+    assert sorted(numbers) == [5, 6, 7, 1005]
+    assert found.score(X, y) > 0.85
+    assert np.abs(found.network_.predict_members(X)[0, :, 1] - 0.5).max() > 0.3
 
 
 def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):

@@ -225,8 +225,8 @@ def test_depth_by_rows_kept_back(rng):
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
 def test_many_classes_stop_before_a_layer_that_is_too_large(rng, inference, monkeypatch):
     """The links between two layers grow like the square of the number of classes; two classes are never stopped."""
-    monkeypatch.setattr("pbdn.growth.map_engine.MOST_COEFFICIENTS", 150)
-    monkeypatch.setattr("pbdn.growth.gibbs_engine.MOST_ENTRIES", 150)
+    monkeypatch.setattr("pbdn.growth.engines.MOST_COEFFICIENTS", 150)
+    monkeypatch.setattr("pbdn.growth.engines.MOST_ENTRIES", 150)
     X, y = blobs(rng, n_classes=4)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

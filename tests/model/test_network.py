@@ -1,17 +1,74 @@
-"""Wiring of layers, sizes and costs of a network."""
+"""What a network is: wiring, layers, committees, intervals."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from networks import random_network
+from networks import random_committee, random_curve, random_network
+from pbdn.model.committee import committee
+from pbdn.model.intervals import WIDENING, jackknife_interval, log_odds
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
 from pbdn.model.scaling import Scaling
+from pbdn.model.wiring import FEATURES, inputs_of, sees_features, sources_of, width_of_inputs
 
+WIDTHS_OF_WIRES = (5, 3, 2, 4, 1)  # of the features and of the units of layers 1 to 4
+SOURCES = {1: (0,), 2: (0, 1), 3: (1, 2), 4: (2, 3), 5: (3, 4)}
 EXPERTS = ((2, 3), (1, 2), (4, 1), (2, 2))  # per layer, per side
 N_FEATURES = 5
 WIDTHS = (N_FEATURES, N_FEATURES + 5, 5 + 3, 3 + 5)  # inputs of each layer without the constant
+N_MEMBER_FEATURES = 4
+MEMBER_WIDTHS = [
+    ((2, 3), (1, 2), (4, 1)),
+    ((1, 1), (3, 1), (2, 2)),
+    ((4, 2), (0, 2), (1, 3)),
+]  # per member, per layer, per side
+SEVERAL = [((2, 1, 3, 1, 2, 1), (1, 2, 2, 1, 1, 1)), ((1, 1, 1, 2, 1, 2), (2, 1, 0, 1, 3, 1))]
+
+
+# Which units a layer sees: the features, then the last two layers below it.
+
+
+@pytest.fixture
+def seen(rng):
+    """Features with zeros in them, and the units of four layers."""
+    features, *units = (rng.normal(size=(6, width)) for width in WIDTHS_OF_WIRES)
+    return [features * (rng.random(features.shape) < 0.5), *units]
+
+
+@pytest.mark.parametrize("layer", SOURCES)
+def test_sources(layer):
+    assert sources_of(layer) == SOURCES[layer]
+    assert sees_features(layer) == (layer <= 2)
+    assert sees_features(layer) == (FEATURES in SOURCES[layer])
+    assert width_of_inputs(layer, WIDTHS_OF_WIRES) == sum(WIDTHS_OF_WIRES[source] for source in SOURCES[layer])
+
+
+@pytest.mark.parametrize("layer", SOURCES)
+def test_inputs_are_the_sources_side_by_side(seen, layer):
+    inputs = inputs_of(layer, seen)
+    np.testing.assert_array_equal(inputs, np.hstack([seen[source] for source in SOURCES[layer]]))
+    assert inputs.shape[1] == width_of_inputs(layer, WIDTHS_OF_WIRES)
+
+
+@pytest.mark.parametrize("layer", SOURCES)
+def test_inputs_stay_sparse_while_they_hold_sparse_features(seen, layer):
+    inputs = inputs_of(layer, [sp.csr_array(seen[0]), *seen[1:]])
+    assert sp.issparse(inputs) == (layer <= 2)
+    if sp.issparse(inputs):
+        assert inputs.format == "csr"
+        inputs = inputs.toarray()
+    np.testing.assert_array_equal(inputs, inputs_of(layer, seen))
+
+
+def test_later_units_change_nothing(seen):
+    """The inputs of a layer are known as soon as the layers below it are."""
+    for layer in SOURCES:
+        np.testing.assert_array_equal(inputs_of(layer, seen[:layer]), inputs_of(layer, seen))
+        assert width_of_inputs(layer, WIDTHS_OF_WIRES[:layer]) == width_of_inputs(layer, WIDTHS_OF_WIRES)
+
+
+# Wiring of layers, sizes and costs of a network.
 
 
 def network(rng, depth=4, n_draws=0):
@@ -135,8 +192,7 @@ def test_shapes_are_checked(rng):
 
 def test_forward_simulation_shares_the_likelihood(rng):
     """The simulator's rate is the network's."""
-    from pbdn.model.priors import Hyperpriors
-    from pbdn.model.simulate import simulate_parameters, simulate_rate, simulate_target
+    from pbdn.model.priors import Hyperpriors, simulate_parameters, simulate_rate, simulate_target
 
     p = simulate_parameters(rng, Hyperpriors(3.0, 2.0, 4.0, 3.0, 3.0, 4.0, 3.0), 3, 3, 50)
     x = rng.standard_normal((8, 2))
@@ -145,3 +201,72 @@ def test_forward_simulation_shares_the_likelihood(rng):
     for g in (0, 17):
         assert np.allclose(rates[g], Side(p["hyperplanes"][g], p["expert_weights"][g]).rate(x), rtol=1e-12)
     assert simulate_target(rng, rates).dtype == bool
+
+
+# Several networks as one: averaged rates, zeros that cost nothing.
+
+
+@pytest.mark.parametrize("bent", [False, True])
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_rates_are_averaged(rng, depth, bent):
+    curve = random_curve(rng, N_MEMBER_FEATURES, 3) if bent else None
+    one, members = random_committee(
+        rng, [w[:depth] for w in MEMBER_WIDTHS], N_MEMBER_FEATURES, curve=curve, total_spread=2.0
+    )
+    x = rng.normal(size=(50, N_MEMBER_FEATURES))
+    rates = np.mean([net.top.side_rate(net.top_inputs(x)) for net in members], axis=0)
+    np.testing.assert_allclose(one.top.side_rate(one.top_inputs(x)), rates, rtol=1e-12)
+    np.testing.assert_allclose(one.predict(x), one.response.pool(rates), rtol=1e-12)
+    assert one.n_units == tuple(np.sum([net.n_units for net in members], axis=0))
+    assert one.curve is curve
+
+
+def test_three_classes_too(rng):
+    one, members = random_committee(rng, SEVERAL, N_MEMBER_FEATURES, total_spread=2.0)
+    x = rng.normal(size=(50, N_MEMBER_FEATURES))
+    rates = np.mean([net.top.side_rate(net.top_inputs(x)) for net in members], axis=0)
+    np.testing.assert_allclose(one.predict(x), one.response.pool(rates), rtol=1e-12)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_zeros_cost_nothing(rng, depth):
+    one, members = random_committee(rng, [w[:depth] for w in MEMBER_WIDTHS], N_MEMBER_FEATURES)
+    assert one.n_weights == sum(net.n_weights for net in members)
+    assert one.complexity == pytest.approx(sum(net.complexity for net in members))
+
+
+def test_one_member_is_itself(rng):
+    alone = random_network(rng)
+    assert committee([alone]) is alone
+
+
+# Intervals from the networks that are averaged.
+
+
+def test_it_is_the_jackknife_of_a_mean(rng):
+    """Of a mean over groups, the jackknife over groups is the standard error of the mean of the groups' means."""
+    groups = rng.normal(size=(5, 40))
+    without = np.stack([np.delete(groups, m, axis=0).mean() for m in range(5)])
+    members = 1.0 / (1.0 + np.exp(-without))[:, None, None]
+    average = 1.0 / (1.0 + np.exp(-groups.mean()))
+    low, high = log_odds(jackknife_interval(members, np.array([[average]]), 0.95))[0, 0]
+    error = groups.mean(axis=1).std(ddof=1) / np.sqrt(5)
+    assert high - low == pytest.approx(2 * 2.7764451 * WIDENING * error, rel=1e-6)
+    assert 0.5 * (low + high) == pytest.approx(groups.mean(), rel=1e-6)
+
+
+def test_ends_of_the_two_classes_mirror_each_other_and_stay_within_zero_and_one(rng):
+    p = rng.uniform(1e-9, 1 - 1e-9, size=(5, 30))
+    members = np.stack([1.0 - p, p], axis=-1)
+    ends = jackknife_interval(members, members.mean(axis=0), 0.9)
+    np.testing.assert_allclose(ends[:, 0], 1.0 - ends[:, 1, ::-1], atol=1e-9)
+    assert (ends >= 0).all()
+    assert (ends <= 1).all()
+    wider = jackknife_interval(members, members.mean(axis=0), 0.99)
+    assert (wider[..., 0] <= ends[..., 0]).all()
+    assert (wider[..., 1] >= ends[..., 1]).all()
+
+
+def test_members_that_agree_are_sure():
+    members = np.full((5, 3, 2), 0.5)
+    assert np.ptp(jackknife_interval(members, members[0], 0.95)) == 0.0

@@ -127,7 +127,11 @@ def test_a_file_keeps_every_number(rng):
     assert again.response == network.response
     X = rng.normal(size=(N_ROWS, 3))
     np.testing.assert_array_equal(again.predict(X), network.predict(X))
-    for damage in ({"line": None}, {"line": header["line"] | {"scale": -1.0}}, {"response": "two_classes", "n_outputs": 2}):
+    for damage in (
+        {"line": None},
+        {"line": header["line"] | {"scale": -1.0}},
+        {"response": "two_classes", "n_outputs": 2},
+    ):
         with pytest.raises(FileFormatError):
             network_from_arrays(header | damage, arrays)
     bad = arrays | {"network.0.time_coefs": -arrays["network.0.time_coefs"]}

@@ -1,24 +1,146 @@
-"""What is measured of the estimators, and how figures are put together from it."""
+"""Records of measurements, and the programs that make them."""
 
 import json
 import warnings
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
+from benchmarks import paper_values as paper
 from benchmarks import quality, record
 from benchmarks import quality_tables as tables
-from benchmarks.data import IDA, MULTICLASS, n_splits
-from benchmarks.methods import NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL
+from benchmarks.data_and_methods import IDA, MULTICLASS, NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL, n_splits
 from benchmarks.quality import Task, fit_ours, missing, plan, products
+from benchmarks.record import metrics
 from benchmarks.rivals import RIVALS as KNOWN_RIVALS
-from benchmarks.rivals.fit import fit_rival, protocol
-from benchmarks.scores import metrics
+from benchmarks.rivals import fit_rival, protocol
 from sklearn.metrics import brier_score_loss, log_loss
 
 from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.datasets import make_xor
 
+LINE = {"method": "lr", "data": "banana", "split": 0, "seed": 0, "config": {}}
 SHORT = {"n_sweeps": 20, "n_draws": 6, "n_paths": 2}
+
+
+# Records: lines that survive, newest line of a key, writers side by side.
+
+
+def test_a_record_comes_back_with_its_origin(tmp_path):
+    record.append(
+        "a/b", {**LINE, "config": {"C": np.float64(0.5)}, "error": np.float32(0.25), "rows": np.arange(3)}, tmp_path
+    )
+    (line,) = record.read("a/b", tmp_path)
+    assert line["config"] == {"C": 0.5}
+    assert line["error"] == 0.25
+    assert line["rows"] == [0, 1, 2]
+    assert {"numpy", "scipy", "scikit-learn", "numba"} <= set(line["versions"])
+    assert set(line["machine"]) == {"cpu", "cores", "architecture", "python"}
+    assert line["commit"] == "unknown" or len(line["commit"]) == 40
+    assert line["dirty"] in (True, False, None)
+    assert line["when"].endswith("+00:00")
+    assert record.experiments("a", tmp_path) == ["a/b"]
+
+
+def test_no_file_is_no_records(tmp_path):
+    assert record.read("nothing", tmp_path) == []
+
+
+def test_the_newest_line_of_a_key_counts(tmp_path):
+    for error in (1.0, 2.0):
+        record.append("x", {**LINE, "error": error}, tmp_path)
+    record.append("x", {**LINE, "seed": 1, "error": 3.0}, tmp_path)
+    assert [line["error"] for line in record.read("x", tmp_path)] == [2.0, 3.0]
+    record.append("x", {**LINE, "method": "svm", "error": 4.0}, tmp_path)
+    assert [line["error"] for line in record.read("x", tmp_path, "svm")] == [4.0]
+    assert len(record.path_of("x", tmp_path).read_text().splitlines()) == 4
+
+
+def test_lines_are_sorted_by_number_not_by_digit(tmp_path):
+    for split in (10, 2):
+        record.append("x", {**LINE, "split": split}, tmp_path)
+    assert [line["split"] for line in record.read("x", tmp_path)] == [2, 10]
+
+
+def test_a_record_without_seed_or_config_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="config, seed"):
+        record.append("x", {"error": 0.1}, tmp_path)
+
+
+def test_what_cannot_be_written_leaves_the_file(tmp_path):
+    record.append("x", {**LINE, "error": 0.1}, tmp_path)
+    for bad in (float("nan"), object()):
+        with pytest.raises((ValueError, TypeError)):
+            record.append("x", {**LINE, "error": bad}, tmp_path)
+    assert [line["error"] for line in record.read("x", tmp_path)] == [0.1]
+
+
+def test_part_of_a_line_is_left_out_and_written_over(tmp_path):
+    record.append("x", {**LINE, "error": 0.1}, tmp_path)
+    path = record.path_of("x", tmp_path)
+    path.write_text(path.read_text() + '{"method":"lr","da')
+    assert len(record.read("x", tmp_path)) == 1
+    record.append("x", {**LINE, "split": 1}, tmp_path)
+    assert [line["split"] for line in record.read("x", tmp_path)] == [0, 1]
+    for line in path.read_text().splitlines():
+        json.loads(line)
+
+
+def write_many(root, seed):
+    for split in range(50):
+        record.append("x", {**LINE, "split": split, "seed": seed, "filler": "x" * 20_000}, root)
+
+
+def test_processes_may_append_at_the_same_time(tmp_path):
+    context = get_context("spawn")
+    writers = [context.Process(target=write_many, args=(tmp_path, seed)) for seed in range(2)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    assert len(record.read("x", tmp_path)) == 100
+
+
+def test_committed_records_are_small_whole_and_say_where_they_come_from():
+    files = sorted(record.RESULTS.rglob("*"))
+    assert {path.suffix for path in files if path.is_file()} == {".jsonl"}
+    for path in (path for path in files if path.is_file()):
+        assert path.stat().st_size < 1_000_000, path
+        for text in path.read_text(encoding="utf-8").splitlines():
+            line = json.loads(text)
+            assert {"seed", "config", "commit", "dirty", "versions", "machine"} <= set(line), path
+
+
+# The transcription agrees with the averages that the paper itself prints.
+
+
+@pytest.mark.parametrize("method", paper.METHODS)
+def test_normalised_means_follow_from_the_cells(method):
+    for cells, means, tolerance in (
+        (paper.ERROR, paper.NORMALISED_ERROR, 0.0015),
+        (paper.COMPLEXITY, paper.NORMALISED_COMPLEXITY, 0.0015),
+    ):
+        ratios = [cells[name][method][0] / cells[name]["svm"][0] for name in paper.DATASETS]
+        assert np.mean(ratios) == pytest.approx(means[method], abs=tolerance)
+
+
+@pytest.mark.parametrize("name", paper.DATASETS)
+@pytest.mark.parametrize(("method", "units"), [("dnn_8_4", (8, 4)), ("dnn_32_16", (32, 16)), ("dnn_128_64", (128, 64))])
+def test_dnn_complexity_is_the_stated_formula(name, method, units):
+    width = paper.DATA_SIZES[name][2] + 1
+    first, second = units
+    assert paper.COMPLEXITY[name][method][0] == pytest.approx(first + first * second / width, abs=0.051)
+
+
+def test_tables_are_complete():
+    for table in (paper.ERROR, paper.COMPLEXITY):
+        assert set(table) == set(paper.DATASETS)
+        assert all(set(row) == set(paper.METHODS) for row in table.values())
+    assert all(set(row) == set(paper.DATASETS) for row in paper.DEPTH.values())
+
+
+# What is measured of the estimators, and how figures are put together from it.
 
 
 def quietly(model, X, y):

@@ -1,20 +1,70 @@
-"""Polishing: the objective of a whole network, its gradient, the noise, and what a polish leaves alone."""
+"""Starts, pruning and the polish of a layer."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from map_problems import labelling_of
 
-from pbdn.model.labelling import for_and_against_each_class, for_each_class
+from checks import Z_MAX
+from pbdn.data.row_source import ArraySource
+from pbdn.model.labelling import Labelling, for_and_against_each_class, for_each_class
 from pbdn.model.network import Layer, Side, climb, inputs_above
-from pbdn.sgd.joint_training import neighbour_noise, network_loss_and_gradient
+from pbdn.sgd.joint_gradient import add_network_penalty
+from pbdn.sgd.joint_training import Packed, neighbour_noise, network_loss_and_gradient
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import loss_and_gradient, pack, unpack
+from pbdn.sgd.objective import loss_and_gradient, pack, penalty, prior_constants, unpack
 from pbdn.sgd.polish import polish
+from pbdn.sgd.pruning import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
+from pbdn.sgd.starts import START_GAIN, fit_from_starts, scattered_sides
+from pbdn.sgd.train_layer import fit_map
 
+BOTH = Labelling((0, 1))
 CONFIG = MapSettings(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
 N_CLASSES, N_FEATURES = 3, 4
 PAIRS = for_and_against_each_class(N_CLASSES)
+LABELLINGS = [
+    ((4,), labelling_of(1)),
+    ((3, 5), labelling_of(2)),
+    ((2, 1, 3), labelling_of(3)),
+    ((2, 1, 3, 2, 4, 1), for_and_against_each_class(3)),
+]
+
+
+# Starts and the polish of a layer.
+
+
+# Several starts: scattered hyperplanes, and the best start of every side.
+
+
+def test_hyperplanes_pass_through_rows_and_leave_constant_inputs_alone(rng):
+    rows = rng.normal(size=(50, 4)) * [1.0, 10.0, 0.1, 0.0]
+    sides = scattered_sides(rng, rows, 7, 3)
+    assert len(sides) == 3
+    for side in sides:
+        distances = side.hyperplanes[:, 0] + rows @ side.hyperplanes[:, 1:].T
+        assert np.abs(distances).min(axis=0).max() < 1e-9
+        assert (side.hyperplanes[:, 4] == 0).all()
+    spread = np.concatenate([(rows @ side.hyperplanes[:, 1:].T).std(axis=0) for side in sides])
+    assert 0.5 * START_GAIN < spread.mean() < 1.5 * START_GAIN
+
+
+def test_the_best_start_of_each_side_is_kept(rng):
+    """Trained one by one from the same places, no start has a lower AIC than the one that was kept."""
+    X = rng.normal(size=(80, 2))
+    codes = (X[:, 0] * X[:, 1] > 0).astype(np.int64)
+    source, config = ArraySource(X, codes), MapSettings(n_minibatches=200, max_experts=4, prune_every=100)
+    together = fit_from_starts(source, X, BOTH, depth=1, config=config, seed=5, n_starts=3)
+    rng_of_starts = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(1, 0)))
+    all_sides = scattered_sides(rng_of_starts, X, 4, 6)
+    every = fit_map(source, Labelling(BOTH.sides * 3), depth=1, config=config, seed=5, initial=all_sides)
+    charge = [2 * s.hyperplanes.size - 2 * v for s, v in zip(every.sides, every.log_likelihood, strict=True)]
+    for s in range(2):
+        kept = 2 * together.sides[s].hyperplanes.size - 2 * together.log_likelihood[s]
+        assert kept == min(charge[s::2])
+
+
+# Polishing: the objective of a whole network, its gradient, the noise, and what a polish leaves alone.
 
 
 @pytest.fixture
@@ -56,6 +106,21 @@ def test_value_is_the_top_layers_objective_and_the_penalties_below(case, labelli
     expected, _ = loss_and_gradient(inputs, codes, weights, parameters[-1], starts[-1], CONFIG, labelling)
     planes = np.concatenate([np.empty(0), *(side.hyperplanes.ravel() for layer in layers[:-1] for side in layer.sides)])
     assert value == pytest.approx(expected + 2.0 * np.log1p(planes**2 / 6.0).sum(), rel=1e-12)
+
+
+def test_a_gaussian_penalty_leaves_the_bias_free(case):
+    X, codes, _, layers = case(2)
+    network = Packed.of(layers, X.shape[1], PAIRS, CONFIG)
+    values, gradients = [], []
+    for precision in (0.0, 0.6):
+        one, gradient = network.with_gaussian_penalty(precision), np.zeros_like(network.parameters)
+        values.append(add_network_penalty(one.parameters, one.stack, one.slopes, one.prior, gradient))
+        gradients.append(network.by_layer(gradient))
+    planes = [side.hyperplanes[:, 1:] for layer in layers for side in layer.sides]
+    assert values[1] - values[0] == pytest.approx(0.3 * sum((one**2).sum() for one in planes), rel=1e-4)
+    for free, penalised, parameters in zip(*gradients, network.by_layer(network.parameters), strict=True):
+        np.testing.assert_array_equal(penalised[:2], free[:2])  # ln r and the bias
+        np.testing.assert_allclose(penalised[2:] - free[2:], 0.6 * parameters[2:], rtol=1e-4)
 
 
 def test_rows_beyond_one_tile_add_up(case):
@@ -165,3 +230,97 @@ def test_stopped_or_overflowing_is_none(case):
     assert len(calls) == 2
     steep = [Layer(tuple(Side(1e200 * side.hyperplanes, side.expert_weights) for side in one.sides)) for one in layers]
     assert polish(steep, X, codes, weights, config=CONFIG, seed=0, labelling=PAIRS) is None
+
+
+def source_of(p, inputs=None):
+    classes = np.arange(max(len(p.starts) - 1, 2))
+    return ArraySource(p.inputs if inputs is None else inputs, p.codes, classes=classes, weights=p.weights)
+
+
+@pytest.mark.parametrize(("widths", "labelling"), LABELLINGS)
+def test_inactivity_is_the_product_formula(problem, widths, labelling):
+    p = problem(widths=widths, labelling=labelling)
+    result = log_inactivity(source_of(p), *p.sides)
+    expected = []
+    for side, rows in zip(unpack(p.parameters, p.starts), labelling.targets(p.codes).T, strict=True):
+        own = side.units(p.inputs[rows]) * side.expert_weights
+        rate = own.sum(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            terms = np.log((np.exp(-own) - np.exp(-rate)) / -np.expm1(-rate))
+        expected.append(p.weights[rows] @ terms)
+    expected = np.maximum(np.concatenate(expected), -700.0)  # a lone expert is never inactive
+    np.testing.assert_allclose(np.maximum(result, -700.0), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(log_inactivity(source_of(p, p.csr), *p.sides), result, rtol=1e-9)
+
+
+def test_inactivity_against_simulated_activities(rng, problem):
+    """Draw l_ik ~ Pois(r_k s(ψ_ik)), keep draws with every positive row on, count silent experts."""
+    p = problem(n_rows=3, n_inputs=2, widths=(4,))
+    p.codes[:] = [1, 1, 0]
+    p.weights[:] = 1.0
+    p.parameters[0] -= 1.0
+    exact = np.exp(log_inactivity(source_of(p), *p.sides))
+    side = unpack(p.parameters, p.starts)[0]
+    rates = side.units(p.inputs[:2]) * side.expert_weights
+    active = rng.poisson(rates, size=(400_000, 2, 4)) > 0
+    silent = ~active[active.any(axis=2).all(axis=1)].any(axis=1)
+    error = np.sqrt(exact * (1 - exact) / len(silent))
+    assert (np.abs(silent.mean(axis=0) - exact) < Z_MAX * error).all()
+    draws = np.array([draw_activity(rng, source_of(p), *p.sides, published=False) for _ in range(8000)])
+    error = np.sqrt(exact * (1 - exact) / len(draws))
+    assert (np.abs((~draws).mean(axis=0) - exact) < Z_MAX * error).all()
+
+
+def test_published_draw_is_another_law(rng, problem):
+    """Independent Bernoullis over all rows, one forced when a positive row drew none."""
+    p = problem(n_rows=2, n_inputs=2, widths=(3,))
+    p.codes[:] = [1, 0]
+    p.weights[:] = 1.0
+    p.parameters[0] -= 2.0
+    side = unpack(p.parameters, p.starts)[0]
+    on = -np.expm1(-side.units(p.inputs) * side.expert_weights)
+    none = (1 - on[0]).prod()
+    silent_first = 1 - on[0] - none * on[0] / on[0].sum()
+    expected = silent_first * (1 - on[1])
+    draws = np.array([draw_activity(rng, source_of(p), *p.sides, published=True) for _ in range(8000)])
+    error = np.sqrt(expected * (1 - expected) / len(draws))
+    assert (np.abs((~draws).mean(axis=0) - expected) < Z_MAX * error).all()
+
+
+@pytest.mark.parametrize("rate", [1e-8, 0.1, 1.0, 7.0])
+def test_truncated_poisson_mean_and_support(rng, rate):
+    draws = _truncated_poisson(rng, np.full(20_000, rate))
+    assert draws.min() >= 1
+    mean = rate / -np.expm1(-rate)
+    variance = mean * (1 + rate - mean)
+    assert abs(draws.mean() - mean) <= Z_MAX * np.sqrt(max(variance, 0.0) / len(draws)) + 1e-6
+
+
+def test_stopping_early_never_changes_a_decision(problem):
+    p = problem(n_rows=500, widths=(6, 6), spread=0.3)
+    p.parameters[0] -= np.linspace(0, 25, 12)
+    threshold = np.log(0.5)
+    exact = log_inactivity(source_of(p), *p.sides)
+    quick = log_inactivity(source_of(p), *p.sides, floor=threshold)
+    np.testing.assert_array_equal(quick > threshold, exact > threshold)
+    assert 0 < (exact > threshold).sum() < 12
+    np.testing.assert_allclose(quick[exact > threshold], exact[exact > threshold], rtol=1e-12)
+
+
+def test_rates_too_small_for_a_double(problem):
+    """With λ → 0 exactly one expert is active: P(inactive) = 1 - share."""
+    p = problem(n_rows=1, n_inputs=1, widths=(2,))
+    p.codes[:], p.weights[:], p.inputs[:] = 1, 1.0, 0.0
+    p.parameters[:] = [[0.0, 0.0], [-900.0, -901.0], [0.0, 0.0]]
+    share = 1 / (1 + np.exp(-1.0))
+    result = np.exp(log_inactivity(source_of(p), *p.sides))
+    np.testing.assert_allclose(result, [1 - share, share], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("widths", "labelling"), LABELLINGS)
+def test_likelihood_pass_agrees_with_the_objective(problem, widths, labelling):
+    p = problem(n_rows=300, widths=widths, labelling=labelling)
+    likelihood = log_likelihoods(source_of(p), *p.sides)
+    value, _ = loss_and_gradient(*p.rows, p.parameters, p.starts, MapSettings(), labelling)
+    prior = penalty(p.parameters, prior_constants(MapSettings(), p.starts))
+    assert prior - likelihood.sum() == pytest.approx(value, rel=1e-12)

@@ -3,8 +3,7 @@ import pytest
 import scipy.sparse as sp
 
 from pbdn.data.arrow_parquet import ArrowSource
-from pbdn.data.columns import Columns
-from pbdn.data.moments import column_moments
+from pbdn.data.columns import Columns, column_moments
 from pbdn.data.row_source import ArraySource, join
 from pbdn.data.streams import BUFFER_BYTES, BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError

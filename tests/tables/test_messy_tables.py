@@ -9,7 +9,7 @@ import pytest
 from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, labels_of, parse_table
-from pbdn.tables.predicts_alone import error_alone
+from pbdn.tables.decide_columns import error_alone
 
 MESSY = {messy.name: messy for messy in messy_tables()}
 

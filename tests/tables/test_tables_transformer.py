@@ -16,7 +16,7 @@ from messy_tables import messy_tables
 from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
 from pbdn.tables import Preparation, TablePreparation, TableWarning, fit_preparation, labels_of
-from pbdn.tables.frame_to_table import needs_preparation
+from pbdn.tables.table import needs_preparation
 from pbdn.tables.transformer import in_python
 
 pd = pytest.importorskip("pandas")

@@ -3,12 +3,11 @@
 import click
 
 from pbdn._version import __version__
+from pbdn.cli.command import buffer_stdout
 from pbdn.cli.demo import demo_command
-from pbdn.cli.explain import explain_command
 from pbdn.cli.export import export_command
 from pbdn.cli.fit import fit_command
-from pbdn.cli.inspect import inspect_command
-from pbdn.cli.output import buffer_stdout
+from pbdn.cli.inspect import explain_command, inspect_command
 from pbdn.cli.predict import predict_command
 from pbdn.cli.report import report_command
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command
-from pbdn.cli.output import Output, text_table
+from pbdn.cli.command import Output, command, text_table
 
 ROWS = 1600  # half of them train
 HEADER = ("model", "error", "depth", "units per layer", "complexity", "seconds")

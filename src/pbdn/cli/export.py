@@ -4,8 +4,7 @@ import os
 
 import click
 
-from pbdn.cli.command import command
-from pbdn.cli.output import Output, counted
+from pbdn.cli.command import Output, command, counted
 
 ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output, counted
+from pbdn.cli.command import Output, command, counted, separator_option
 
 
 @click.command("predict")
@@ -33,7 +32,7 @@ def predict_command(
     from pbdn.cli.table_model import load_model
     from pbdn.inspection.quality import measure
     from pbdn.tables import column, read_table
-    from pbdn.tables.write_file import table_bytes
+    from pbdn.tables.table_file import table_bytes
 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)

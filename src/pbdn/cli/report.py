@@ -5,8 +5,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import command, separator_option
-from pbdn.cli.output import Output
+from pbdn.cli.command import Output, command, separator_option
 
 
 @click.command("report")

@@ -1,4 +1,4 @@
-"""A model for tables: an estimator, how columns become its features, and how good it was on held-out rows."""
+"""A model for tables: an estimator, how columns become its features, how much rows count, and how good it was on held-out rows."""
 
 import os
 import warnings
@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.row_weights import RowWeights, row_weights
 from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
@@ -22,7 +21,9 @@ from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
 from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.decide_columns import Decision
+from pbdn.tables.read_cell import numbers
 
+BALANCED = "balanced"
 OPTIONS = {
     " of gibbs_config": "",
     "n_sweeps": "--sweeps",
@@ -33,6 +34,72 @@ OPTIONS = {
     "time_limit": "--time-limit",
 }
 ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier}
+
+
+@dataclass(frozen=True)
+class RowWeights:
+    """What ``fit`` is told of weights.
+
+    Attributes
+    ----------
+    of_rows : array or None
+    of_classes : "balanced" or None
+        The parameter ``class_weight`` of the estimator.
+    """
+
+    of_rows: NDArray[np.float64] | None = None
+    of_classes: str | None = None
+
+    def take(self, which: NDArray[Any]) -> "RowWeights":
+        """Those of some rows."""
+        return self if self.of_rows is None else RowWeights(self.of_rows[which], self.of_classes)
+
+
+def row_weights(
+    table: Table, known: NDArray[np.bool_], labels: NDArray[Any], name: str | None, of_classes: Sequence[str]
+) -> RowWeights:
+    """Weights of the rows with a label by ``--weight`` and ``--class-weight``; those of single classes become those of rows.
+
+    ``known`` marks the rows of the table that have a label, ``labels`` are theirs.
+    """
+    weights = None if name is None else _read(column(table, name, "weight column"), known, name)
+    if not of_classes or tuple(of_classes) == (BALANCED,):
+        return RowWeights(weights, BALANCED if of_classes else None)
+    by_class = np.ones(len(labels))
+    texts = np.array([str(label) for label in labels.tolist()], dtype=object)
+    for text in of_classes:
+        label, _, number = text.rpartition("=")
+        there = texts == label
+        if not there.any():
+            classes = ", ".join(dict.fromkeys(sorted(texts)))
+            raise InvalidInputError(
+                f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {classes}."
+            )
+        by_class[there] = _positive(number, text)
+    return RowWeights(by_class if weights is None else weights * by_class)
+
+
+def _read(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> NDArray[np.float64]:
+    """Finite numbers that are not negative, or a sentence."""
+    readings = [numbers(values, style) for style in (".", ",")]
+    weights = min(readings, key=lambda reading: len(reading[1]))[0]
+    wrong = np.flatnonzero(known & ~(weights >= 0.0))
+    if wrong.size:
+        raise InvalidInputError(
+            f"--weight {name}: row {wrong[0] + 1} has {str(values[wrong[0]])!r}; weights are numbers of at least 0, one for "
+            "each row."
+        )
+    return weights[known]
+
+
+def _positive(number: str, text: str) -> float:
+    try:
+        weight = float(number)
+    except ValueError:
+        weight = np.nan
+    if not 0.0 < weight < np.inf:
+        raise InvalidInputError(f"--class-weight {text}: the weight must be a number above 0.")
+    return weight
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,8 @@ class MapConfig(Options):
         become likelier by it. Needs ``criterion="holdout"`` and dense rows in memory. Default: True with more than two
         sides, else False.
     n_members : int
-        Networks that are averaged with ``criterion="folds"``, each trained without the rows of one fold; 1: one network,
-        trained on all rows. Default: 5.
+        Networks that are averaged with ``criterion="folds"``, each trained on all rows; 1: a single network. Where rows are
+        many, the five networks of the folds are averaged instead of several new ones. Default: 3.
     curved : bool
         Whether the first layer sees the squares of the features too, with ``criterion="folds"``. Default: what the rows
         kept back say.

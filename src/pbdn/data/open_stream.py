@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
 from pbdn.data.arrow_parquet import ArrowSource
+from pbdn.data.columns import column_moments
 from pbdn.data.frames import NamedArray
 from pbdn.data.labelled_rows import LabelledRows
-from pbdn.data.moments import column_moments
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling

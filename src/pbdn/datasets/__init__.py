@@ -1,8 +1,7 @@
 """Datasets of the paper, generators and some more real data; nothing is shipped with the package."""
 
-from pbdn.datasets.dataset import Dataset
-from pbdn.datasets.loaders import load_a9a, load_extra, load_ida, load_ijcnn1, load_mnist, load_mnist_pair
-from pbdn.datasets.locate import DataUnavailableError, cache_folder, data_available
+from pbdn.datasets.fetch import DataUnavailableError, cache_folder, data_available
+from pbdn.datasets.loaders import Dataset, load_a9a, load_extra, load_ida, load_ijcnn1, load_mnist, load_mnist_pair
 from pbdn.datasets.synthetic import (
     make_circles,
     make_ringnorm,

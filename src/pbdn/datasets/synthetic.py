@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pbdn.datasets.dataset import Dataset, alternate_rows
+from pbdn.datasets.loaders import Dataset, alternate_rows
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from pbdn import config as options
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.class_labels import check_labels_present, settled_classes, weigh_rows
+from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
@@ -18,8 +18,7 @@ from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.predicting import FittedNetwork
 from pbdn.growth.callbacks import FitTasks, Method, with_callbacks
 from pbdn.growth.depth import Growth
-from pbdn.growth.fit_network import FitResult
-from pbdn.growth.partial_fit import Increment
+from pbdn.growth.fit_network import FitResult, Increment
 from pbdn.inspection.access import checked_rows
 from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.priors import Hyperpriors

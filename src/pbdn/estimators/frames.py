@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from pbdn.data.class_labels import check_labels_present
 from pbdn.data.frames import NamedArray, as_table
+from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.frame_to_table import collected, needs_preparation
 from pbdn.tables.preparation import Preparation
-from pbdn.tables.table import Table
+from pbdn.tables.table import Table, collected, needs_preparation
 from pbdn.tables.transformer import TablePreparation
 
 MEDIAN_ROWS = 10_000  # at most about twice as many rows decide what stands in for values that are missing later

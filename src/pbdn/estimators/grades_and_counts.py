@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from pbdn.config import MapConfig
-from pbdn.data.class_labels import check_labels_present, weigh_rows
+from pbdn.data.labelled_rows import check_labels_present, weigh_rows
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.growth.callbacks import FitTasks, with_callbacks

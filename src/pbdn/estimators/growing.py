@@ -19,8 +19,7 @@ from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.effects import MAX_ROWS, training_importances
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response

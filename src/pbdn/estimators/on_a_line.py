@@ -11,16 +11,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from pbdn import config as options
 from pbdn.config import MapConfig
-from pbdn.data.class_labels import weigh_rows
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.callbacks import FitTasks
-from pbdn.growth.committee import best_layout
-from pbdn.growth.run import Run
-from pbdn.growth.stop import StopSignal
+from pbdn.growth.layout import best_layout
+from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.access import checked_rows, dense_rows
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame

@@ -111,8 +111,8 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
     def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
         """Intervals of the class probabilities.
 
-        From posterior draws, where there are any, equal-tailed credible intervals. Else, from how far the networks that are
-        averaged differ (`pbdn.model.intervals`).
+        From posterior draws, where there are any, equal-tailed credible intervals. Else, from how far networks differ
+        of which each was trained without one fold of the rows (`pbdn.model.intervals`).
 
         Returns
         -------
@@ -122,9 +122,9 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
         network = self.network_ if hasattr(self, "network_") else None
-        if network is not None and network.n_members > 1 and not network.top.draws:
+        if network is not None and network.has_folds and not network.top.draws:
             X = checked_rows(self, X)
-            return jackknife_interval(network.predict_members(X), network.predict(X), level)
+            return jackknife_interval(network.predict_folds(X), network.predict(X), level)
         draws = self.posterior_predictive_proba(X)
         ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))
@@ -192,7 +192,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         """Notebook view: scikit-learn's diagram and, once fitted, what was learned."""
         from sklearn.utils import estimator_html_repr
 
-        from pbdn.report.summary import html_summary
+        from pbdn.report.html import html_summary
 
         return str(estimator_html_repr(self)) + html_summary(self)
 

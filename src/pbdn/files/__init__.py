@@ -5,10 +5,13 @@ from pbdn.files.container import (
     FORMAT_VERSION,
     MAX_HEADER,
     container_bytes,
+    from_json,
+    pack_strings,
     read_container,
+    to_json,
+    unpack_strings,
     write_container,
 )
-from pbdn.files.encoding import from_json, pack_strings, to_json, unpack_strings
 from pbdn.files.network import (
     OLDEST_SCHEMA,
     SCHEMA_VERSION,

@@ -1,6 +1,7 @@
 """A network as header and arrays, exact to the last bit, and back with every number checked."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -52,6 +53,8 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     ``network.t.time_coefs``, and to the header ``line``, the settings of `pbdn.model.timed.OnALine`.
 
     A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
+    Where an average of networks of folds stands beside it, ``folds`` is the header part of that one, and its arrays are
+    ``folds.network.…``.
     A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``. Where half of the hyperplanes
     or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
     of eight experts in a byte.
@@ -78,6 +81,9 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     }
     if isinstance(network.response, OnALine):
         header["line"] = network.response.settings()
+    if network.folds is not None:
+        header["folds"], of_folds = network_to_arrays(network.folds)
+        arrays |= {f"folds.{name}": array for name, array in of_folds.items()}
     return header, arrays
 
 
@@ -113,7 +119,21 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
     network = Network(layers, n_features, response, _curve(arrays, n_features), _members(arrays, layers[-1]))
     _check_wiring(network)
-    return network
+    return replace(network, folds=_folds(header, arrays, network)) if "folds" in header else network
+
+
+def _folds(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], network: Network) -> Network:
+    """The average of networks of folds that stands beside a network."""
+    part = header["folds"]
+    _require(isinstance(part, Mapping) and "folds" not in part, "its networks of folds are not described")
+    prefix = "folds."
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    folds = network_from_arrays(part, own)
+    _require(
+        folds.n_features == network.n_features and folds.response == network.response and folds.n_members > 1,
+        "its networks of folds have other features or outputs than the network, or are not several",
+    )
+    return folds
 
 
 def _stack(name: str, sides: Any) -> dict[str, NDArray[Any]]:

@@ -8,14 +8,12 @@ import numpy as np
 
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts
 from pbdn.gibbs.log_likelihood import row_log_likelihood
-from pbdn.gibbs.matrices import transposed
+from pbdn.gibbs.matrices import block_distances, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING, RowArrays
-from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.compiled import inlined, kernel
 from pbdn.numerics.softplus import softplus
-from pbdn.variates.crt import crt
+from pbdn.variates.counts import crt, multinomial_split, positive_poisson
 from pbdn.variates.gamma import log_gamma_variate
-from pbdn.variates.poisson import multinomial_split, positive_poisson
 from pbdn.variates.random_stream import TABLES, SweepStreams, stream_at
 
 

@@ -13,13 +13,11 @@ import numpy as np
 
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, Tables
 from pbdn.gibbs.log_likelihood import row_log_likelihood
-from pbdn.gibbs.matrices import transposed
+from pbdn.gibbs.matrices import block_distances, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, EXACT, INTERVAL, NOTHING, RowArrays
-from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.compiled import inlined, internal, kernel
 from pbdn.numerics.softplus import inverse_softplus, log_softplus, softplus, softplus_block
-from pbdn.variates.crt import table_distance
-from pbdn.variates.poisson import choose, positive_poisson
+from pbdn.variates.counts import choose, positive_poisson, table_distance
 from pbdn.variates.polya_gamma import polya_gamma
 from pbdn.variates.random_stream import TABLES, SweepStreams, exponential, stream_at, uniform
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.numerics.compiled import inlined, kernel
-from pbdn.variates.crt import crt
+from pbdn.variates.counts import crt
 from pbdn.variates.gamma import gamma_variate, log_gamma_variate
 
 

@@ -11,14 +11,12 @@ import numpy as np
 
 from pbdn.gibbs.event_times import FAINT, choose_in_logs
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts
-from pbdn.gibbs.matrices import as_matrix, multiply, transposed
+from pbdn.gibbs.matrices import as_matrix, block_distances, multiply, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING, RowArrays
-from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.bernoulli_poisson import log_event_probability_in_loops
 from pbdn.numerics.compiled import inlined, internal, kernel, vectorised
 from pbdn.numerics.elementary import log_positive, minus_log_one_minus, one_minus_exp, unit_interval
-from pbdn.numerics.softplus import inverse_softplus_in_loops, softplus_block
+from pbdn.numerics.softplus import inverse_softplus_in_loops, log_event_probability_in_loops, softplus_block
 from pbdn.variates.random_stream import TABLES, SweepStreams, exponential, fill_bits, stream_at
 
 

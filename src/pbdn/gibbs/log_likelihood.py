@@ -6,15 +6,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.gibbs.matrices import transposed
+from pbdn.gibbs.matrices import block_distances, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows
-from pbdn.gibbs.signed_distances import block_distances
 from pbdn.model.likelihood import log_probability
 from pbdn.model.likelihood import softplus as softplus_of_array
 from pbdn.numerics.arrays import FloatArray
-from pbdn.numerics.bernoulli_poisson import LOG_TINY, log_event_probability
 from pbdn.numerics.compiled import internal, kernel
-from pbdn.numerics.softplus import softplus
+from pbdn.numerics.softplus import LOG_TINY, log_event_probability, softplus
 
 ROWS_AT_ONCE = 8192  # of the plain log-likelihood
 

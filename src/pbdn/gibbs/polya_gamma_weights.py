@@ -10,12 +10,11 @@ import numpy as np
 
 from pbdn.gibbs.gram import add_block, gram_scratch
 from pbdn.gibbs.kernel_arguments import Blocks, RowTerms, Statistics, Tables
-from pbdn.gibbs.matrices import as_vector, transposed
+from pbdn.gibbs.matrices import as_vector, block_distances, transposed
 from pbdn.gibbs.rows import BLOCK_ROWS, RowArrays
-from pbdn.gibbs.signed_distances import block_distances
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import inlined, internal, kernel
-from pbdn.variates.polya_gamma_blocks import block_work, polya_gamma_block
+from pbdn.variates.polya_gamma import block_work, polya_gamma_block
 from pbdn.variates.random_stream import PG_WEIGHTS, SweepStreams, stream_at
 
 

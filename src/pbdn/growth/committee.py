@@ -1,4 +1,4 @@
-"""The default: networks of folds, judged by the rows that they have not seen, averaged into one.
+"""The default: a few networks, shaped by rows kept back, averaged into one.
 
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
@@ -6,8 +6,9 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
-The networks of the folds are then averaged (`pbdn.model.committee`). A single network is trained on all rows with what was
-found.
+New networks are then trained on all rows with what was found, and averaged (`pbdn.model.committee`). Those of the folds stay
+beside them, to say how sure they are (`pbdn.model.intervals`). Where rows are many, the networks of the folds are themselves
+averaged: few rows are lost to each, and none is trained for its spread alone.
 """
 
 import logging
@@ -19,7 +20,6 @@ import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
-from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
@@ -27,7 +27,6 @@ from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
-from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 logger = logging.getLogger("pbdn")
@@ -39,7 +38,7 @@ FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its 
 NOISES = (0.0, 0.5, FULL_NOISE)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
-JUDGING_FOLDS = 2  # that compare ways to lay values on a line
+AGAIN = 1000  # added to the number of a network that is trained once more
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
 # a value on a line says more than a label: rows need less noise, and layers above the first, which can follow every row, more
@@ -158,31 +157,39 @@ class Search:
 def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
-    """Grow the networks of the folds on scaled rows, and average them; or train one network on all rows with what they found."""
-    n_members = config.map.n_members
-    n_folds = n_members if n_members > 1 else N_FOLDS
-    folds = folds_of_rows(response.strata(rows.targets), run.seed, n_folds)
+    """Let the networks of folds of scaled rows find shape, depth and penalty; average networks trained with what they found."""
+    folds = folds_of_rows(response.strata(rows.targets), run.seed)
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
-    held = [folds == f for f in range(n_folds if all_decide else 1)]
-    search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, n_folds)), held, observer)
+    held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
+    search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
 
     began = time.perf_counter()
     stage = _shape(search, make_views(rows, config.map.curved, run.seed))
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
-    members = _members(search, stage, folds, n_members)
-    layers = [without_idle(one, stage.view.rows) for one in members]
+    if all_decide or config.map.n_members == 1:
+        members = _on_all_rows(search, stage, folds, config.map.n_members)
+    else:
+        members = _of_all_folds(search, stage, folds)
     if run.stop() and reason != "observer":
         reason = "interrupted"
-    merged = committee([_plain(one, stage, response) for one in layers])
-    network = stage.view.network(merged.layers, response)
+    network = _averaged(members or stage.stacks, stage, response)
+    says_how_sure = members and all_decide and not response.timed  # a distribution says it by itself
+    of_folds = _averaged(stage.stacks, stage, response) if says_how_sure else None
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
         for t, step in enumerate(search.path)
     ]
-    return Growth(fits, tuple(path), reason, network.curve, merged.members, tuple(search.trials))
+    return Growth(fits, tuple(path), reason, network.curve, network.members, of_folds, tuple(search.trials))
+
+
+def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
+    """The average of networks on scaled features, without their idle experts."""
+    members = [_plain(without_idle(layers, stage.view.rows), stage, response) for layers in stacks]
+    merged = committee(members)
+    return replace(stage.view.network(merged.layers, response), members=merged.members)
 
 
 def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
@@ -269,7 +276,7 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
         others = np.delete(means, f)
         if means[f] <= others.mean() + FAR * others.std(ddof=1) or search.run.stop():
             continue
-        trainee = Trainee(stage.view, ~kept, f + len(search.held) + 1, search.response, search.config.map, search.run)
+        trainee = Trainee(stage.view, ~kept, f + AGAIN, search.response, search.config.map, search.run)
         layers = trainee.follow(stage.recipe)
         if layers is None:
             continue
@@ -279,20 +286,42 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
     return replace(stage, stacks=tuple(stacks), losses=np.concatenate(of_fold))
 
 
-def _members(search: Search, stage: Stage, folds: IntArray, n_members: int) -> list[Layers]:
-    """The networks to be averaged: those of the folds that decided, and others trained with what they found."""
-    done = list(stage.stacks) if n_members > 1 else []
-    # a single network is that of a fold without rows: it learns from all
-    numbers = range(len(done), n_members) if n_members > 1 else range(N_FOLDS, N_FOLDS + 1)
-    if not numbers:
-        return done
+def _on_all_rows(search: Search, stage: Stage, folds: IntArray, n_members: int) -> list[Layers]:
+    """New networks trained on all rows with what the folds found; empty where the time was up.
+
+    One that fits its own rows worse than those of the folds fit rows that they have not seen has failed, and gets one more
+    try.
+    """
+    judged = np.isin(folds, np.arange(len(search.held)))
+
+    def trained(number: int) -> Layers | None:
+        layers = trainee(number).follow(stage.recipe)
+        if layers is None or not stage.losses.size or loss(layers) <= stage.deviance:
+            return layers
+        other = trainee(number + AGAIN).follow(stage.recipe)
+        return layers if other is None or loss(layers) <= loss(other) else other
+
+    def trainee(number: int) -> Trainee:
+        every = np.ones(folds.size, dtype=bool)
+        return Trainee(stage.view, every, number, search.response, search.config.map, part, n_members)
+
+    def loss(layers: Layers) -> float:
+        return float(stage.view.losses(layers, judged, search.response).sum())
+
+    part = search.run.shared_by(min(search.run.n_jobs, n_members))
+    numbers = range(N_FOLDS, N_FOLDS + n_members)
+    return [layers for layers in search.run.on_threads(trained, numbers) if layers is not None]
+
+
+def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]:
+    """The networks of the folds that decided, and those of the others trained with what they found."""
+    numbers = range(len(stage.stacks), N_FOLDS)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers)))
     trainees = [
         Trainee(stage.view, folds != f, f, search.response, search.config.map, part, len(numbers)) for f in numbers
     ]
     others = search.run.on_threads(lambda trainee: trainee.follow(stage.recipe), trainees)
-    finished = [layers for layers in others if layers is not None]
-    return [*done, *finished] or list(stage.stacks[:1])
+    return [*stage.stacks, *(layers for layers in others if layers is not None)]
 
 
 def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:
@@ -319,25 +348,3 @@ def _tell(search: Search, stage: Stage, began: float, kept: bool) -> None:
             polished=True,
         )
     )
-
-
-def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfig, run: Run) -> OnALine:
-    """How values are best laid on the line: the layout under which one flat layer makes some rows kept back likeliest.
-
-    ``rows`` are scaled, with bounds that are not on any line yet.
-    """
-
-    def deviance(layout: OnALine) -> float:
-        own = replace(rows, targets=layout.to_line(rows.targets))
-        folds = folds_of_rows(layout.strata(own.targets), run.seed)
-        held = [folds == f for f in range(JUDGING_FOLDS)]
-        search = Search(layout, config, run, held)
-        stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))
-        back = [own.take(kept) for kept in held]
-        weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
-        return stage.deviance + 2.0 * float(
-            weights @ np.concatenate([layout.log_slopes(part.targets) for part in back])
-        )
-
-    with single_blas_thread():
-        return min(layouts, key=deviance)

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from pbdn.model.criteria import Criterion, count_inputs
 from pbdn.model.curve import Curve
-from pbdn.model.network import Layer
+from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import IntArray
 
 logger = logging.getLogger("pbdn")
@@ -83,9 +83,8 @@ class Growth:
     """A grown stack of layers, the whole path, and why growth stopped.
 
     ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted" (by a time limit), or "incremental"
-    where a user decides. ``curve`` and ``members`` are those of the network (`pbdn.model.network.Network`), and ``trials``
-    are the settings that rows kept back have judged
-    (`pbdn.growth.committee`).
+    where a user decides. ``curve``, ``members`` and ``folds`` are those of the network (`pbdn.model.network.Network`),
+    and ``trials`` are the settings that rows kept back have judged (`pbdn.growth.committee`).
     """
 
     fits: tuple[LayerFit, ...]
@@ -93,6 +92,7 @@ class Growth:
     reason: str
     curve: Curve | None = None
     members: tuple[IntArray, ...] = ()
+    folds: Network | None = None
     trials: tuple[Any, ...] = ()
 
 

@@ -1,17 +1,249 @@
-"""The engine that a configuration asks for."""
+"""The engines that train a layer, Gibbs sampling and MAP; the one that a configuration asks for; independent runs from bottom to top, the sequential ("cut") posterior."""
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.row_source import RowSource
 from pbdn.data.streams import StreamedSource
-from pbdn.growth.depth import Engine
-from pbdn.growth.gibbs_engine import GibbsEngine
-from pbdn.growth.map_engine import MapEngine
+from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
+from pbdn.gibbs.rows import Rows, make_rows
+from pbdn.gibbs.state import state_from_side
+from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.growth.checkpoint import Arrays, Task, arrays_of_sides, sides_from_arrays
+from pbdn.growth.depth import Engine, LayerFit, most_inputs_above
 from pbdn.growth.run import Run
+from pbdn.model.labelling import Labelling
+from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
+from pbdn.model.wiring import Inputs, inputs_of
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.train_layer import MapResult, fit_map
 
+STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
+MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
+MOST_COEFFICIENTS = 3_000_000  # of a layer of many sides before pruning: a step then takes some tenths of a second
 EngineMaker = Callable[[LabelledRows | StreamedSource, Response, FitConfig, Run], Engine]
+
+
+class GibbsEngine:
+    """Layers by Gibbs sampling.
+
+    Parameters
+    ----------
+    rows : LabelledRows
+        Inputs of the first layer already scaled.
+    response : Response
+    config : FitConfig
+    run : Run
+    path : int
+        0 for the network itself. Other numbers are runs from bottom to top that hand one posterior draw upward instead of
+        the recorded one.
+    initial : sequence of Side or None
+        Where the chains of every side start; None: where the configuration says.
+    """
+
+    def __init__(
+        self,
+        rows: LabelledRows,
+        response: Response,
+        config: FitConfig,
+        run: Run,
+        path: int = 0,
+        initial: Sequence[Side] | None = None,
+    ) -> None:
+        self.rows, self.response, self.config, self.run, self.path = rows, response, config, run, path
+        self.initial = initial
+        self.settings: ChainSettings = config.chain
+        self.targets = response.labelling.targets(rows.codes)
+        self.n_sides = response.labelling.n_sides
+        self.n_chains = config.n_chains
+        self.n_rows = rows.n_rows
+        self.seen: list[Inputs] = [rows.inputs]
+        self.inputs: Inputs = rows.inputs
+
+    def side_rows(self, side: int) -> Rows:
+        """Rows of one side on the current inputs."""
+        return make_rows(
+            self.inputs,
+            self.targets[:, side],
+            weight=self.rows.weights,
+            single_events=self.settings.sampler != "event_times",
+            merge=self.settings.sampler != "counts",
+        )
+
+    def run_task(self, task: Task, start: Side | None) -> ChainResult:
+        """One chain of one side, resumed where the checkpoint has seen it."""
+        checkpoint = self.run.checkpoint
+        saved = checkpoint.finished(task) if checkpoint is not None else None
+
+        def on_sweep(chain: ChainState) -> None:
+            if checkpoint is not None:
+                checkpoint.saw(task, chain)
+            if self.run.bar.enabled:
+                self._tell(task, chain)
+
+        result = run_chain(
+            self.side_rows(task[1]),
+            self.settings,
+            self.run.seed,
+            task,
+            n_threads=max(1, self.run.n_jobs // (self.n_sides * self.n_chains)),
+            start=None if start is None else state_from_side(start, self.settings.max_experts),
+            resume=saved,
+            on_sweep=on_sweep,
+            should_stop=self.run.stop,
+        )
+        if checkpoint is not None and not result.complete:
+            checkpoint.stopped(task, result.final)
+        return result
+
+    def _tell(self, task: Task, chain: ChainState) -> None:
+        """Move the progress bar: a phase is all chains of a layer, or of all paths."""
+        depth = task[0]
+        note = f"experts {int(chain.active.sum())}, ln L {chain.trace[chain.done - 1, 0]:.1f}"
+        n_paths = self.config.n_paths
+        n_chains = self.n_sides * (n_paths * self.config.max_depth if self.path else self.n_chains)
+        phase = f"{n_paths} paths" if self.path else f"sampling layer {depth}"
+        self.run.bar.update(phase, n_chains * self.settings.n_sweeps, task, chain.done, note)
+
+    def fit_layer(self, depth: int) -> LayerFit:
+        """Sample every side with every chain; the recorded draw is the best over chains."""
+        began = time.perf_counter()
+        starts = [self.start(depth, chain) for chain in range(self.n_chains)]
+        tasks = [(depth, side, chain, self.path) for side in range(self.n_sides) for chain in range(self.n_chains)]
+        with single_blas_thread():
+            results = self.run.on_threads(lambda task: self.run_task(task, starts[task[2]][task[1]]), tasks)
+        of_side = [results[s * self.n_chains : (s + 1) * self.n_chains] for s in range(self.n_sides)]
+        best = [max(chains, key=lambda chain: chain.log_likelihood) for chains in of_side]
+        n_draws = min(sum(len(chain.draws) for chain in chains) for chains in of_side)
+        draws = zip(*(_interleave(chains)[:n_draws] for chains in of_side), strict=True)
+        layer = Layer(tuple(chain.side.strongest_first() for chain in best), tuple(draws))
+        if self.path:
+            layer = replace(layer, sides=layer.draws[-1])
+        complete = all(chain.complete for chain in results)
+        scores = tuple(chain.log_likelihood for chain in best)
+        return LayerFit(layer, scores, of_side, complete, time.perf_counter() - began)
+
+    def start(self, depth: int, chain: int) -> Sequence[Side | None]:
+        """Where a chain of each side starts: as told, at the prior (None), or at a MAP fit of its own on the same inputs.
+
+        Another seed finds another mode. A start for a short chain is short too.
+        """
+        if self.initial is not None:
+            return self.initial
+        if self.config.gibbs.start == "prior":
+            return [None] * self.n_sides
+        most = STEPS_PER_SWEEP * self.settings.n_sweeps
+        settings = replace(self.config.map, n_minibatches=min(self.config.map.n_minibatches, most))
+        seed = np.random.SeedSequence(self.run.seed, spawn_key=(self.path, chain)).generate_state(1)[0]
+        found = fit_map(
+            self.rows.with_inputs(self.inputs).source(self.response.n_outputs),
+            self.response.labelling,
+            depth=depth,
+            config=settings,
+            seed=int(seed),
+            should_stop=self.run.stop,
+        )
+        return found.sides
+
+    def advance(self, layer: Layer) -> None:
+        """Move to the inputs of the next layer."""
+        self.seen.append(layer.units(self.inputs))
+        self.inputs = inputs_of(len(self.seen), self.seen)
+
+    def has_room(self, layer: Layer) -> bool:
+        """Whether the next layer's hyperplanes can be drawn in a few seconds per sweep."""
+        return sweep_fits(self.n_sides, self.settings.max_experts, most_inputs_above(layer), self.n_rows)
+
+
+def sweep_fits(n_sides: int, max_experts: int, n_inputs: int, n_rows: int) -> bool:
+    """Two sides always fit; a sweep of many sides factors matrices whose size grows with their number."""
+    return n_sides <= 2 or n_sides * max_experts * n_inputs * min(n_inputs, n_rows) <= MOST_ENTRIES
+
+
+def _interleave(chains: list[Any]) -> list[Side]:
+    """Draws of several chains in turn, so that a cut takes equally from all."""
+    longest = max(len(chain.draws) for chain in chains)
+    return [chain.draws[g] for g in range(longest) for chain in chains if g < len(chain.draws)]
+
+
+class MapEngine:
+    """Layers by MAP.
+
+    Parameters
+    ----------
+    source : RowSource
+        Rows with scaled features and class codes.
+    labelling : Labelling
+    settings : MapSettings
+    run : Run
+    """
+
+    def __init__(self, source: RowSource, labelling: Labelling, settings: MapSettings, run: Run) -> None:
+        self.source, self.labelling, self.settings, self.run = source, labelling, settings, run
+        self.layers: list[Layer] = []
+        self.n_rows = source.n_rows
+
+    def inputs_source(self) -> RowSource:
+        """The rows as the next layer sees them: units of the lower layers computed on the fly."""
+        layers = tuple(self.layers)
+        return self.source.mapped(lambda features: inputs_above(layers, features)) if layers else self.source
+
+    def fit_layer(self, depth: int) -> LayerFit:
+        """Optimise all sides of a layer."""
+        began = time.perf_counter()
+        name, checkpoint = f"map.{depth}", self.run.checkpoint
+        if checkpoint is not None and name in checkpoint.saved:
+            result = _from_arrays(checkpoint.saved[name])
+        else:
+            result = fit_map(
+                self.inputs_source(),
+                self.labelling,
+                depth=depth,
+                config=self.settings,
+                seed=self.run.seed,
+                on_progress=lambda info: self._tell(depth, info),
+                should_stop=self.run.stop,
+            )
+            if checkpoint is not None and self._complete(result):
+                checkpoint.store(name, _to_arrays(result))
+        sides = tuple(side.strongest_first() for side in result.sides)
+        scores = tuple(float(value) for value in result.log_likelihood)
+        return LayerFit(Layer(sides), scores, result, self._complete(result), time.perf_counter() - began)
+
+    def _tell(self, depth: int, info: dict[str, Any]) -> None:
+        note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"
+        self.run.bar.update(f"layer {depth}", info["n_steps"], "map", info["step"], note)
+
+    def _complete(self, result: MapResult) -> bool:
+        """Whether training ran to its end."""
+        return bool(result.trace["loss"].size == self.settings.n_minibatches)
+
+    def advance(self, layer: Layer) -> None:
+        """Let the next layer see this one's units."""
+        self.layers.append(layer)
+
+    def has_room(self, layer: Layer) -> bool:
+        """Two sides always have; the links between layers of S sides grow like S²."""
+        n_sides = self.labelling.n_sides
+        return n_sides <= 2 or n_sides * self.settings.max_experts * most_inputs_above(layer) <= MOST_COEFFICIENTS
+
+
+def _to_arrays(result: MapResult) -> Arrays:
+    arrays = {f"trace.{name}": np.asarray(values) for name, values in result.trace.items()}
+    arrays["log_likelihood"] = np.asarray(result.log_likelihood)
+    return arrays | arrays_of_sides(result.sides)
+
+
+def _from_arrays(arrays: Arrays) -> MapResult:
+    trace = {name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")}
+    return MapResult(sides_from_arrays(arrays), trace, arrays["log_likelihood"])
 
 
 def make_engine(
@@ -23,3 +255,32 @@ def make_engine(
     if config.inference != "gibbs":
         return MapEngine(rows.source(response.n_outputs), response.labelling, config.map, run)
     return GibbsEngine(rows, response, config, run, path)
+
+
+def grow_paths(
+    rows: LabelledRows, response: Response, config: FitConfig, run: Run, depth: int
+) -> list[tuple[LayerFit, ...]]:
+    """The layers of ``config.n_paths`` runs up to ``depth``; those cut short are left out.
+
+    Each run has one chain, and the runs share the number of draws that the configuration asks for.
+    """
+    n_draws = -(-config.chain.n_draws * config.n_chains // config.n_paths)
+    part = replace(
+        config,
+        chain=replace(config.chain, n_draws=n_draws),
+        gibbs=replace(config.gibbs, n_chains=1),
+        max_depth=depth,
+    )
+    shared = run.shared_by(config.n_paths)
+
+    def climb(path: int) -> tuple[LayerFit, ...]:
+        engine = GibbsEngine(rows, response, part, shared, path)
+        fits = [engine.fit_layer(1)]
+        while len(fits) < depth and fits[-1].complete:
+            engine.advance(fits[-1].layer)
+            fits.append(engine.fit_layer(len(fits) + 1))
+        return tuple(fits)
+
+    with single_blas_thread():
+        paths = run.on_threads(climb, range(1, config.n_paths + 1))
+    return [fits for fits in paths if fits[-1].complete]

@@ -1,7 +1,9 @@
-"""What other rooms ask of a fitted estimator: its network, its names, its rows checked."""
+"""What other rooms ask of a fitted estimator: its network, its names, its rows checked, fewer of its draws."""
 
+import copy
 import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,8 @@ from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
 from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
+
+N_DRAWS = 12
 
 
 def network_of(estimator: Any) -> Network:
@@ -126,3 +130,25 @@ def with_names(estimator: Any, rows: FloatArray) -> FloatArray:
     if not hasattr(estimator, "feature_names_in_") and not hasattr(estimator, "preparation_"):
         return rows
     return NamedArray(rows, feature_names(estimator))
+
+
+def lighter(estimator: Any, n_draws: int = N_DRAWS) -> Any:
+    """The estimator with about ``n_draws`` of its draws, evenly chosen; itself where it has no more."""
+    network = network_of(estimator)
+    total = len(network.top.draws) + sum(len(path.top.draws) for path in estimator.paths_)
+    if total <= n_draws:
+        return estimator
+    out = copy.copy(estimator)
+    out.network_ = _thinned(network, n_draws)
+    each = max(1, n_draws // max(len(estimator.paths_), 1))
+    out.paths_ = tuple(_thinned(path, each) for path in estimator.paths_)
+    return out
+
+
+def _thinned(network: Network, n_draws: int) -> Network:
+    draws = network.top.draws
+    if len(draws) <= n_draws:
+        return network
+    chosen = np.unique(np.linspace(0, len(draws) - 1, n_draws).round().astype(int))
+    top = replace(network.top, draws=tuple(draws[j] for j in chosen))
+    return replace(network, layers=(*network.layers[:-1], top))

@@ -1,20 +1,114 @@
-"""Experts in words: which side each one votes for, and how the rows it votes for differ from the usual."""
+"""Experts in words: which side each one votes for, how the rows it votes for differ from the usual, and why one row is what it is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import floor, log10
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import feature_names, network_of, side_names
-from pbdn.inspection.bends import bends
+from pbdn.inspection.access import feature_names, network_of, side_names, with_names
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
-from pbdn.inspection.subtypes import subtype_means
-from pbdn.numerics.arrays import FloatArray
+from pbdn.inspection.effects import some_rows
+from pbdn.inspection.subtypes import subtype_means, votes
+from pbdn.model.network import Network, Side
+from pbdn.model.wiring import Inputs, sees_features
+from pbdn.numerics.arrays import FloatArray, IntArray
 
+MOST = 0.8  # of the votes lie within the distance that is told
+MATTERS = 0.2  # of the largest effect of a feature on the expert: what has less is not told
+EDGE = 0.1  # of the rows on either side: a vertex out there makes a slope, not a bend
 N_NAMED = 3  # features named in a rule
 CLEAR = 0.25  # differences below this many standard deviations are not worth a word
+
+
+@dataclass(frozen=True)
+class Bend:
+    """Most votes of an expert go to rows near the value ``vertex`` of a feature, or far from it.
+
+    Attributes
+    ----------
+    near : bool
+    vertex : float
+        Where b x + γ ((x - c)/s)² has its largest (near) or smallest value.
+    distance, usual : float
+        From the vertex, within which (far: beyond which) most votes lie, and most rows.
+    step : float
+        Their difference in standard deviations of the feature.
+    """
+
+    near: bool
+    vertex: float
+    distance: float
+    usual: float
+    step: float
+
+    def phrase(self, name: str, is_date: bool = False) -> str:
+        """In words."""
+        what, link = ("within", "of") if self.near else ("more than", "from")
+        if is_date:
+            near, usual = (f"{number_text(round(days))} days" for days in (self.distance, self.usual))
+            return f"{name} mostly {what} {near} {link} {date_text(self.vertex)} (usually {what} {usual})"
+        digits = max(3, 2 + _magnitude(self.vertex) - _magnitude(self.distance))
+        place = f"{self.vertex:.{min(digits, 12)}g}"
+        return f"{name} mostly {what} {self.distance:.3g} {link} {place} (usually {what} {self.usual:.3g})"
+
+
+def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatArray) -> list[dict[int, Bend]]:
+    """Per expert of a side of layer 1, 2, …: the features whose square decides where it votes.
+
+    A square counts where its feature matters to the expert, its vertex lies among the rows, and the votes are as near to
+    it (or as far from it) as the sign of the square says.
+    """
+    out: list[dict[int, Bend]] = [{} for _ in range(side.n_experts)]
+    curve = network.curve
+    if curve is None or not sees_features(layer) or not len(rows):
+        return out
+    chosen = some_rows(rows)
+    rows, cast = rows[chosen], votes(side, inputs[chosen])
+    columns, n = curve.columns, network.n_features
+    slope, bend = side.hyperplanes[:, 1 : n + 1], side.hyperplanes[:, n + 1 : n + 1 + columns.size]
+    effect = _effects(slope, bend, columns, network.expand(rows))
+    matters = effect >= MATTERS * effect.max(axis=1, keepdims=True, initial=0.0)
+    low, high = np.quantile(rows, [EDGE, 1.0 - EDGE], axis=0)
+    for k, i in np.argwhere((bend != 0.0) & matters[:, columns]).tolist():
+        j, near = int(columns[i]), bool(bend[k, i] < 0.0)
+        unit = curve.scales[i]
+        vertex = float(curve.centers[i] - unit * (unit * slope[k, j] / (2.0 * bend[k, i])))
+        if not low[j] < vertex < high[j] or not cast[:, k].any():
+            continue
+        far = np.abs(rows[:, j] - vertex)
+        share = MOST if near else 1.0 - MOST
+        distance, usual = _quantile(far, cast[:, k], share), _quantile(far, np.ones(far.size), share)
+        step = (distance - usual) / float(rows[:, j].std())
+        if step < 0.0 if near else step > 0.0:
+            out[k][j] = Bend(near, vertex, distance, usual, step)
+    return out
+
+
+def _effects(slope: FloatArray, bend: FloatArray, columns: IntArray, expanded: FloatArray) -> FloatArray:
+    """Standard deviation over the rows of b x + γ ((x - c)/s)², (n_experts, n_features)."""
+    n = slope.shape[1]
+    spread = expanded.std(axis=0)
+    effect = np.abs(slope) * spread[:n]
+    centred = expanded - expanded.mean(axis=0)
+    both = (centred[:, columns] * centred[:, n:]).mean(axis=0)
+    line = slope[:, columns]
+    variance = (line * spread[columns]) ** 2 + 2.0 * line * bend * both + (bend * spread[n:]) ** 2
+    effect[:, columns] = np.sqrt(np.maximum(variance, 0.0))
+    return np.asarray(effect)
+
+
+def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
+    """The value below which this share of the weights lies."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    return float(values[order[min(int(np.searchsorted(total, share * total[-1])), values.size - 1)]])
+
+
+def _magnitude(value: float) -> int:
+    return floor(log10(abs(value))) if value else 0
 
 
 @dataclass(frozen=True)
@@ -90,3 +184,37 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
                     }
                 )
     return out
+
+
+def explain_row(estimator: Any, row: FloatArray, rows: FloatArray) -> dict[str, Any]:
+    """One row: its class, who voted for it, and what each feature adds against its median over ``rows``."""
+    classes = estimator.classes_.tolist()
+    before = estimator.predict_proba(with_names(estimator, row[None]))[0]
+    best = int(np.argmax(before))
+    usual = np.median(rows, axis=0)
+    moved = np.repeat(row[None], row.size, axis=0)
+    np.fill_diagonal(moved, usual)
+    change = before[best] - estimator.predict_proba(with_names(estimator, moved))[:, best]
+    names = feature_names(estimator)
+    network = network_of(estimator)
+    inputs = network.top_inputs(row[None])
+    cast = []
+    for s, (name, side) in enumerate(zip(side_names(estimator), network.top.sides, strict=True)):
+        if s >= len(classes) and s - len(classes) != best:
+            continue  # votes against classes that are not in question say little
+        for k, vote in enumerate(votes(side, inputs)[0].tolist()):
+            cast.append({"side": name, "expert": k + 1, "vote": vote})
+    return {
+        "label": classes[best],
+        "probability": float(before[best]),
+        "votes": sorted(cast, key=lambda one: -one["vote"]),
+        "features": [
+            {
+                "feature": names[j],
+                "value": float(row[j]),
+                "usual": float(usual[j]),
+                "change": float(change[j]),
+            }
+            for j in np.argsort(-np.abs(change))
+        ],
+    }

@@ -121,7 +121,9 @@ class Network:
     """A grown network acting on raw features: layers from bottom to top, and what the sides of its top layer predict.
 
     ``curve`` says which squares stand beside the features; None: hyperplanes are flat. ``members`` says of a network that
-    averages several which of them each expert of the top layer belongs to, side by side; empty: it is one network.
+    averages several which of them each expert of the top layer belongs to, side by side; empty: it is one network. ``folds``
+    is the average of networks of which each was trained without one fold of the rows; None where the members are such
+    networks, or where there are none.
     """
 
     layers: tuple[Layer, ...]
@@ -129,6 +131,7 @@ class Network:
     response: Response
     curve: Curve | None = None
     members: tuple[IntArray, ...] = ()
+    folds: "Network | None" = None
 
     @property
     def n_members(self) -> int:
@@ -137,8 +140,13 @@ class Network:
 
     @property
     def has_intervals(self) -> bool:
-        """Whether it says how sure it is: by posterior draws, or by the networks that it averages."""
-        return bool(self.top.draws) or self.n_members > 1
+        """Whether it says how sure it is: by posterior draws, or by networks of folds."""
+        return bool(self.top.draws) or self.has_folds
+
+    @property
+    def has_folds(self) -> bool:
+        """Whether there are networks of folds."""
+        return (self.folds or self).n_members > 1
 
     def expand(self, features: Inputs) -> Inputs:
         """What layers that see the features are given: the features and, in a curved network, their squares."""
@@ -187,6 +195,10 @@ class Network:
         for sides in self.top.draws:
             total = total + self.response.prediction(Layer(sides), inputs)
         return np.asarray(total / len(self.top.draws))
+
+    def predict_folds(self, features: Inputs) -> FloatArray:
+        """The prediction of every network of a fold, shape (n_folds, n, n_outputs)."""
+        return (self.folds or self).predict_members(features)
 
     def predict_members(self, features: Inputs) -> FloatArray:
         """The prediction of every network that is averaged, shape (n_members, n, n_outputs)."""

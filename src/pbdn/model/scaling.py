@@ -47,14 +47,14 @@ class Scaling:
 
     def fold(self, network: Network) -> Network:
         """The same network acting on unscaled features: every layer that sees the features is rewritten."""
-        curve = network.curve
+        curve, folds = network.curve, None if network.folds is None else self.fold(network.folds)
         if curve is None:
-            return replace(network, layers=_fold_columns(network, self.center, self.scale))
+            return replace(network, layers=_fold_columns(network, self.center, self.scale), folds=folds)
         unit = self.scale[curve.columns]  # the squares stay: (x - m) / s - c = (x - (m + s c)) / s
         center = np.concatenate([self.center, np.zeros(unit.size)])
         scale = np.concatenate([self.scale, np.ones(unit.size)])
         moved = Curve(curve.columns, self.center[curve.columns] + unit * curve.centers, unit * curve.scales)
-        return replace(network, layers=_fold_columns(network, center, scale), curve=moved)
+        return replace(network, layers=_fold_columns(network, center, scale), curve=moved, folds=folds)
 
     def fold_squares(self, network: Network) -> Network:
         """As `fold`, where the columns scaled are the squares of a curved network, not its features."""

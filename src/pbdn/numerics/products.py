@@ -3,7 +3,7 @@
 A block of eight (with AVX-512) or four rows and eight columns of C = A B is held in registers while the depth is run through;
 LLVM turns vectors of eight doubles into whatever the processor has. Sums run along the depth in order, so results do not
 depend on threads, on the shape of blocks, nor on a BLAS: that is why they are written by hand, not speed.
-BLAS takes 1.1 to 3.9 times as long for the product of a minibatch (Neoverse N1, `python -m benchmarks.small_products`).
+BLAS takes 1.1 to 3.9 times as long for the product of a minibatch (Neoverse N1, `python -m benchmarks.map_speed`).
 Arrays are padded to multiples of eight; what is in the padding never reaches a result.
 """
 

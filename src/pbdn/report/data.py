@@ -10,27 +10,23 @@ import numpy as np
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.convergence import Convergence
-from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names, with_names
+from pbdn.inspection.access import dense_rows, feature_names, lighter, network_of, side_names, with_names
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.curves import effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
-from pbdn.inspection.lighter import lighter
 from pbdn.inspection.quality import Quality, measure
 from pbdn.inspection.rules import subtype_rules
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.calibration import CalibrationDisplay
-from pbdn.plots.confidence import ConfidenceDisplay
-from pbdn.plots.decision_map import DecisionMapDisplay
+from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.effect_curve import EffectCurveDisplay
-from pbdn.plots.importance import ImportanceDisplay
+from pbdn.plots.experts import SubtypesDisplay
+from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.plots.plane import leading_features
-from pbdn.plots.subtypes import SubtypesDisplay
-from pbdn.plots.trace import TraceDisplay
-from pbdn.report.explorer import explored_rows, scores
-from pbdn.report.groups import group_cards
+from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
+from pbdn.plots.training import TraceDisplay
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
 from pbdn.report.rivals import compare
+from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
 from pbdn.report.words import answers, sentences
 
 MAP_GRID = 60

@@ -1,4 +1,4 @@
-"""What a report says first, in plain words: how good, how sure, which columns, which groups."""
+"""What a report says in plain words: how good, how sure, which columns, which groups, and what its words mean."""
 
 from typing import Any
 
@@ -12,6 +12,29 @@ from pbdn.numerics.arrays import FloatArray
 
 SURE = 0.9
 N_NAMED = 3
+GLOSSARY = (
+    ("Area under the ROC curve", "The chance that a row of the class gets a higher score than a row of another class. One half is guessing, one is perfect."),
+    ("Brier score", "The mean squared distance between probabilities and what happened. Lower is better."),
+    ("Calibration", "Whether probabilities mean what they say: of the rows that get 70 %, seven in ten should be of the class."),
+    ("Class", "One of the answers that the model can give."),
+    ("Column", "A column of the table. A column of categories or dates gives several features; here it is counted once."),
+    ("Contribution", "What a column adds to the probability of a row, against usual rows (its Shapley value). The contributions of a row add up to its probability less the usual one."),
+    ("Criterion", "What decides how deep the network grows: how well it fits, less a charge for its size. Lower is better."),
+    ("Effect curve", "The mean prediction when a column is set to each value in turn and the other columns stay as they are."),
+    ("Effective draws", "How many independent draws the correlated draws of a chain are worth."),
+    ("Expert", "One hyperplane, or one curved surface where the network sees squares too. On one side of it the expert votes for its class, on the other it stays silent."),
+    ("Group", "The rows for which one expert of the top layer votes most strongly."),
+    ("Held-out rows", "Rows that were not used to fit the model."),
+    ("Importance", "How far predictions move when a column is shuffled among rows, as a share of the sum over all columns."),
+    ("Interval", "A range that holds the true value in 95 of 100 cases."),
+    ("Layer", "Experts that look at the same inputs. A higher layer looks at the answers of the two below it."),
+    ("Log loss", "The mean of minus the logarithm of the probability given to what happened. Lower is better, and confident mistakes cost most."),
+    ("Posterior draw", "One of many sets of weights that agree with the data. Their spread says how sure the model can be."),
+    ("Precision and recall", "Of the rows called positive, the share that is; of the rows that are positive, the share that is called so."),
+    ("R-hat", "Compares the chains of a sampler. Near 1 they agree; above the limit they do not yet."),
+    ("Share of votes", "The mean vote of an expert over all rows."),
+    ("Threshold", "The probability from which a row is called positive."),
+)  # fmt: skip
 
 
 def answers(

@@ -20,6 +20,7 @@ class Prior(NamedTuple):
     inv_scale: float  # c₀
     coef_power: float  # a_β + 1/2, or the published a_β
     coef_rate: float  # b_β
+    bias_power: float  # coef_power, or 0 where the bias is free
 
 
 class AdamState(NamedTuple):
@@ -51,10 +52,12 @@ class AdamState(NamedTuple):
 @summing_kernel
 def add_penalty_gradient(parameters: Any, prior: Prior, gradient: Any) -> None:
     """Add ∂/∂ρ(-slope·ρ + c₀ e^ρ) and ∂/∂β(power · ln(1 + β²/2b)) = power · 2β/(2b + β²)."""
-    slope, inv_scale, power, coef_rate = prior
+    slope, inv_scale, power, coef_rate, bias_power = prior
     for k in range(parameters.shape[1]):
         gradient[0, k] += inv_scale * math.exp(parameters[0, k]) - slope[k]
-    coefs, by_coef = parameters[1:].reshape(-1), gradient[1:].reshape(-1)
+        bias = parameters[1, k]
+        gradient[1, k] += bias_power * 2.0 * bias / (2.0 * coef_rate + bias * bias)
+    coefs, by_coef = parameters[2:].reshape(-1), gradient[2:].reshape(-1)
     for j in range(coefs.shape[0]):
         by_coef[j] += power * 2.0 * coefs[j] / (2.0 * coef_rate + coefs[j] * coefs[j])
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.bernoulli_poisson import log_event_probability_and_slope
 from pbdn.numerics.compiled import summing_kernel
-from pbdn.numerics.softplus import log_softplus, softplus_only
+from pbdn.numerics.softplus import log_event_probability_and_slope, log_softplus, softplus_only
 from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import fill_log_probability, log_rate, row_rate

@@ -205,15 +205,16 @@ def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior
     n_layers = stack.n_units.shape[0]
     for t in range(n_layers):
         count, n_rows, a = stack.n_units[t], stack.n_inputs[t] + 2, stack.first[t]
-        own = Prior(slopes[done : done + count], prior.inv_scale, prior.coef_power, prior.coef_rate)
+        own = Prior(slopes[done : done + count], prior.inv_scale, prior.coef_power, prior.coef_rate, prior.bias_power)
         here = parameters[a : a + n_rows * count].reshape((n_rows, count))
         add_penalty_gradient(here, own, gradient[a : a + n_rows * count].reshape((n_rows, count)))
         if t == n_layers - 1:
             for k in range(count):
                 total += prior.inv_scale * math.exp(here[0, k]) - own.log_weight_slope[k] * here[0, k]
         for v in range(1, n_rows):
+            power = prior.bias_power if v == 1 else prior.coef_power
             for k in range(count):
-                total += prior.coef_power * math.log1p(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
+                total += power * math.log1p(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
         done += count
     return total + add_time_penalty(parameters[stack.first[n_layers] :], gradient[stack.first[n_layers] :])
 

@@ -134,8 +134,8 @@ class Packed(NamedTuple):
         return tuple(Layer(tuple(replace(side, time_coefs=next(parts)) for side in layer.sides)) for layer in layers)
 
     def with_gaussian_penalty(self, precision: float) -> "Packed":
-        """The same network, every coefficient β penalised by ``precision`` × β²/2."""
-        return self._replace(prior=self.prior._replace(coef_power=precision * FLAT, coef_rate=FLAT))
+        """The same network, every coefficient β but the biases penalised by ``precision`` × β²/2."""
+        return self._replace(prior=self.prior._replace(coef_power=precision * FLAT, coef_rate=FLAT, bias_power=0.0))
 
 
 def train_together(

@@ -6,10 +6,9 @@ A row of rate λ is positive with probability 1 - e^{-λ}. Rates under ``TINY_RA
 import math
 from typing import Any
 
-from pbdn.numerics.bernoulli_poisson import log_event_probability_and_slope
 from pbdn.numerics.compiled import summing_kernel
 from pbdn.numerics.elementary import LEAST_EXPONENT
-from pbdn.numerics.softplus import log_logistic, log_softplus
+from pbdn.numerics.softplus import log_event_probability_and_slope, log_logistic, log_softplus
 from pbdn.sgd.constants import TINY_RATE
 
 

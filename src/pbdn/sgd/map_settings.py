@@ -82,7 +82,7 @@ class MapSettings:
     replacement: bool = False
     when_empty: WhenEmpty = "keep_strongest"
     polish: bool = False
-    n_members: int = 5
+    n_members: int = 3
     curved: bool | None = None
     device: str | None = None
     precision: Precision = "double"

@@ -54,7 +54,8 @@ def prior_constants(config: MapSettings, starts: IntArray) -> Prior:
     """Penalty constants for the present widths (K is the current number of experts of a side)."""
     widths = np.diff(starts)
     slope = config.mass / np.maximum(widths, 1) - (1.0 if config.prior_on == "weight" else 0.0)
-    return Prior(np.repeat(slope, widths), float(config.inv_scale), config.coef_power, float(config.coef_rate))
+    power = config.coef_power
+    return Prior(np.repeat(slope, widths), float(config.inv_scale), power, float(config.coef_rate), power)
 
 
 def penalty(parameters: FloatArray, prior: Prior) -> float:
@@ -65,7 +66,8 @@ def penalty(parameters: FloatArray, prior: Prior) -> float:
 
 def coef_penalty(parameters: FloatArray, prior: Prior) -> float:
     """The part of the hyperplanes."""
-    return prior.coef_power * float(np.log1p(parameters[1:] ** 2 / (2.0 * prior.coef_rate)).sum())
+    by_row = np.log1p(parameters[1:] ** 2 / (2.0 * prior.coef_rate)).sum(axis=1)
+    return prior.bias_power * float(by_row[0]) + prior.coef_power * float(by_row[1:].sum())
 
 
 def loss_and_gradient(

@@ -11,10 +11,9 @@ An infinite bound adds nothing: H(-∞) = 0, and D = ∞ where there is no upper
 import math
 from typing import Any
 
-from pbdn.numerics.bernoulli_poisson import log_event_probability_and_slope
 from pbdn.numerics.compiled import summing
 from pbdn.numerics.products import padded_size
-from pbdn.numerics.softplus import softplus_logistic
+from pbdn.numerics.softplus import log_event_probability_and_slope, softplus_logistic
 from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.joint_workspace import LayerWork, NoisyRows, Stack
 

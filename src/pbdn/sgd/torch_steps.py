@@ -67,8 +67,9 @@ def likelihood_and_gradient(inputs: Any, codes: Any, weights: Any, parameters: A
 def add_penalty_gradient(parameters: Any, prior: "Prior", slope: Any, gradient: Any) -> None:
     """Add the gradient of the penalty in place."""
     gradient[0] += prior.inv_scale * parameters[0].exp() - slope
-    coefs = parameters[1:]
-    gradient[1:] += prior.coef_power * 2.0 * coefs / (2.0 * prior.coef_rate + coefs * coefs)
+    for rows, power in ((slice(1, 2), prior.bias_power), (slice(2, None), prior.coef_power)):
+        coefs = parameters[rows]
+        gradient[rows] += power * 2.0 * coefs / (2.0 * prior.coef_rate + coefs * coefs)
 
 
 def adam_scales(rate: float, step: int) -> tuple[float, float]:

@@ -5,8 +5,8 @@ from pbdn.tables.column_options import ColumnOptions
 from pbdn.tables.decide_columns import decide_columns
 from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
-from pbdn.tables.read_file import parse_table, read_table
 from pbdn.tables.table import Table, column
+from pbdn.tables.table_file import parse_table, read_table
 from pbdn.tables.target_to_labels import labels_of
 from pbdn.tables.transformer import TablePreparation
 

@@ -1,6 +1,8 @@
 """What each column is: number, category, date, or left out. Decided once, on all rows in the order of the file."""
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import numbers, words
+from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.column_format import (
     Format,
     date_format,
@@ -20,13 +22,107 @@ from pbdn.tables.column_format import (
     whole_codes,
 )  # fmt: skip
 from pbdn.tables.column_options import ColumnOptions, option
-from pbdn.tables.identifiers import identifier_words, is_long_code
-from pbdn.tables.read_cell import is_missing, to_date, to_number
+from pbdn.tables.read_cell import is_missing, numbers, to_date, to_number, words
 from pbdn.tables.table import Table
 
+LEAST_ROWS = 11
+ANYWHERE = re.compile(
+    "ids?|idx|index|row(id|num|nr|no)?|key|pk|uuid|guid|account|acct|(tele)?phone|tel|mobile|fax|serial|ssn|passport|"
+    "iban|isbn|ean|barcode|sku|invoice|ticket"
+)
+AT_THE_END = re.compile("no|nr|num|number")  # a number of persons is a quantity, a person's number is not
+LONG = 8  # digits of numbers that are rather written down than measured
+CHANCE = 10.0  # minus the logarithm of the chance that numbers drawn from their range never repeat
+MOST_ROWS = 5000
+LEAST_ROWS_ALONE = 40
+NEIGHBOURS = 5  # on each side
+ALMOST_PERFECT = 0.03  # of the error of guessing
+WELL = 0.6
 MAX_LEVELS = 50  # categories of one column with a feature of their own
 MANY_NUMBERS = 20  # different numbers of a column that is rather a quantity than a category
 MAX_ODD = 50  # different odd cells that are remembered
+
+
+def identifier_words(name: str, number: FloatArray) -> str:
+    """Why a column, in the order of the file, is an identifier; empty if it is none."""
+    rows = np.flatnonzero(~np.isnan(number))
+    present = number[rows]
+    if not _nearly_distinct_whole_numbers(present, number.size):
+        return ""
+    steps = np.diff(present) / np.diff(rows)
+    step = float(np.median(steps))
+    if step != 0.0 and float(np.mean(steps == step)) >= 0.95:
+        return f"numbers in steps of {abs(step):g} from row to row, so a row number"
+    one_way = bool(np.all(steps > 0.0) or np.all(steps < 0.0))
+    if one_way and float(np.abs(steps).max()) <= 20.0 * abs(step):
+        return "numbers that rise or fall steadily through the file, so a row number or key"
+    distinct = np.unique(present).size == present.size
+    span = float(np.ptp(present)) + 1.0
+    if distinct and (span == present.size or present.size**2 / (2.0 * span) > CHANCE):
+        return "a different number in each row although few are possible, so a row number or key"
+    if distinct and _named(name):
+        return "a different number in each row, so a row number or key"
+    return ""
+
+
+def is_long_code(number: FloatArray) -> bool:
+    """Whether all numbers differ and have the same, large number of digits, like telephone numbers and accounts."""
+    present = number[~np.isnan(number)]
+    if not _nearly_distinct_whole_numbers(present, number.size) or np.unique(present).size < present.size:
+        return False
+    low, high = float(present.min()), float(present.max())
+    return low >= 10.0 ** (LONG - 1) and len(f"{low:.0f}") == len(f"{high:.0f}")
+
+
+def _nearly_distinct_whole_numbers(present: FloatArray, n_rows: int) -> bool:
+    return bool(
+        present.size >= LEAST_ROWS
+        and present.size >= 0.95 * n_rows
+        and np.all(present == np.round(present))
+        and np.unique(present).size >= 0.98 * present.size
+    )
+
+
+def _named(name: str) -> bool:
+    """Whether a word of the name says identifier: ``customer_no``, ``accountNumber``, ``Phone``."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
+    tokens = [token.lower() for token in re.split(r"[\W_]+", spaced) if token]
+    return any(ANYWHERE.fullmatch(token) for token in tokens) or bool(tokens and AT_THE_END.fullmatch(tokens[-1]))
+
+
+def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any]) -> float:
+    """Error of telling a row's class by the rows with the nearest values, as a share of the error of guessing.
+
+    Classes count equally; those of a few rows are left aside. Missing values are a value. 1 is as bad as guessing;
+    NaN: too few rows to say.
+    """
+    rows = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]  # equal values come in a random order
+    classes, codes, sizes = np.unique(labels[rows], return_inverse=True, return_counts=True)
+    rows = rows[sizes[codes] > 2 * NEIGHBOURS]
+    if rows.size < LEAST_ROWS_ALONE:
+        return float("nan")
+    order = rows[np.argsort(_ranked(values)[rows], kind="stable")]
+    classes, codes = np.unique(labels[order], return_inverse=True)
+    if classes.size < 2:
+        return float("nan")
+    hot = np.zeros((codes.size, classes.size))
+    hot[np.arange(codes.size), codes] = 1.0
+    total = np.vstack([np.zeros(classes.size), np.cumsum(hot, axis=0)])
+    at = np.arange(codes.size)
+    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, codes.size)
+    size = np.bincount(codes).astype(np.float64)
+    votes = (total[high] - total[low] - hot) / size
+    wrong = np.argmax(votes, axis=1) != codes
+    error = float(np.mean(np.bincount(codes, weights=wrong) / size))
+    return error / (1.0 - 1.0 / classes.size)
+
+
+def _ranked(values: FloatArray | Sequence[str | None]) -> NDArray[Any]:
+    """Numbers as they are, texts by their order; missing ones last."""
+    if isinstance(values, np.ndarray):
+        return np.where(np.isnan(values), np.inf, values)
+    texts = np.array(["\U0010ffff" if value is None else value[:40] for value in values], dtype=str)
+    return np.unique(texts, return_inverse=True)[1]
 
 
 @dataclass(frozen=True)

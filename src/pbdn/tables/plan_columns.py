@@ -8,13 +8,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import numbers, seconds, words
 from pbdn.tables.column_format import style_words
 from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
-from pbdn.tables.decide_columns import MAX_LEVELS, Decision, decide_columns, frequent_levels
-from pbdn.tables.predicts_alone import ALMOST_PERFECT, WELL, error_alone
+from pbdn.tables.decide_columns import (
+    ALMOST_PERFECT,
+    MAX_LEVELS,
+    WELL,
+    Decision,
+    decide_columns,
+    error_alone,
+    frequent_levels,
+)
 from pbdn.tables.preparation import Preparation
+from pbdn.tables.read_cell import numbers, seconds, words
 from pbdn.tables.table import Table
 
 

@@ -1,13 +1,15 @@
-"""A table in memory: named columns of equal length."""
+"""A table in memory: named columns of equal length, also from a data frame."""
 
 import difflib
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
+from pbdn.tables.read_cell import is_missing
 
 Column = NDArray[Any]
 
@@ -74,3 +76,124 @@ def column(table: Table, name: str, what: str = "column") -> Column:
     more = "" if near or len(table.names) <= 10 else f", … ({len(table.names)} in all)"
     hint = f"did you mean {shown}?" if near else f"the table has {shown}{more}."
     raise InvalidInputError(f"There is no {what} {name!r} in the table; {hint}")
+
+
+def table_from(X: Any) -> tuple[Table, tuple[str, ...]]:
+    """A table, and the names of the columns whose type says category.
+
+    pandas, polars, Arrow and other frames keep their names and types; the columns of arrays are called x0, x1, ….
+
+    Raises
+    ------
+    InvalidInputError
+        Two columns of one name, a sparse matrix, or not two dimensions.
+    """
+    if hasattr(X, "tocsr"):
+        raise InvalidInputError(
+            "X is a sparse matrix, whose columns are numbers already and need no preparation; give a data frame or an array "
+            "where columns are prepared, and sparse matrices to a classifier that was fitted on one."
+        )
+    if _is_pandas(X):
+        _refuse_names_met_twice([str(name) for name in X.columns])
+    frame = nw.from_native(collected(X), pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return _from_frame(frame)
+    values = np.asarray(X)
+    if values.ndim != 2:
+        raise InvalidInputError(
+            f"X has {values.ndim} dimension(s); expected a 2D array or a data frame. Reshape your data: X.reshape(-1, 1) "
+            "for a single feature, X.reshape(1, -1) for a single sample."
+        )
+    if values.dtype.kind == "c":
+        raise InvalidInputError("Complex data not supported: X has complex numbers; give real ones.")
+    columns = {f"x{j}": _from_objects(values[:, j]) for j in range(values.shape[1])}
+    return Table(columns, len(values), strings=_strings(columns)), ()
+
+
+def collected(X: Any) -> Any:
+    """A frame that is not computed yet, computed; anything else as it is."""
+    if _is_pandas(X) or isinstance(X, np.ndarray):
+        return X
+    frame = nw.from_native(X, pass_through=True)
+    return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else X
+
+
+def needs_preparation(X: Any) -> bool:
+    """Whether a frame or array has anything but present numbers: text, categories, dates, missing values."""
+    if hasattr(X, "tocsr"):
+        return False
+    if _is_pandas(X):
+        _refuse_names_met_twice([str(name) for name in X.columns])
+        if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+            X = X.to_numpy()
+    if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
+        return bool(np.isnan(X).any())
+    table, categories = table_from(X)
+    return bool(categories) or any(
+        values.dtype.kind != "f" or np.isnan(values).any() for values in table.columns.values()
+    )
+
+
+def _is_pandas(X: Any) -> bool:
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def _refuse_names_met_twice(names: list[str]) -> None:
+    twice = [name for j, name in enumerate(names) if name in names[:j]] if len(set(names)) < len(names) else []
+    if twice:
+        raise InvalidInputError(f"X has more than one column called {twice[0]!r}; give each column a name of its own.")
+
+
+def _from_frame(frame: Any) -> tuple[Table, tuple[str, ...]]:
+    names = [str(name) for name in frame.columns]
+    _refuse_names_met_twice(names)
+    columns: dict[str, Column] = {}
+    categories = []
+    for j, name in enumerate(names):
+        series = frame[:, j]
+        columns[name] = _from_series(series)
+        if isinstance(series.dtype, nw.Categorical | nw.Enum):
+            categories.append(name)
+    return Table(columns, len(frame), strings=_strings(columns)), tuple(categories)
+
+
+def _from_series(series: Any) -> Column:
+    """A column as numbers, dates or text."""
+    kind = series.dtype
+    if kind == nw.Boolean:
+        return _objects([None if is_missing(x) else str(x).lower() for x in series.to_list()])
+    if kind.is_numeric():
+        if series.null_count():
+            return np.array([np.nan if is_missing(x) else float(x) for x in series.to_list()])
+        return np.asarray(series.to_numpy(), dtype=np.float64)
+    if kind == nw.Datetime or kind == nw.Date:
+        stamps = [None if is_missing(x) else np.datetime64(x.isoformat()[:19], "s") for x in series.to_list()]
+        return np.array(["NaT" if x is None else x for x in stamps], dtype="datetime64[s]")
+    if kind == nw.Duration:
+        return np.array([np.nan if is_missing(x) else x.total_seconds() for x in series.to_list()], dtype=np.float64)
+    return _from_objects(_objects(series.to_list()))
+
+
+def _from_objects(values: NDArray[Any]) -> Column:
+    """Objects as numbers, where all are, or as text."""
+    if values.dtype.kind in "fiu":
+        return values.astype(np.float64)
+    if values.dtype.kind == "M":
+        return values.astype("datetime64[s]")
+    cells = values.tolist()
+    present = [x for x in cells if not is_missing(x)]
+    if present and all(isinstance(x, int | float) and not isinstance(x, bool) for x in present):
+        return np.array([np.nan if is_missing(x) else float(x) for x in cells])
+    if values.dtype.kind == "b" or all(isinstance(x, bool) for x in present):
+        return _objects([None if is_missing(x) else str(x).lower() for x in cells])
+    return _objects([None if is_missing(x) else str(x).strip() for x in cells])
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out
+
+
+def _strings(columns: dict[str, Column]) -> frozenset[str]:
+    return frozenset(name for name, values in columns.items() if values.dtype.kind == "O")

@@ -12,10 +12,9 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.tables.column_options import ColumnOptions
-from pbdn.tables.frame_to_table import collected, table_from
 from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
-from pbdn.tables.table import Table
+from pbdn.tables.table import Table, collected, table_from
 
 _OPTION = re.compile(r"--(categorical|numeric|date|id|drop|format) ('[^']*'|[^\s):]*[^\s):.,])")
 

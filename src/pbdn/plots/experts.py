@@ -1,0 +1,164 @@
+"""The experts: their weights per layer and side, and the mean of the rows that each one votes for."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.errors import InvalidInputError
+from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names
+from pbdn.inspection.subtypes import as_frame, subtype_means
+from pbdn.numerics.arrays import FloatArray
+from pbdn.plots.base import axes, beside, shown
+
+
+@dataclass
+class ExpertWeightsDisplay:
+    """Weights r_k of all experts, strongest first: ``weights[layer][side]``; ``experts`` are their numbers, from 1."""
+
+    sides: list[Any]
+    weights: list[list[FloatArray]] = field(repr=False)
+    experts: list[list[NDArray[np.int64]]] = field(repr=False)
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "ExpertWeightsDisplay":
+        """Read the weights and, unless ``draw`` is False, draw them."""
+        layers = network_of(estimator).layers
+        order = [[np.argsort(-side.expert_weights, kind="stable") for side in layer.sides] for layer in layers]
+        weights = [
+            [side.expert_weights[chosen] for side, chosen in zip(layer.sides, line, strict=True)]
+            for layer, line in zip(layers, order, strict=True)
+        ]
+        display = cls(side_names(estimator), weights, [[chosen + 1 for chosen in line] for line in order])
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "ExpertWeightsDisplay":
+        """A point per expert on a logarithmic scale, layers from left to right, sides in colours."""
+        self.figure_, self.ax_ = axes(ax)
+        ticks, at = [], 0.0
+        for t, layer in enumerate(self.weights, 1):
+            begin = at
+            for s, weights in enumerate(layer):
+                places = at + np.arange(weights.size)
+                label = shown(f"side {self.sides[s]}") if t == 1 else None
+                self.ax_.plot(places, weights, "o-", color=f"C{s % 10}", linewidth=0.8, markersize=5, label=label)
+                at += weights.size
+            ticks.append((begin + at - 1.0) / 2.0)
+            at += 1.0
+            if t < len(self.weights):
+                self.ax_.axvline(at - 1.0, color="gray", linewidth=0.6)
+        self.ax_.set(xlabel="experts, strongest of each side first", ylabel="expert weight", yscale="log")
+        self.ax_.set_xticks(ticks, [f"layer {t}" for t in range(1, len(self.weights) + 1)])
+        beside(self.ax_)
+        return self
+
+    def table(self) -> Any:
+        """One line per expert."""
+        rows = [
+            (t, self.sides[s], int(k), float(weight))
+            for t, (layer, numbers) in enumerate(zip(self.weights, self.experts, strict=True), 1)
+            for s, (weights, which) in enumerate(zip(layer, numbers, strict=True))
+            for k, weight in zip(which, weights, strict=True)
+        ]
+        return as_frame(
+            {name: [row[j] for row in rows] for j, name in enumerate(("layer", "side", "expert", "weight"))}
+        )
+
+
+@dataclass
+class SubtypesDisplay:
+    """Mean of the rows that each expert of one layer votes for (eq. 2 of the paper)."""
+
+    layer: int
+    names: list[str] = field(repr=False)
+    sides: list[Any] = field(repr=False)
+    experts: list[int] = field(repr=False)
+    shares: FloatArray = field(repr=False)
+    means: FloatArray = field(repr=False)
+    standard: FloatArray = field(repr=False)
+    shape: tuple[int, int] | None = None
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        layer: int = 1,
+        shape: tuple[int, int] | None = None,
+        ax: Any = None,
+        draw: bool = True,
+    ) -> "SubtypesDisplay":
+        """Compute the subtypes of a layer (from 1); ``shape`` = (height, width) draws each as an image."""
+        network = network_of(estimator)
+        if not 1 <= layer <= network.depth:
+            raise InvalidInputError(f"layer={layer!r} must lie between 1 and {network.depth}.")
+        rows = dense_rows(estimator, X)
+        if shape is not None and shape[0] * shape[1] != rows.shape[1]:
+            raise InvalidInputError(f"shape={shape!r} has not the {rows.shape[1]} pixels that there are features.")
+        inputs = list(network.layer_inputs(rows))[layer - 1]
+        sides: list[Any] = []
+        experts: list[int] = []
+        parts, shares = [], []
+        for name, side in zip(side_names(estimator), network.layers[layer - 1].sides, strict=True):
+            means, share = subtype_means(side, inputs, rows)
+            parts.append(means)
+            shares.append(share)
+            sides += [name] * side.n_experts
+            experts += list(range(1, side.n_experts + 1))
+        spread = rows.std(axis=0)
+        means = np.concatenate(parts)
+        standard = (means - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+        display = cls(layer, feature_names(estimator), sides, experts, np.concatenate(shares), means, standard, shape)
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "SubtypesDisplay":
+        """A heat map in standard deviations from the mean, or a line of images per side."""
+        if self.shape is not None:
+            return self._plot_images(ax)
+        self.figure_, self.ax_ = axes(ax, figsize=(6.4, max(4.8, 1.5 + 0.22 * len(self.experts))))
+        titles = [
+            f"{shown(side, 24)}: {k} ({share:.0%})"
+            for side, k, share in zip(self.sides, self.experts, self.shares, strict=True)
+        ]
+        largest = max(float(np.abs(self.standard).max(initial=0.0)), 1e-12)
+        image = self.ax_.imshow(self.standard, cmap="RdBu_r", vmin=-largest, vmax=largest, aspect="auto")
+        self.figure_.colorbar(image, ax=self.ax_, label="s.d. from the mean of all rows")
+        self.ax_.set_yticks(range(len(titles)), titles)
+        self.ax_.set(ylabel=f"side: expert of layer {self.layer} (share of votes)", xlabel="feature")
+        if len(self.names) <= 40:
+            names = [shown(name, 24) for name in self.names]
+            self.ax_.set_xticks(range(len(names)), names, rotation=0 if sum(map(len, names)) < 40 else 90)
+        return self
+
+    def _plot_images(self, ax: Any) -> "SubtypesDisplay":
+        """One line of images per side, its experts from left to right, shares of votes below them."""
+        assert self.shape is not None
+        height, width = self.shape
+        sides = list(dict.fromkeys(self.sides))
+        columns = max(self.experts, default=1)
+        tall, wide = height + max(2, height // 5), width + 1
+        self.figure_, self.ax_ = axes(ax, figsize=(max(4.0, 1.0 + 0.9 * columns), 0.6 + 0.9 * len(sides) * tall / wide))
+        canvas = np.full((tall * len(sides), wide * columns - 1), np.nan)
+        for side, k, share, mean in zip(self.sides, self.experts, self.shares, self.means, strict=True):
+            top, left = tall * sides.index(side), wide * (k - 1)
+            canvas[top : top + height, left : left + width] = mean.reshape(height, width)
+            middle = (left + (width - 1) / 2, top + height - 0.3)
+            self.ax_.text(*middle, f"{share:.0%}", ha="center", va="top", fontsize="x-small")
+        self.ax_.imshow(canvas, cmap="gray")
+        self.ax_.set_yticks(
+            [tall * s + (height - 1) / 2 for s in range(len(sides))], [shown(side, 24) for side in sides]
+        )
+        self.ax_.set_xticks([wide * k + (width - 1) / 2 for k in range(columns)], range(1, columns + 1))
+        self.ax_.set(xlabel=f"expert of layer {self.layer} (below: share of votes)", ylabel="side")
+        self.ax_.spines[:].set_visible(False)
+        self.ax_.tick_params(length=0)
+        return self
+
+    def table(self) -> Any:
+        """One line per expert: side, share of votes, mean of every feature."""
+        columns: dict[str, Any] = {"side": self.sides, "expert": self.experts, "share": self.shares}
+        for j, name in enumerate(self.names):
+            columns[name if name not in columns else f"feature {name}"] = self.means[:, j]
+        return as_frame(columns)
