@@ -34,10 +34,12 @@ def export_command(
     The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. SQL and Python
     take the raw columns of a table; the inputs of C and ONNX are prepared features, and the file says how each is made.
     """
+    from pbdn.cli.number_model import require_classes
     from pbdn.cli.table_model import load_model
 
     loaded = load_model(model)
     estimator = loaded.estimator
+    require_classes(estimator, "pbdn export")
     if kind == "onnx":
         content = estimator.to_onnx()
     elif kind == "sql":

@@ -10,15 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from pbdn.cli.number_model import make_regressor, number_quality, number_words, predicts_numbers
 from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
+from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.inspection.access import feature_names, name_sides
 from pbdn.inspection.quality import Quality, measure
-from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
+from pbdn.tables import (
+    ColumnOptions,
+    Preparation,
+    Table,
+    column,
+    decide_columns,
+    fit_preparation,
+    is_quantity,
+    labels_of,
+    numbers_of,
+)
 from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.decide_columns import Decision
 from pbdn.tables.read_cell import numbers
@@ -33,7 +45,7 @@ OPTIONS = {
     "time_limit=": "--time-limit ",
     "time_limit": "--time-limit",
 }
-ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier}
+ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier, "PBDNRegressor": PBDNRegressor}
 
 
 @dataclass(frozen=True)
@@ -132,7 +144,8 @@ class TableModel:
         if self.target not in table.columns:
             return None
         try:
-            labels, known, _ = labels_of(table.columns[self.target], self.target)
+            read = numbers_of if predicts_numbers(self.estimator) else labels_of
+            labels, known, _ = read(table.columns[self.target], self.target)
         except InvalidInputError:
             return None
         return labels if known.all() else None
@@ -161,17 +174,25 @@ def fit_table(
     class_weights: Sequence[str] = (),
     members: int | None = None,
     checkpoint: str | None = None,
+    response: str = "auto",
     **parameters: Any,
 ) -> TableModel:
     """Prepare columns, fit on a part of the rows, measure on the rest.
 
+    ``response`` is "class", "number", or "auto": numbers of so many values that they are no classes are predicted as numbers.
     ``weight`` names a column that says how much rows count in the fit; what is measured counts every row once.
 
     What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
     Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
     """
     values = column(table, target, "target column")
-    labels, known, notes = labels_of(values, target)
+    as_number = response == "number" or (response == "auto" and is_quantity(values))
+    labels, known, notes = (numbers_of if as_number else labels_of)(values, target)
+    if as_number and response == "auto":
+        n_values = np.unique(labels).size
+        notes.append(
+            f"The target {target!r} has {n_values} different numbers, so it is predicted as a number (--response)."
+        )
     if weight == target:
         raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
@@ -185,11 +206,11 @@ def fit_table(
     rows = np.arange(table.n_rows)
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
-        train, test = _split(rows, labels, holdout, seed)
-        model = _fit(table.rows(train), labels[train], weights.take(train), target, decisions, seed, notes, parameters)
+        train, test = _split(rows, labels, None if as_number else labels, holdout, seed)
+        part = table.rows(train), labels[train], weights.take(train)
+        model = _fit(*part, target, decisions, seed, notes, parameters, as_number)
         features, more = model.features(table.rows(test))
-        quality = measure(labels[test], model.estimator.predict_proba(features), model.estimator.classes_)
-        validation = {**quality.to_dict(), "n_train": len(train)}
+        validation = {**quality_of(model.estimator, features, labels[test]), "n_train": len(train)}
         if not refit:
             return replace(
                 model,
@@ -201,13 +222,22 @@ def fit_table(
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
-    model = _fit(table, labels, weights, target, decisions, seed, notes, parameters)
+    model = _fit(table, labels, weights, target, decisions, seed, notes, parameters, as_number)
     return replace(model, validation=validation, source=source)
 
 
-def _split(rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def quality_of(estimator: Any, features: Any, wanted: NDArray[Any]) -> dict[str, Any]:
+    """How good a model is on rows with known targets."""
+    if predicts_numbers(estimator):
+        return number_quality(estimator, features, wanted)
+    return measure(wanted, estimator.predict_proba(features), estimator.classes_).to_dict()
+
+
+def _split(
+    rows: NDArray[Any], labels: NDArray[Any], strata: NDArray[Any] | None, holdout: float, seed: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
-        train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=labels)
+        train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=strata)
     except ValueError:
         raise InvalidInputError(
             f"{len(rows)} rows of {np.unique(labels).size} classes are too few to hold out {holdout:.0%}; "
@@ -225,10 +255,12 @@ def _fit(
     seed: int,
     notes: list[str],
     parameters: dict[str, Any],
+    as_number: bool,
 ) -> TableModel:
-    preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
+    preparation = fit_preparation(table, target, decisions=decisions, labels=None if as_number else labels)
     features, _ = preparation.apply(table)
-    estimator = PBDNClassifier(random_state=seed, **parameters)
+    make = make_regressor if as_number else _make_classifier
+    estimator = make(seed, parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -236,6 +268,10 @@ def _fit(
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
+
+
+def _make_classifier(seed: int, parameters: dict[str, Any]) -> PBDNClassifier:
+    return PBDNClassifier(random_state=seed, **parameters)
 
 
 def _of_members(members: int | None, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -292,6 +328,8 @@ def refuse_model_of_another_table(path: str, table: str) -> None:
 def quality_words(quality: Quality | dict[str, Any]) -> list[str]:
     """Lines for people."""
     q = quality.to_dict() if isinstance(quality, Quality) else quality
+    if "rmse" in q:
+        return number_words(q)
 
     def line(name: str, one: dict[str, float], percent: bool = False) -> str:
         style = "{:.1%}" if percent else "{:.3f}"
