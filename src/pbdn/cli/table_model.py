@@ -45,7 +45,11 @@ OPTIONS = {
     "time_limit=": "--time-limit ",
     "time_limit": "--time-limit",
 }
-ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier, "PBDNRegressor": PBDNRegressor}
+ESTIMATORS: dict[str, Any] = {
+    "PBDNClassifier": PBDNClassifier,
+    "ISHMClassifier": ISHMClassifier,
+    "PBDNRegressor": PBDNRegressor,
+}
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
         """All grades in order."""
         if self.categories is not None:
             return np.asarray(self.categories)
-        dtype = getattr(y, "dtype", None)
+        dtype: Any = getattr(y, "dtype", None)
         if getattr(dtype, "ordered", False):
             return np.asarray(dtype.categories)
         return np.unique(np.asarray(y))
@@ -189,13 +189,14 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
         """
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
-        self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows)), sample_weight, tasks, True)
+        self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
         tasks.end()
         return self
 
     def predict(self, X: Any, exposure: Any = None) -> FloatArray:
         """Means."""
-        whole, exposures = self._distribution(X), _exposures(exposure, X)
+        whole = self._distribution(X)
+        exposures = _exposures(exposure, len(whole))
         counts = np.arange(1, COUNTED + 1)[:, None]
         few = whole.sf(counts / exposures).sum(axis=0)
         return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
@@ -203,19 +204,22 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
     def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95), exposure: Any = None) -> FloatArray:
         """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
         levels = np.atleast_1d(np.asarray(q, dtype=float))[:, None]
-        found = np.ceil(self._distribution(X).ppf(levels) * _exposures(exposure, X)).T - 1.0
+        whole = self._distribution(X)
+        found = np.ceil(whole.ppf(levels) * _exposures(exposure, len(whole))).T - 1.0
         found = np.maximum(found, 0.0)
         return found[:, 0] if np.ndim(q) == 0 else np.ascontiguousarray(found)
 
     def predict_probability(self, X: Any, counts: ArrayLike, exposure: Any = None) -> FloatArray:
         """P(Y = count) of every row and every one of ``counts``, shape (n_samples, n_counts)."""
-        whole, exposures = self._distribution(X), _exposures(exposure, X)
+        whole = self._distribution(X)
+        exposures = _exposures(exposure, len(whole))
         asked = np.atleast_1d(np.asarray(counts, dtype=float))[:, None]
         return np.ascontiguousarray((whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)).T)
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Mean log-probability of the counts. More is better."""
-        found = self._distribution(X).log_likelihood(_count_bounds(y, _exposures(exposure, X)))
+        whole = self._distribution(X)
+        found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
         return float(np.average(found, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -225,9 +229,8 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
         return tags
 
 
-def _exposures(exposure: Any, rows: Any) -> FloatArray:
+def _exposures(exposure: Any, n: int) -> FloatArray:
     """An exposure for every row, checked."""
-    n = rows.shape[0] if hasattr(rows, "shape") else len(rows)
     if exposure is None:
         return np.ones(n)
     values = np.asarray(column_or_1d(exposure), dtype=float)

@@ -21,6 +21,7 @@ from pbdn.growth.fit_network import FitResult, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
 from pbdn.growth.run import Run, StopSignal
 from pbdn.inspection.effects import MAX_ROWS, training_importances
+from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, identity_scaling
@@ -44,6 +45,7 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
     checkpoint: Any
     gibbs_config: GibbsConfig | None = None
     config_: FitConfig
+    network_: Network | None
 
     def _make_engine(
         self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run

@@ -206,7 +206,7 @@ def _as_numbers(values: Any) -> FloatArray:
 
 def _check_informative(bounds: FloatArray) -> None:
     """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
-    low, high = np.isfinite(bounds).any(axis=0)
+    low, high = (bool(np.isfinite(column).any()) for column in bounds.T)
     if low and high:
         return
     what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"

@@ -41,11 +41,9 @@ MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
-# a value on a line says more than a label: rows need less noise, and layers above the first, which can follow every row, more
-# penalty
-LITTLE_NOISE = 0.25
+LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise,
+PENALTY_ABOVE = 2.0  # and layers above the first, which can follow every row, more penalty
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
-PENALTY_ABOVE = 2.0
 
 
 @dataclass(frozen=True)
@@ -175,8 +173,8 @@ def grow_committee(
     if run.stop() and reason != "observer":
         reason = "interrupted"
     network = _averaged(members or stage.stacks, stage, response)
-    says_how_sure = members and all_decide and not response.timed  # a distribution says it by itself
-    of_folds = _averaged(stage.stacks, stage, response) if says_how_sure else None
+    beside = members and all_decide and not response.timed  # a distribution says by itself how sure it is
+    of_folds = _averaged(stage.stacks, stage, response) if beside else None
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
@@ -293,12 +291,13 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, n_members: int) 
     try.
     """
     judged = np.isin(folds, np.arange(len(search.held)))
+    steps = stage.history if search.response.timed else stage.recipe  # densities are sharp: they take every step
 
     def trained(number: int) -> Layers | None:
-        layers = trainee(number).follow(stage.recipe)
+        layers = trainee(number).follow(steps)
         if layers is None or not stage.losses.size or loss(layers) <= stage.deviance:
             return layers
-        other = trainee(number + AGAIN).follow(stage.recipe)
+        other = trainee(number + AGAIN).follow(steps)
         return layers if other is None or loss(layers) <= loss(other) else other
 
     def trainee(number: int) -> Trainee:
