@@ -84,6 +84,25 @@ def map_speed(root: Path = RESULTS) -> str:
     return markdown(["data", *columns.values()], rows)
 
 
+def prediction(root: Path = RESULTS) -> str:
+    """Rows per second beside an SVM and LightGBM."""
+    head = ["data", "inner products", "pbdn, rows/s", "SVM, rows/s", "LightGBM, rows/s", "pbdn / SVM", "pbdn / LightGBM", "one row, ms", "file, kB"]  # fmt: skip
+    rows = []
+    for one in _newest("prediction", root)["results"]:
+        speed = one["rows_per_s"]
+        rows.append(
+            [
+                f"{one['data']} ({one['features']} features)",
+                f"{one['complexity']:.0f}",
+                *(f"{speed[name]:,.0f}" for name in ("pbdn", "svm", "lightgbm")),
+                *(f"{speed['pbdn'] / speed[name]:.1f}" for name in ("svm", "lightgbm")),
+                f"{one['one_row_ms']:.2f}",
+                f"{one['file_kb']:.0f}",
+            ]
+        )
+    return markdown(head, rows)
+
+
 def small_products(root: Path = RESULTS) -> str:
     """Blocked product of minibatches beside BLAS."""
     rows = [
@@ -126,6 +145,51 @@ def out_of_core(root: Path = RESULTS) -> str:
             f"{one['fit']['peak_mb']:.0f}",
         ]
         for one in record.read("speed", root, "out_of_core")
+    ]
+    return markdown(head, rows)
+
+
+def _cell(one: Any) -> str:
+    """What a rival took, and its error."""
+    return f"{one['seconds']:.1f}, {one['cpu_seconds']:.1f}, {one['error']:.1f}"
+
+
+def waiting(root: Path = RESULTS) -> str:
+    """Seconds that a default fit takes, beside rivals."""
+    columns = {"svm": "SVM grid", "hist_gradient_boosting": "gradient boosting", "logistic": "logistic"}
+    head = ["input", "pbdn, s", "CPU s", "MB", "error %", *(f"{name}: s, CPU s, error %" for name in columns.values())]
+    rows = []
+    for one in record.read("speed", root, "waiting"):
+        own = one["results"]["pbdn"]
+        others = [one["results"].get(name) for name in columns]
+        rows.append(
+            [
+                f"{one['case']} ({one['rows']} x {one['size']})",
+                f"{own['seconds']:.1f}",
+                f"{own['cpu_seconds']:.1f}",
+                f"{own['memory_mb']:.0f}",
+                f"{own['error']:.1f}",
+                *("" if other is None else _cell(other) for other in others),
+            ]
+        )
+    return markdown(head, rows)
+
+
+def waiting_file(root: Path = RESULTS) -> str:
+    """Memory and seconds of the command line on a CSV file."""
+    head = ["command", "rows", "file, MB", "peak, MB", "peak / file", "seconds", "CPU s", "error %"]
+    rows = [
+        [
+            one["case"],
+            str(one["rows"]),
+            f"{one['file_mb']:.0f}",
+            f"{one['peak_mb']:.0f}",
+            f"{one['peak_mb'] / one['file_mb']:.1f}",
+            f"{one['seconds']:.0f}",
+            f"{one['cpu_seconds']:.0f}",
+            f"{one['error']:.1f}",
+        ]
+        for one in record.read("speed", root, "waiting_file")
     ]
     return markdown(head, rows)
 

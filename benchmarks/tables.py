@@ -38,8 +38,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "whole_chains": speed_tables.whole_chains,
     "map_speed": speed_tables.map_speed,
     "small_products": speed_tables.small_products,
+    "prediction": speed_tables.prediction,
     "many_classes": speed_tables.many_classes,
     "out_of_core": speed_tables.out_of_core,
+    "waiting": speed_tables.waiting,
+    "waiting_file": speed_tables.waiting_file,
     "gpu_map": speed_tables.gpu_map,
 }
 

@@ -69,7 +69,7 @@ def functions(p, counts):
             y.mean(1),
             y[:, 0] * y[:, 1],
             y.mean(1) * np.log(total),
-            (y * (np.arange(N_ROWS) - 2)).sum(1) * tame[:, :, 1].mean(1),
+            (y * (np.arange(y.shape[1]) - y.shape[1] // 2)).sum(1) * tame[:, :, 1].mean(1),
             y.mean(1) * (share * tame[:, :, 0]).sum(1),
         ]
     )

@@ -53,6 +53,7 @@ MAP_VALUES = {
     "polish": [True, False],
     "n_members": [1, 3],
     "curved": [True, False],
+    "monotonic_cst": [(0, 0)],
     "device": ["cpu", "cuda"],
     "precision": ["single"],
 }
@@ -176,6 +177,7 @@ def test_a_fit_shows_what_it_ran_with(rng):
         "learning_rate",
         "device",
         "curved",
+        "monotonic_cst",
     }
     assert model.gibbs_config == given  # what the user gave is left alone
 
@@ -290,6 +292,7 @@ WRONG_MAP = {
     "average_last": [-0.1, 1, 1.5, np.nan, "half", True],
     "prune_above": [0, 1, np.nan, "half", True],
     "device": [3, True, ["cuda"]],
+    "monotonic_cst": [(2, 0), {"a": "up"}, "up", 1, (True, 0), (np.nan,)],
 }
 WRONG_GIBBS = {
     **dict.fromkeys(("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"), COUNTS),

@@ -132,6 +132,45 @@ def test_fit_reads_stdin_and_writes_the_model_to_stdout(folder):
     assert result.stdout_bytes.startswith(b"\x89PBDN")
 
 
+def test_a_table_is_predicted_piece_by_piece(folder, tmp_path, monkeypatch):
+    names = ["p.csv", "p.parquet", "p.arrow"]
+    whole = [invoke("predict", folder / "map.pbdn", folder / "people.csv", "--json", "-o", tmp_path / n) for n in names]
+    kept = [pq_or_text(tmp_path / name) for name in names]
+    monkeypatch.setattr("pbdn.tables.read_csv.PIECE_CELLS", 60)
+    pieces = [
+        invoke("predict", folder / "map.pbdn", folder / "people.csv", "--json", "-o", tmp_path / n) for n in names
+    ]
+    assert [one.stdout for one in pieces] == [one.stdout for one in whole]
+    assert [pq_or_text(tmp_path / name) for name in names] == kept
+
+
+def pq_or_text(path):
+    """What a file of predictions holds."""
+    if path.suffix == ".csv":
+        return path.read_text()
+    from pbdn.tables import read_table
+
+    return {name: values.tolist() for name, values in read_table(path).columns.items()}
+
+
+def test_a_prediction_that_is_refused_leaves_the_old_file(folder, tmp_path, monkeypatch):
+    """The first piece is fine and staged; the table as a whole is not."""
+    monkeypatch.setattr("pbdn.tables.read_csv.PIECE_CELLS", 60)
+    lines = (folder / "people.csv").read_text().splitlines()
+    (tmp_path / "t.csv").write_text("\n".join([*lines[:30], "1;2;3"]))
+    (tmp_path / "p.csv").write_text("old")
+    assert "Line 31" in fails("predict", folder / "map.pbdn", tmp_path / "t.csv", "-o", tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.csv", "t.csv"]
+
+
+def test_a_side_that_uses_all_experts_is_noted(folder, tmp_path):
+    place = [folder / "people.csv", "-t", "churn", "-o", tmp_path / "m.pbdn", *QUICK]
+    said = invoke("fit", *place, "--max-experts", 1).stderr
+    assert "uses all of its experts (--max-experts 1); raise --max-experts" in said
+    assert "uses all of its experts" not in invoke("fit", *place).stderr
+
+
 def test_predictions_do_not_depend_on_the_other_rows(folder, tmp_path):
     lines = (folder / "people.csv").read_text().splitlines()
     whole = invoke("predict", folder / "map.pbdn", folder / "people.csv").stdout.splitlines()
@@ -295,6 +334,10 @@ def test_without_click_the_extra_is_named(tmp_path):
     assert found.returncode == 2
     assert "needs click: pip install 'click>=" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_warm_up_compiles_what_fits_and_predictions_need():
+    assert "on the disk" in invoke("warm-up").stdout
 
 
 class TestNumbers:

@@ -8,12 +8,16 @@ import re
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
+from sklearn.model_selection import train_test_split
 
 from messy_tables import csv_bytes, messy_tables
 from pbdn import PBDNClassifier
 from pbdn.cli.app import app
 from pbdn.cli.command import counted, text_table
 from pbdn.cli.table_model import load_model
+from pbdn.inspection.quality import measure
+from pbdn.tables import read_table
 
 # What `pbdn fit` decides about columns, says about them, and how a user changes it.
 
@@ -168,6 +172,43 @@ def test_a_column_of_weights_is_no_feature_and_counts(folder, tmp_path):
         ).stderr
         assert words in said
     assert not (tmp_path / "no.pbdn").exists()
+
+
+def test_what_is_measured_counts_rows_by_their_weights(folder, tmp_path):
+    """A model that is measured on the same rows with and without weights; weights of classes are for the fit."""
+    common = ["fit", folder / "t.csv", "-t", "answer", "--holdout", 0.4, *QUICK]
+    said = invoke(*common, "-o", tmp_path / "w.pbdn", "--weight", "count", "--class-weight", "yes=3").stdout
+    assert "On 60 held-out rows, each counted by 'count':" in said
+    assert "each counted by 'count'" in invoke("inspect", tmp_path / "w.pbdn").stdout
+    model = load_model(tmp_path / "w.pbdn")
+    table = read_table(folder / "t.csv")
+    _, test = train_test_split(
+        np.arange(150), test_size=0.4, random_state=0, stratify=table.columns["answer"].astype(str)
+    )
+    test = np.sort(test)
+    y, counts = table.columns["answer"][test].astype(str), table.columns["count"][test].astype(float)
+    p = model.estimator.predict_proba(model.features(table.rows(test))[0])
+    measured = model.validation
+    assert measured["error"]["value"] == pytest.approx(
+        1 - accuracy_score(y, model.estimator.classes_[p.argmax(1)], sample_weight=counts)
+    )
+    assert measured["log_loss"]["value"] == pytest.approx(log_loss(y, p, sample_weight=counts))
+    assert measured["area"]["value"] == pytest.approx(roc_auc_score(y, p[:, 1], sample_weight=counts))
+    for name in ("error", "log_loss", "brier", "area"):
+        assert measured[name]["low"] < measured[name]["value"] < measured[name]["high"]
+
+
+def test_weights_are_as_repeated_rows(rng):
+    p = rng.dirichlet([1, 1], size=40)
+    y = rng.integers(2, size=40)
+    times = rng.integers(4, size=40)
+    classes = np.array([0, 1])
+    weighted = measure(y, p, classes, sample_weight=times.astype(float))
+    repeated = measure(np.repeat(y, times), np.repeat(p, times, axis=0), classes)
+    for name in ("error", "log_loss", "brier", "area"):
+        assert getattr(weighted, name).value == pytest.approx(getattr(repeated, name).value)
+    assert weighted.baseline_error == pytest.approx(repeated.baseline_error)
+    assert weighted.error.high - weighted.error.low > repeated.error.high - repeated.error.low
 
 
 def test_weights_of_classes(folder, tmp_path):

@@ -1,9 +1,11 @@
-"""Exports of a table model: Python takes raw rows, C and ONNX say how their inputs are made."""
+"""Exports of a table model to Python, C and ONNX take raw rows."""
 
 import csv
 import datetime
 import json
+import re
 import shutil
+import sqlite3
 import subprocess
 
 import numpy as np
@@ -13,12 +15,19 @@ pytest.importorskip("click")
 
 from click.testing import CliRunner
 
+from pbdn import PBDNClassifier
 from pbdn.cli.app import app
 from pbdn.cli.table_model import load_model
-from pbdn.export import to_c
-from pbdn.tables import read_table
+from pbdn.errors import InvalidInputError
+from pbdn.export.c import comment, string_literal
+from pbdn.tables import Preparation, read_table
+from pbdn.tables.column_to_numbers import ColumnPlan
+from pbdn.tables.preparation_in_c import to_c_with_preparation
 
-NAMES = ["key", "größe", "city", "sex", "joined", "seen", "code", "buys"]
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+DAY = datetime.timedelta(days=1)
+
+NAMES = ["key", "größe", "city", "sex", "joined", "double", "label", "buys"]
 
 
 def invoke(*arguments):
@@ -43,8 +52,8 @@ def fitted(tmp_path_factory):
                 "city": "" if i % 23 == 0 else str(city),
                 "sex": str(rng.choice(["f", "m"])),
                 "joined": "" if i % 17 == 0 else day.strftime("%d.%m.%Y"),
-                "seen": day.isoformat(sep=" "),
-                "code": str(rng.choice(["a7", "b8", "c9"])),
+                "double": day.isoformat(sep=" "),
+                "label": str(rng.choice(["a7", "b8", "c9"])),
                 "buys": str(int(rng.random() < 0.5)),
             }
         )
@@ -57,8 +66,8 @@ def fitted(tmp_path_factory):
     model = load_model(folder / "m.pbdn")
     features, _ = model.features(read_table(folder / "t.csv"))
     kinds = {plan.name: plan.kind for plan in model.preparation.columns}
-    assert kinds == {"key": "dropped", "größe": "number", "joined": "date", "seen": "date"} | dict.fromkeys(
-        ["city", "sex", "code"], "category"
+    assert kinds == {"key": "dropped", "größe": "number", "joined": "date", "double": "date"} | dict.fromkeys(
+        ["city", "sex", "label"], "category"
     )
     return folder, rows, np.asarray(features), model
 
@@ -80,58 +89,111 @@ def test_python_takes_its_own_types(fitted):
         typed = dict(row)
         typed["größe"] = None if row["größe"] == "NA" else float(row["größe"].replace(",", "."))
         typed["joined"] = datetime.datetime.strptime(row["joined"], "%d.%m.%Y").date() if row["joined"] else None
-        typed["seen"] = datetime.datetime.fromisoformat(row["seen"])
+        typed["double"] = datetime.datetime.fromisoformat(row["double"])
         assert module["prepare"](typed) == module["prepare"](row)
     with pytest.raises(KeyError, match="city"):
         module["prepare"]({name: value for name, value in rows[0].items() if name != "city"})
 
 
-def test_recipes_name_every_feature(fitted):
-    *_, model = fitted
-    recipes = model.preparation.recipes
-    assert len(recipes) == len(model.preparation.feature_names)
-    assert any(text.startswith("the number 'größe' (written like '1234,5'); ") for text in recipes)
-    assert "0 if 'sex' is 'f', 1 if 'm', 0.5 otherwise" in recipes
-
-
-def test_c_says_how_its_inputs_are_made(fitted, tmp_path):
-    folder, *_, model = fitted
+@pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed")
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_c_takes_raw_rows(fitted, tmp_path, language):
+    """Members are named after the columns, whatever these are called; the header is C++ too."""
+    folder, rows, features, model = fitted
     text = invoke("export", folder / "m.pbdn", "--to", "c", "-o", "-")
-    comment = text.split("*/", 1)[0]
-    assert comment.count("\n * x[") == len(model.preparation.feature_names)
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        pytest.skip("no C compiler is installed")
+    members = ["groe", "city", "sex", "joined", "double_", "label"]
+    assert re.findall(r"^    (?:double |const char \*)(\w+); /\* ", text, re.M) == members
     (tmp_path / "m.h").write_text(text, encoding="utf-8")
-    (tmp_path / "main.c").write_text(
-        '#include "m.h"\nint main(void) { double x[99] = {0}; return pbdn_predict(x) > 1; }\n'
+    row, made = rows[5], []
+    for member, name in zip(members, ["größe", "city", "sex", "joined", "double", "label"], strict=True):
+        if name != "größe":
+            made.append(f"row.{member} = {string_literal(row[name])};")
+        else:
+            made.append(f"row.{member} = {row[name].replace(',', '.')};")
+    (tmp_path / f"main.{language}").write_text(
+        '#include <stdio.h>\n#include "m.h"\nint main(void) { pbdn_row row; double p[2]; '
+        + " ".join(made)
+        + ' pbdn_predict_proba(&row, p); printf("%.17g", p[1]); return 0; }\n'
     )
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-trigraphs"]
-    subprocess.run([compiler, *flags, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    standard = {"c": "-std=c99", "cpp": "-std=c++11"}[language]
+    flags = [standard, "-Wall", "-Wextra", "-Werror", "-pedantic", "-trigraphs"]
+    built = subprocess.run([COMPILER, *flags, f"main.{language}", "-o", "main", "-lm"], cwd=tmp_path, check=False)
+    if built.returncode and language == "cpp" and not (shutil.which("g++") or shutil.which("clang++")):
+        pytest.skip("no C++ compiler found")
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    assert float(done.stdout) == pytest.approx(model.estimator.network_.predict(features)[5, 1], abs=1e-12)
 
 
-def test_remarks_cannot_leave_their_comment(fitted):
-    *_, model = fitted
-    estimator = model.estimator
+def test_names_cannot_leave_their_comment():
     hostile = ["*/ int x; /*", "??/", "\\", "a\nb\u2028c\u202ed\ud800", "**//**//", "Zürich, 東京"]
-    text = to_c(*estimator._exported(), remarks=hostile)
-    comment, rest = text.split("*/", 1)
-    assert rest.startswith("\n#ifndef")
-    assert "/*" not in comment[2:]
-    assert "??" not in comment
-    assert "\\" not in comment
-    assert "* a?b?c?d?\n" in comment
-    assert "* Zürich, 東京\n" in comment
-    text.encode()  # the whole file is UTF-8
+    for text in hostile:
+        line = comment(text)
+        assert not any(mark in f"{line} " for mark in ("*/", "/*", "??", "\\", "\n", "\u2028"))
+        line.encode()
+    assert comment(hostile[3]) == "a?b?c?d?"
+    assert comment(hostile[5]) == hostile[5]
+    with pytest.raises(InvalidInputError, match="NUL"):
+        to_c_with_preparation(Preparation((ColumnPlan("a", "category", levels=("x", "\0")),)), None, [0, 1])
 
 
-def test_onnx_says_how_its_inputs_are_made(fitted, tmp_path):
-    onnx = pytest.importorskip("onnx")
-    folder, *_, model = fitted
-    invoke("export", folder / "m.pbdn", "--to", "onnx", "-o", tmp_path / "m.onnx")
-    stored = {prop.key: json.loads(prop.value) for prop in onnx.load(tmp_path / "m.onnx").metadata_props}
-    assert len(stored["preparation"]) == len(stored["feature_names"])
-    assert stored["preparation"][0] == f"x[0]: {model.preparation.recipes[0]}"
+def test_onnx_takes_raw_rows(fitted, tmp_path):
+    """A column may have the name of an output."""
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    folder, rows, features, model = fitted
+    result = CliRunner().invoke(app, ["export", str(folder / "m.pbdn"), "--to", "onnx", "-o", str(tmp_path / "m.onnx")])
+    assert "give 'joined', 'double' as days since 1970" in result.stderr
+    session = runtime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
+    said = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
+    names = {one["column"]: one["input"] for one in said}
+    assert names["label"] == "label_2"
+    inputs = {names[name]: np.array([[row[name]] for row in rows], dtype=object) for name in ("city", "sex", "label")}
+    size = [np.nan if row["größe"] == "NA" else float(row["größe"].replace(",", ".")) for row in rows]
+    inputs[names["größe"]] = np.array(size, dtype=np.float32)[:, None]
+    for name, form in (("joined", "%d.%m.%Y"), ("double", "%Y-%m-%d %H:%M:%S")):
+        dates = [datetime.datetime.strptime(row[name], form) if row[name] else None for row in rows]
+        days = [np.nan if date is None else (date - datetime.datetime(1970, 1, 1)) / DAY for date in dates]
+        inputs[names[name]] = np.array(days)[:, None]
+    probability = session.run(None, inputs)[1]
+    np.testing.assert_allclose(probability, model.estimator.network_.predict(features), atol=1e-5)
+
+
+def test_plain_numbers_keep_one_array(tmp_path):
+    """Tables of numbers alone: missing ones have the stand-ins of `predict_proba`, in every language."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 2))
+    y = (X.sum(axis=1) > 0).astype(int)
+    model = PBDNClassifier(max_depth=1, criterion="aic_inputs", random_state=0).fit(X, y)
+    rows = np.array([[0.5, 1.0], [np.nan, 1.0], [-0.5, np.nan]])
+    with pytest.warns(UserWarning, match="missing"):
+        expected = model.predict_proba(rows)
+    module = {}
+    exec(model.to_python(), module)
+    np.testing.assert_allclose([module["predict_proba"](row) for row in rows.tolist()], expected, atol=1e-12)
+    np.testing.assert_allclose(module["predict_proba"]([None, 1.0]), expected[1], atol=1e-12)
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE data (x0 REAL, x1 REAL)")
+    base.executemany("INSERT INTO data VALUES (?, ?)", [[None if x != x else x for x in row] for row in rows.tolist()])
+    base.create_function("exp", 1, np.exp)
+    base.create_function("ln", 1, np.log)
+    scored = [row[:2] for row in base.execute(model.to_sql("sqlite"))]
+    base.close()
+    np.testing.assert_allclose(scored, expected, atol=1e-9)
+    if COMPILER is not None:
+        (tmp_path / "m.h").write_text(model.to_c())
+        (tmp_path / "main.c").write_text(
+            '#include <stdio.h>\n#include "m.h"\nint main(void) { double x[] = {NAN, 1.0}, p[2]; '
+            'pbdn_predict_proba(x, p); printf("%.17g", p[1]); return 0; }\n'
+        )
+        subprocess.run([COMPILER, "-std=c99", "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+        done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+        assert float(done.stdout) == pytest.approx(expected[1, 1], abs=1e-12)
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    session = runtime.InferenceSession(model.to_onnx(dtype=np.float64), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"features": rows})[1], expected, atol=1e-9)
+    with pytest.raises(InvalidInputError, match="stand_ins has 1 numbers"):
+        model.to_python(stand_ins=[1.0])
 
 
 def test_places_are_checked_before_the_fit(tmp_path):

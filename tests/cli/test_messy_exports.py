@@ -1,6 +1,11 @@
 """Exports read the cells of a messy table as `pbdn predict` does, from text and from a database's own types."""
 
+import json
+import re
+import shutil
 import sqlite3
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,8 +18,11 @@ from click.testing import CliRunner
 
 from pbdn.cli.app import app
 from pbdn.cli.table_model import load_model
+from pbdn.export.c import string_literal
+from pbdn.export.plan import number
 from pbdn.export.sql import identifier, literal
 from pbdn.tables import parse_table, read_table
+from pbdn.tables.cells import numbers, seconds
 
 N = 200
 STRANGE = ["", "n/a", "unknown", "inf", "12", "-3.5", "+7", ".5", "4.", "1e3", "1,5", "1,23", "1,234", "1,2345", "0,500", "1.234",
@@ -61,6 +69,7 @@ def fitted(tmp_path_factory):
     columns = messy_columns()
     (folder / "t.csv").write_bytes(csv_bytes(columns))
     fit = ["fit", folder / "t.csv", "-t", "y", "-o", folder / "m.pbdn", "--max-depth", 1, "-q"]
+    fit += ["--criterion", "aic_inputs"]
     result = CliRunner().invoke(app, [str(argument) for argument in fit])
     assert result.exit_code == 0, result.output
     for i, strange in enumerate(STRANGE):
@@ -104,8 +113,10 @@ def agree(found, columns, features, model, without=()):
 
 def test_python(fitted):
     folder, columns, features, model = fitted
-    module = {}
-    exec(exported(folder, "python"), module)
+    module, text = {}, exported(folder, "python")
+    needed = re.findall(r"^ *(?:import|from) (\w+)", text, re.M)
+    assert set(needed) <= set(sys.stdlib_module_names)  # the module runs where nothing is installed
+    exec(text, module)
     rows = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     np.testing.assert_array_equal([module["prepare"](row) for row in rows], features)
     probability = model.estimator.network_.predict(features)
@@ -113,6 +124,80 @@ def test_python(fitted):
     assert module["unreadable"](rows[0]) == {}
     odd = rows[0] | {"price": "5 apples", "joined": "2020/01/01", "at": ""}
     assert module["unreadable"](odd) == {"price": "$1,234.5", "joined": "31.03.2024"}
+
+
+def typed_columns(columns, model):
+    """The cells of the columns in use as C and ONNX take them: numbers as floats, dates as seconds, texts as they are."""
+    read = {"number": numbers, "date": seconds}
+    for plan in model.preparation.used:
+        cells = np.array(columns[plan.name], dtype=object)
+        yield plan, read[plan.kind](cells, plan.style)[0] if plan.kind in read else cells
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+def test_c(fitted, tmp_path):
+    folder, columns, features, model = fitted
+    cells = []
+    for plan, typed in typed_columns(columns, model):
+        if plan.kind == "number":
+            cells.append(["NAN" if x != x else number(x) for x in typed])
+        else:  # dates are read by the header itself
+            cells.append(["NULL" if not text else string_literal(text) for text in columns[plan.name]])
+    rows = ",\n".join("{" + ", ".join(row) + "}" for row in zip(*cells, strict=True))
+    (tmp_path / "model.h").write_text(exported(folder, "c"), encoding="utf-8")
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "model.h"\nstatic const pbdn_row rows[] = {'
+        + rows
+        + """};
+        int main(void)
+        {
+            double x[PBDN_N_FEATURES], p[PBDN_N_CLASSES];
+            for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i) {
+                pbdn_prepare(rows + i, x);
+                pbdn_predict_proba(rows + i, p);
+                for (int j = 0; j < PBDN_N_FEATURES; ++j) printf("%.17g ", x[j]);
+                for (int c = 0; c < PBDN_N_CLASSES; ++c) printf("%.17g ", p[c]);
+                printf("%d\\n", pbdn_predict(rows + i));
+            }
+            return 0;
+        }
+        """
+    )
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-trigraphs"]
+    subprocess.run(["cc", *flags, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
+    found = np.array([line.split() for line in done.stdout.splitlines()], dtype=float)
+    names = model.preparation.feature_names
+    for got, expected, text in zip(found, features, columns["plain"], strict=True):
+        got, expected = (dict(zip(names, row, strict=False)) for row in (got.tolist(), expected.tolist()))
+        assert got == pytest.approx(expected, rel=1e-12, abs=1e-9), text
+    probability = model.estimator.network_.predict(features)
+    np.testing.assert_allclose(found[:, len(names) : -1], probability, atol=1e-9)
+    np.testing.assert_array_equal(found[:, -1], probability.argmax(axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_onnx(fitted, dtype):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    _, columns, features, model = fitted
+    session = runtime.InferenceSession(model.estimator.to_onnx(dtype=dtype), providers=["CPUExecutionProvider"])
+    inputs = {}
+    for plan, typed in typed_columns(columns, model):
+        if plan.kind == "category":
+            inputs[plan.name] = typed.astype(str).astype(object)[:, None]
+        else:
+            inputs[plan.name] = (typed / 86400.0 if plan.kind == "date" else typed.astype(dtype))[:, None]
+    label, probability, _ = session.run(None, inputs)
+    expected = model.estimator.network_.predict(features)
+    np.testing.assert_allclose(probability, expected, atol=1e-6 if dtype == np.float64 else 1e-4)
+    if dtype == np.float64:
+        np.testing.assert_array_equal(label, model.estimator.classes_[expected.argmax(axis=1)])
+    said = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
+    assert [one["column"] for one in said] == [plan.name for plan in model.preparation.used]
+    assert said[-2]["takes"].startswith("days since 1970")
+    empty = {name: cells[:0] for name, cells in inputs.items()}
+    assert session.run(None, empty)[1].shape == (0, 2)
 
 
 def test_sqlite(fitted):

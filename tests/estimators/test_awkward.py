@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
 
 from estimators.small import GIBBS, assert_probabilities, blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
@@ -219,6 +220,32 @@ def test_refused_by_name(case, inference, n_classes, rng):
     X, y = change(*blobs(rng, n_classes=n_classes))
     with pytest.raises(ValueError, match=message):
         small(inference).fit(X, y)
+
+
+def test_plain_arrays_are_checked_like_all_others(rng):
+    """Arrays of doubles skip scikit-learn's checks only where these would find nothing."""
+    X, y = blobs(rng)
+    model = fitted(small("map"), X, y)
+    expected = model.predict_proba(X.tolist())
+    np.testing.assert_array_equal(model.predict_proba(X), expected)
+    np.testing.assert_array_equal(model.predict_proba(np.asfortranarray(X)), expected)
+    far = X.copy()
+    far[0, 0] = 1e305
+    np.testing.assert_array_equal(model.predict_proba(far), model.predict_proba(far.tolist()))
+    far[0, 0] = np.nan
+    with pytest.warns(TableWarning, match="1 missing"):
+        model.predict_proba(far)
+    for wrong, message in (
+        (np.where(np.isnan(far), np.inf, far), "infinity"),
+        (X[:, 1:], "features"),
+        (X[:0], "minimum of 1 is required"),
+        (X[0], "1D array"),
+        (X.astype(complex), "[Cc]omplex"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.predict_proba(wrong)
+    with pytest.raises(NotFittedError):
+        small("map").predict_proba(X)
 
 
 def test_pandas_missing_label_is_named(rng):

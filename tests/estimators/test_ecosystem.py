@@ -85,7 +85,7 @@ def test_set_output_names_the_units(rng):
     table = model.transform(X)
     assert isinstance(table, pd.DataFrame)
     assert list(table.columns) == list(model.get_feature_names_out())
-    assert table.columns[0] == f"layer{model.depth_}_side0_expert0"
+    assert table.columns[0] == f"layer{model.depth_}_for_{model.classes_[0]}_expert0"
     assert table.shape[1] == sum(model.n_experts_[-1])
 
 

@@ -144,12 +144,6 @@ def test_python_and_sql_take_raw_rows(fitted):
         model.to_sql()
 
 
-def test_c_says_how_its_inputs_are_made(fitted):
-    model, *_ = fitted
-    comment = model.to_c().split("*/", 1)[0]
-    assert comment.count("\n * x[") == model.network_.n_features
-
-
 def test_arrays_with_gaps(tmp_path, rng):
     X = rng.normal(size=(80, 3))
     y = (X[:, 0] + rng.normal(size=80) > 0).astype(int)

@@ -113,7 +113,7 @@ def test_one_standard_self_contained_model(rng):
     assert metadata["feature_names"] == HOSTILE
     assert metadata["classes"] == HOSTILE[:7]
     assert len(metadata["activations"]) == sum(network.n_units)
-    assert metadata["activations"][-1] == "layer 2, side 14, expert 1"
+    assert metadata["activations"][-1] == f"layer 2, for not {HOSTILE[6]}, expert 1"
     rows = rng.normal(size=(20, len(HOSTILE))).astype(np.float32)
     assert set(run(data, rows)["label"]) <= set(HOSTILE)
 

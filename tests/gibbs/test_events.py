@@ -208,3 +208,20 @@ def test_choice_in_logs(seed):
     x = vector_draws(chosen, seed, 50_000, 1, log_weights, psi)[:, 0]
     p = np.exp(log_weights + psi - (log_weights + psi).max())
     assert_counts(np.bincount(x.astype(int), minlength=3)[:2], (p / p.sum())[:2])
+
+
+@pytest.mark.parametrize("kind", [INTERVAL, COUNT])
+@pytest.mark.parametrize("first_only", [False, True])
+def test_events_of_vanishing_rates_lie_where_the_row_says(seed, kind, first_only):
+    """s(ψ) = e^ψ there: ψ - η is exponential, cut to the length of an interval."""
+    n, psi = 20_000, -800.0
+    rows = make_rows(np.empty((n, 0)), np.ones(n, int), kind=np.full(n, kind), start=np.full(n, -0.5), merge=False)
+    tables, watched, *_ = events_of(rows, np.full((3, 1), psi), WEIGHTS, seed, first_only)
+    before = -(0.5 - tables.linear) / tables.pg_weight
+    assert len(before) == n
+    points = np.quantile(before, np.linspace(0.01, 0.99, 99))
+    longest = 0.5 if kind == INTERVAL else np.inf
+    assert before.max() <= longest
+    assert_cdf(before, points, np.expm1(-points) / np.expm1(-longest))
+    if first_only and kind == INTERVAL:
+        assert (watched >= -0.5).all()

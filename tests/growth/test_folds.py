@@ -1,21 +1,29 @@
 """Networks of folds: what the rows kept back decide, what is averaged, and what does not matter."""
 
+import sys
 import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from pbdn import MapConfig, PBDNClassifier
-from pbdn.config import resolve
+from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
-from pbdn.growth.run import Run
-from pbdn.growth.trainee import Trainee, make_views, without_idle
+from pbdn.growth.row_span import RowSpan
+from pbdn.growth.run import Run, StopSignal, n_threads
+from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
+from pbdn.sgd.joint_training import neighbour_noise
+from pbdn.sgd.objective import pack
+from pbdn.sgd.pruning import log_inactivity, log_likelihoods
+from pbdn.sgd.train_layer import fit_map
 
 RESPONSE = TwoClasses()
 
@@ -241,3 +249,145 @@ def test_classes_that_are_all_too_small_to_fold(rng):
     assert found.config_.criterion == "folds"
     assert found.depth_ == 1
     assert found.predict_proba(X).shape == (60, 20)
+
+
+# ----------------------------------------------------------------------------------------- how much work
+
+
+def test_wide_rows_are_trained_in_their_span(rng):
+    X = rng.normal(size=(40, 90))
+    X[7] = X[3]
+    rows = LabelledRows(X, np.arange(40) % 2)
+    (view,) = make_views(rows, None, seed=0)
+    assert view.rows.n_features == 39
+    np.testing.assert_allclose(view.rows.inputs @ view.rows.inputs.T, X @ X.T, atol=1e-10)
+    isotropic = RowSpan.of(np.sqrt(40) * np.linalg.qr(X.T)[0].T)  # rows of equal length at right angles
+    assert np.ptp(np.linalg.norm(isotropic.coordinates, axis=1)) < 1e-10
+    side = [Side(rng.normal(size=(3, 40)), np.ones(3)) for _ in range(2)]
+    above = [Side(rng.normal(size=(2, 39 + 6 + 1)), np.ones(2)) for _ in range(2)]
+    layers = (Layer(tuple(side)), Layer(tuple(above)))
+    on_features = view.network(layers, RESPONSE)
+    on_coordinates = Network(layers, 39, RESPONSE)
+    np.testing.assert_allclose(on_features.predict(X), on_coordinates.predict(view.rows.inputs), atol=1e-9)
+    sparse = make_views(LabelledRows(sp.csr_array(X), rows.codes), None, seed=0)[0]
+    np.testing.assert_allclose(sparse.network(layers, RESPONSE).predict(X).sum(axis=1), 1.0)
+    np.testing.assert_allclose(sparse.noise.scale, view.noise.scale, rtol=1e-6)
+    assert len(make_views(rows, True, seed=0)) == 1  # asked for curves: they have their axes along the features
+
+
+def test_noise_in_the_span_is_that_on_the_features(rng):
+    """Noise on features moves a row along the axes of the span by what `RowSpan.noise` says."""
+    X = rng.normal(size=(30, 60)) * rng.uniform(0.5, 2.0, size=60)
+    span = RowSpan.of(X)
+    seeds = [np.random.default_rng(1) for _ in range(2)]
+    on_features = neighbour_noise(X, seeds[0])
+    basis = X.T @ span.mixture
+    expected = np.sqrt((basis**2 * on_features[:, None] ** 2).sum(axis=0))
+    np.testing.assert_allclose(span.noise(None, seeds[1]), expected, rtol=1e-9)
+
+
+def test_a_wide_table_is_learned(rng):
+    factor = rng.normal(size=(260, 2))
+    X = factor @ rng.normal(size=(2, 300)) + rng.normal(size=(260, 300))
+    y = (factor[:, 0] > 0).astype(int)
+    for rows in (X, sp.csr_array(X)):
+        network = fitted(model(max_depth=1), rows[:60], y[:60])
+        assert network.n_features_in_ == 300
+        assert network.score(rows[60:], y[60:]) > 0.85
+
+
+def test_work_is_budgeted_by_numbers():
+    assert starts_for(20, 2, 20) == (3, 10)
+    assert starts_for(201, 2, 20) == (1, 9)
+    assert starts_for(201, 2, 4) == (2, 4)
+    assert starts_for(100_000, 2, 20) == (1, 2)
+    assert joint_work(400, 500, 1500) == (1500, 200)
+    assert joint_work(100_000, 500, 1500)[1] == 10 * 100_000 // 1500
+    for n_rows, n_coefficients in [(400, 50_000), (10**6, 100), (10**6, 50_000), (4000, 10**5)]:
+        steps, size = joint_work(n_rows, n_coefficients, 1500)
+        assert 200 <= steps <= 1500
+        assert size >= 200
+        assert steps * size * n_coefficients <= max(JOINT_NUMBERS, 200 * 200 * n_coefficients)
+
+
+def test_many_rows_are_thinned_and_small_classes_kept(rng):
+    codes = np.r_[np.zeros(900, int), np.full(30, 1), np.full(500, 2)]
+    rows = LabelledRows(rng.normal(size=(codes.size, 3)), codes)
+    thin = rows.thinned(300)
+    assert thin.n_rows <= 300
+    assert np.bincount(thin.codes)[1] == 30
+    np.testing.assert_allclose(np.bincount(thin.codes, thin.weights), np.bincount(codes))
+    order = rng.permutation(codes.size)
+    again = rows.take(order).thinned(300)
+    np.testing.assert_array_equal(again.inputs, thin.inputs)  # which rows stay does not depend on their order
+    assert rows.thinned(codes.size) is rows
+    weighted = LabelledRows(rows.inputs, codes, rng.uniform(1, 2, codes.size)).thinned(300)
+    np.testing.assert_allclose(weighted.weights.sum(), 1.5 * codes.size, rtol=0.1)
+
+
+def test_threads_are_those_of_the_folds_unless_asked():
+    assert n_threads(1, True) == n_threads(None, False) == 1
+    assert 1 <= n_threads(None, True) <= 5
+    assert n_threads(7, True) == 7
+
+
+# ----------------------------------------------------------------------------------------- the clock
+
+
+class Clock:
+    """Time that a test moves: every look at it takes a second."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        self.now += 1.0
+        return self.now
+
+
+@pytest.mark.parametrize("n_looks", [1, 3, 8, 20])
+def test_nothing_is_trained_after_the_clock_has_struck(n_looks, rng, monkeypatch):
+    """However late it strikes: whoever works asks before the next piece of work, and pieces are small."""
+    X, y = rings(rng, 120)
+    stop = StopSignal(float(n_looks) + 0.5, 60.0, clock=Clock())
+    late = []
+    for place in ("pbdn.sgd.joint_training.run_joint_steps", "pbdn.sgd.trainer.run_minibatches"):
+        module, name = place.rsplit(".", 1)
+        real = getattr(sys.modules[module], name)
+
+        def watched(*arguments, real=real):
+            late.append(stop.clock.now > stop.deadline)
+            return real(*arguments)
+
+        monkeypatch.setattr(place, watched)
+    growth = grow_committee(LabelledRows(X, y), RESPONSE, config_of(), Run(0, stop=stop))
+    assert growth.reason == "interrupted"
+    assert not any(late)
+    assert growth.fits
+
+
+def test_a_compiled_call_is_short_however_large_a_layer_is(rng, monkeypatch):
+    monkeypatch.setattr("pbdn.sgd.trainer.CALL_NUMBERS", 2e4)
+    source = LabelledRows(rng.normal(size=(300, 4)), np.arange(300) % 2).source(2)
+    settings = config_of().map
+    steps = []
+    fit_map(source, RESPONSE.labelling, config=settings, on_progress=lambda info: steps.append(info["step"]))
+    per_call = np.diff([0, *steps])
+    assert per_call.max() * 100 * (2 * 6 * 6) <= 2e4
+    whole = fit_map(source, RESPONSE.labelling, config=settings)
+    monkeypatch.undo()
+    again = fit_map(source, RESPONSE.labelling, config=settings)
+    np.testing.assert_array_equal(whole.sides[0].hyperplanes, again.sides[0].hyperplanes)
+
+
+def test_passes_over_a_stream_end_when_the_time_is_up(rng):
+    rows, codes = rng.normal(size=(600, 3)), np.arange(600) % 2
+    batches = [(rows[i : i + 100], codes[i : i + 100]) for i in range(0, 600, 100)]
+    source = open_source(batches, None)
+    parameters, starts = pack([Side(rng.normal(size=(2, 4)), np.ones(2)) for _ in range(2)])
+    sides = parameters, starts, RESPONSE.labelling.positive
+    guess = log_likelihoods(source, *sides, lambda: True)
+    block = LabelledRows(rows[:100], codes[:100]).source(2)
+    np.testing.assert_allclose(guess, 6.0 * log_likelihoods(block, *sides), rtol=1e-9)
+    assert (log_inactivity(source, *sides, floor=-1e9, should_stop=lambda: True) == -np.inf).all()
+    np.testing.assert_allclose(log_likelihoods(source, *sides, lambda: False), log_likelihoods(source, *sides))

@@ -61,7 +61,7 @@ def test_experts_are_ordered_and_padded():
     assert np.all(np.diff(filled, axis=-1) <= 0)
     names = layer["input"].to_numpy().tolist()
     assert names[0] == "bias"
-    assert names[1:] == inputs_of_layer(model.network_, model.depth_, input_names(model))
+    assert names[1:] == inputs_of_layer(model.network_, model.classes_, model.depth_, input_names(model))
     assert layer["hyperplanes"].sizes["input"] == len(names) == model.network_.n_inputs[-1]
 
 

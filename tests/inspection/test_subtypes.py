@@ -215,11 +215,12 @@ def test_layers_above_speak_of_the_squares_that_they_see(rng):
 
 def test_squares_are_named_after_the_features(rng):
     network = random_network(rng, ((2, 1), (1, 1), (1, 2)), 3, curve=Curve(np.array([0, 2]), np.zeros(2), np.ones(2)))
-    units = ["layer1_side0_expert0", "layer1_side0_expert1", "layer1_side1_expert0"]
+    units = ["layer1_for_no_expert0", "layer1_for_no_expert1", "layer1_for_yes_expert0"]
+    classes = np.array(["no", "yes"])
     first = ["a", "b", "c", "a²", "c²"]
     assert input_names(with_network(network, ["a", "b", "c"])) == first
-    assert inputs_of_layer(network, 1, first) == first
-    assert inputs_of_layer(network, 2, first) == [*first, *units]
-    assert inputs_of_layer(network, 3, first) == [*units, "layer2_side0_expert0", "layer2_side1_expert0"]
+    assert inputs_of_layer(network, classes, 1, first) == first
+    assert inputs_of_layer(network, classes, 2, first) == [*first, *units]
+    assert inputs_of_layer(network, classes, 3, first) == [*units, "layer2_for_no_expert0", "layer2_for_yes_expert0"]
     for layer, width in enumerate(network.n_inputs, 1):
-        assert len(inputs_of_layer(network, layer, first)) == width - 1
+        assert len(inputs_of_layer(network, classes, layer, first)) == width - 1

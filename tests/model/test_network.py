@@ -1,11 +1,14 @@
 """What a network is: wiring, layers, committees, intervals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from networks import random_committee, random_curve, random_network
 from pbdn.model.committee import committee
+from pbdn.model.forward import side_rates
 from pbdn.model.intervals import WIDENING, jackknife_interval, log_odds
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
@@ -99,6 +102,39 @@ def test_wiring(rng, depth):
     assert np.allclose(net.predict(x), np.column_stack([1.0 - second, second]), rtol=1e-12)
     assert np.allclose(net.predict(sp.csr_array(x)), net.predict(x), rtol=1e-12)
     assert [inputs.shape[1] for inputs in net.layer_inputs(x)] == list(WIDTHS[:depth])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("n_members", [1, 3])
+def test_compiled_pass_over_many_rows(rng, depth, curved, n_members):
+    """Its rates are those of the layers one by one, and the same bits whatever rows stand beside a row."""
+    curve = random_curve(rng, N_FEATURES, 3) if curved else None
+    net = committee(
+        [random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0) for _ in range(n_members)]
+    )
+    x = 5.0 * rng.standard_normal((1030, N_FEATURES))
+    expected = net.top.side_rate(net.top_inputs(x))
+    found = net.side_rate(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(net.predict(x), net.response.pool(expected), rtol=1e-12, atol=1e-15)
+    for part in (slice(0, 1), slice(3, 20), slice(100, 228), slice(1, None)):
+        np.testing.assert_array_equal(side_rates(net._plan, 2, x[part]), found[part])
+    x.flags.writeable = False
+    np.testing.assert_array_equal(net.side_rate(x), found)
+    for other in (x.astype(np.float32), np.asfortranarray(x), sp.csr_array(x), x[:50]):
+        np.testing.assert_allclose(net.side_rate(other), expected[: other.shape[0]], rtol=1e-3)
+
+
+def test_compiled_pass_leaves_out_units_that_nobody_sees(rng):
+    net = random_network(rng, ((3, 2), (2, 4)), N_FEATURES)
+    top = [replace(side, hyperplanes=side.hyperplanes.copy()) for side in net.top.sides]
+    for side in top:
+        side.hyperplanes[:, 1 + N_FEATURES + 1] = 0.0
+    net = replace(net, layers=(net.layers[0], Layer(tuple(top))))
+    x = rng.standard_normal((1000, N_FEATURES))
+    np.testing.assert_allclose(net.side_rate(x), net.top.side_rate(net.top_inputs(x)), rtol=1e-12)
+    assert net._plan.steps[:, 2].tolist() == [4, 6]
 
 
 def test_climbing_ends_above_the_stack(rng):

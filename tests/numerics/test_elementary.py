@@ -20,6 +20,7 @@ from pbdn.numerics.softplus import (
     logistic,
     softplus,
     softplus_block,
+    softplus_lanes,
     softplus_logistic,
     softplus_only,
 )
@@ -107,6 +108,25 @@ def both(psi):
     soft, slope = np.empty_like(psi), np.empty_like(psi)
     from_python(softplus_logistic)(psi.size, psi, soft, slope)
     return soft, slope
+
+
+def test_softplus_of_eight_numbers():
+    x = np.concatenate(
+        [np.linspace(-690, 800, 4001), np.linspace(-40, 40, 4001), [0.0, -1e-300, 1e-300, 1e200, -5.0, 5.0]]
+    )
+    assert x.size % 8 == 0
+    out = np.empty_like(x)
+
+    @njit
+    def run(x, bias, out):
+        for j in range(0, x.size, 8):
+            softplus_lanes(x.ctypes.data + 8 * j, bias, out.ctypes.data + 8 * j)
+
+    for bias in (0.0, 0.5):
+        run(x, bias, out)
+        np.testing.assert_allclose(out, exact(lambda v: mp.log1p(mp.exp(v)), x + bias), rtol=1e-15)
+    run(np.array([-1e3, -1e200, -701.0, -745.0, -750.0, -1e4, -1e5, -1e6]), 0.0, out)
+    assert (out[:8] < 1e-303).all()
 
 
 def test_softplus_block():
@@ -233,8 +253,8 @@ def test_rates_of_nothing_have_a_floor():
 def test_product(rng, n, k, depth):
     rows, columns = padded(n), padded(k)
     a, b, c = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns)), np.empty((rows, columns))
-    product(rows, columns, depth, a, max(depth, 1), 1, b, columns, c, columns)
+    from_python(product)(rows, columns, depth, a, max(depth, 1), 1, b, columns, c, columns)
     np.testing.assert_allclose(c, a @ b, rtol=1e-13, atol=1e-13)
     turned = np.ascontiguousarray(a.T)
-    product(rows, columns, depth, turned, 1, rows, b, columns, c, columns)
+    from_python(product)(rows, columns, depth, turned, 1, rows, b, columns, c, columns)
     np.testing.assert_allclose(c, a @ b, rtol=1e-13, atol=1e-13)

@@ -135,6 +135,7 @@ def test_kernel_files_import_the_classes_of_their_arguments(rng):
 # calls kernels of three rooms and prints what each gives
 SCRIPT = """
 import numpy as np
+from numba import njit
 from pbdn.gibbs.expert_weights import draw_expert_weights
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.numerics.kernel_sources import PACKAGE
@@ -145,9 +146,9 @@ print(PACKAGE)
 buffer = stream_buffer()
 stream = np.uint64(open_stream(buffer, np.uint64(1), 0, 0, 0))
 print(draw_expert_weights(stream, np.zeros(1), np.ones(1), 1.0, 1.0, PriorValues(*range(1, 9))))
-print(link_slopes(3, np.array([True, False, True]), np.ones(3), np.array([0.3, 1.0, 2.0])))
+print(njit(lambda *a: link_slopes(*a))(3, np.array([True, False, True]), np.ones(3), np.array([0.3, 1.0, 2.0])))
 p, m, q = np.ones((1, 1)), np.ones((1, 1)), np.ones((1, 1))
-adam_step(p, m, q, np.full((1, 1), 0.5), 1.0, 0.1, 1)
+njit(lambda *a: adam_step(*a))(p, m, q, np.full((1, 1), 0.5), 1.0, 0.1, 1)
 print(p, m, q)
 """
 WEIGHTS, LINK, ADAM = 1, 2, 3  # lines of its output

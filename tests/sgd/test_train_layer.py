@@ -1,16 +1,25 @@
 import math
+import subprocess
+import sys
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from map_problems import labelling_of
+from numba import njit
 
+from pbdn import MapConfig, PBDNClassifier
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
+from pbdn.numerics import compiled
+from pbdn.sgd.compile_ahead import compile_the_rest
+from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.side_likelihood import side_log_likelihood
 from pbdn.sgd.train_layer import fit_map
 
 TWO = for_each_class(2)
@@ -237,3 +246,56 @@ def test_progress_and_stopping(rng, seed):
 def test_bad_options_are_named(change, message):
     with pytest.raises(InvalidInputError, match=message):
         MapSettings(**change)
+
+
+def test_the_second_process_compiles_what_a_fit_needs(rng):
+    """Its tiny calls have the types of a real fit, which then compiles no other version of these kernels."""
+    compile_the_rest()
+    before = {kernel: len(kernel.signatures) for kernel in (run_joint_steps, side_log_likelihood)}
+    X = rng.normal(size=(60, 3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        PBDNClassifier(max_depth=1, random_state=0, map_config=MapConfig(n_minibatches=3)).fit(X, X[:, 0] > 0)
+    assert {kernel: len(kernel.signatures) for kernel in before} == before
+
+
+def fail():
+    """What the second process of the tests does not find."""
+
+
+def test_the_second_process_starts_when_something_is_compiled_and_is_gone_afterwards(monkeypatch):
+    started = []
+
+    def start(order):
+        assert order == f"from {fail.__module__} import fail; fail()"
+        started.append(subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]))
+        return started[-1:]
+
+    monkeypatch.setattr(compiled, "_start", start)
+    with compiled.help_with_compiling(fail):
+        assert not started
+        njit(lambda x: x + 1)(1)
+        njit(lambda x: x + 2)(1)
+        with compiled.help_with_compiling(fail):
+            njit(lambda x: x + 3)(1)
+        assert len(started) == 1
+        assert started[0].poll() is None
+    assert started[0].poll() is not None
+    compiled.wait_for_helper()
+    with compiled.help_with_compiling(fail):
+        pass
+    assert len(started) == 1
+
+
+def test_without_a_second_process_all_is_compiled_here(monkeypatch):
+    for executable in ("", "no such program"):
+        monkeypatch.setattr(sys, "executable", executable)
+        assert compiled._start("pass") == []
+
+
+def test_waiting_ends_with_the_second_process(monkeypatch):
+    monkeypatch.setattr(compiled.os, "cpu_count", lambda: 2)
+    (helper,) = compiled._start("sys.exit(3)")
+    monkeypatch.setattr(compiled, "_helpers", [helper])
+    compiled.wait_for_helper()
+    assert helper.poll() == 3

@@ -10,6 +10,7 @@ from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, labels_of, parse_table
 from pbdn.tables.decide_columns import error_alone
+from pbdn.tables.read_csv import TextFile
 
 MESSY = {messy.name: messy for messy in messy_tables()}
 
@@ -179,7 +180,7 @@ def test_other_formats_at_prediction_are_named():
         preparation.apply(parse_table(b'x,y\n"1.234,50",a\n"4.100,00",b\n', "new"))
     X, notes = preparation.apply(parse_table(b'x,y\n"$1,234.50",a\nmany,b\n', "new"))
     assert X[:, 0].tolist() == [1234.5, preparation.columns[0].fill]
-    assert "1 cell counts as missing" in notes[0]
+    assert "1 cell is no number written like" in notes[0]
     assert "row 2 has 'many'" in notes[0]
 
 
@@ -217,3 +218,66 @@ def test_error_alone(rng):
     assert np.isnan(error_alone(np.arange(10.0), np.arange(10) % 2))
     rare = (np.arange(600) < 30).astype(int)  # the classes count equally
     assert error_alone(rng.normal(size=600), rare) > 0.6
+
+
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """Every text file is large, and read a few rows at a time."""
+    monkeypatch.setattr("pbdn.tables.read_csv.LARGE", 0)
+    monkeypatch.setattr("pbdn.tables.read_csv.PIECE_CELLS", 100)
+
+
+@pytest.mark.parametrize("name", MESSY)
+def test_a_large_file_is_decided_like_a_small_one(name, in_pieces):
+    messy = MESSY[name]
+    small = prepared(messy.table)
+    large = text_file(messy.data).whole(["y"])
+    assert prepared(large) == small
+    np.testing.assert_array_equal(small.apply(large)[0], small.apply(messy.table)[0])
+
+
+def text_file(data):
+    return TextFile(lambda: io.BytesIO(data), "x")
+
+
+def test_plain_numbers_of_a_large_file_are_not_text(in_pieces):
+    n = 300
+    columns = {
+        "plain": [f"{i / 7:.4g}" for i in range(n)],
+        "gaps": ["NA" if i % 9 == 0 else str(i) for i in range(n)],
+        "late": [str(i) for i in range(n - 1)] + ["many"],
+        "zeros": [f"{i:03d}" for i in range(n)],
+        "huge": ["1e999"] + ["1"] * (n - 1),
+        "lines": ["1\n2"] * n,
+        "kept": [str(i) for i in range(n)],
+    }
+    table = text_file(csv_bytes(columns)).whole(["kept"])
+    assert [name for name in table.names if table.columns[name].dtype.kind == "f"] == ["plain", "gaps"]
+    assert table.columns["late"][[0, -1]].tolist() == ["0", "many"]
+    assert np.isnan(table.columns["gaps"][[0, 9]]).all()
+    assert table.columns["gaps"][1] == 1.0
+
+
+@pytest.mark.parametrize(("cell", "is_text"), [("1.234", True), ("1.25", False)])
+def test_between_semicolons_a_point_may_stand_between_thousands(cell, is_text, in_pieces):
+    table = text_file(csv_bytes({"x": [cell] * 60, "y": ["a", "b"] * 30}, ";")).whole([])
+    assert (table.columns["x"].dtype.kind == "O") == is_text
+
+
+def test_surprises_are_counted_over_pieces(in_pieces):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=N).round(3)
+    y = np.where(x > 0, "a", "b").tolist()
+    training = {"x": x.tolist(), "c": rng.choice(["u", "v"], N).tolist(), "y": y}
+    preparation = prepared(parse_table(csv_bytes(training), "x"))
+    new = {"x": [*map(str, x)], "c": ["u"] * N}
+    new["x"][70], new["x"][200], new["x"][201], new["c"][9], new["c"][250] = "odd", "odder", "", "z", "w"
+    data = csv_bytes(new)
+    whole, notes = preparation.apply(parse_table(data, "new"))
+    seen = preparation.nothing_seen()
+    pieces = [preparation.features(piece, seen) for piece in text_file(data).pieces(["c"])]
+    assert len(pieces) > 3
+    np.testing.assert_array_equal(np.concatenate(pieces), whole)
+    assert preparation.surprises(seen) == notes
+    assert any("row 71 has 'odd'" in note for note in notes)
+    assert any("2 value(s) not seen in training, e.g. 'w'" in note for note in notes)

@@ -9,6 +9,7 @@ from scipy import special, stats
 from checks import Z_MAX, assert_cdf, assert_counts, assert_mean, assert_variance
 from draws import draws, from_python, vector_draws
 from pbdn.variates.counts import (
+    bessel_count,
     binomial,
     choose,
     crt,
@@ -295,3 +296,22 @@ def test_table_distance_in_an_interval(seed):
     assert eta.max() < 2
     points = np.linspace(-1, 2, 500)
     assert_cdf(eta, points, (special.log1p(np.exp(points)) - low) / (high - low))
+
+
+# Numbers of parts of an amount.
+
+
+@pytest.mark.parametrize("z", [1e-4, 0.5, 2.0, 40.0, 1e4])
+def test_bessel_count(seed, z):
+    x = draws(bessel_count, seed, N, z)
+    top = int(np.sqrt(z) + 12 * (1 + z**0.25))
+    n = np.arange(1, top + 1)
+    mass = np.exp(n * np.log(z) - special.gammaln(n + 1) - special.gammaln(n) - np.log(z) / 2 - 2 * np.sqrt(z))
+    assert_counts(counted(x, top)[1:], mass / mass.sum())
+    assert (x >= 1).all()
+
+
+def test_bessel_count_at_the_ends(seed):
+    assert (draws(bessel_count, seed, 100, 0.0) == 1).all()
+    x = draws(bessel_count, seed, 2_000, 1e12)  # mean √z + ¼, variance √z / 2
+    assert_mean((x - 1e6 - 0.25) / np.sqrt(5e5), 0.0, 1.0)

@@ -4,7 +4,7 @@ import click
 
 from pbdn._version import __version__
 from pbdn.cli.command import buffer_stdout
-from pbdn.cli.demo import demo_command
+from pbdn.cli.demo import demo_command, warm_up_command
 from pbdn.cli.export import export_command
 from pbdn.cli.fit import fit_command
 from pbdn.cli.inspect import explain_command, inspect_command
@@ -28,6 +28,7 @@ for _command in (
     inspect_command,
     export_command,
     demo_command,
+    warm_up_command,
 ):
     app.add_command(_command)
 

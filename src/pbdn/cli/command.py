@@ -7,15 +7,17 @@ import json
 import math
 import os
 import sys
+import tempfile
 import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, NoReturn, cast
 
 import click
 
 # nothing that takes long is imported here: shells ask for completions at every press of a key
 
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
+SPOOLED = 1 << 26  # bytes for standard output that wait in memory, more on the disk
 
 separator_option = click.option("--separator", help="Of a CSV file; found out if not given.")
 
@@ -63,6 +65,21 @@ class Output:
         atomic_write_all({path: data for path, data in files.items() if path != "-"})
         if "-" in files:
             print_whole(files["-"], nl=False)
+
+    @contextlib.contextmanager
+    def stream(self, path: str) -> Iterator[BinaryIO]:
+        """A stream for a whole file or nothing; ``-`` is standard output."""
+        if path != "-":
+            from pbdn.files import atomic_stream
+
+            with atomic_stream(path) as stream:
+                yield stream
+            return
+        with tempfile.SpooledTemporaryFile(SPOOLED) as kept:
+            yield cast(BinaryIO, kept)
+            kept.seek(0)
+            while block := kept.read(1 << 20):
+                print_whole(block, nl=False)
 
     def _print(self, text: str) -> None:
         if self.data_on_stdout:

@@ -31,8 +31,8 @@ def export_command(
 ) -> None:
     """Write MODEL for another engine: one self-contained file that scores rows by the recorded network.
 
-    The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. SQL and Python
-    take the raw columns of a table; the inputs of C and ONNX are prepared features, and the file says how each is made.
+    The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. It takes the
+    columns of a table as they stand; ONNX takes dates as days since 1970.
     """
     from pbdn.cli.number_model import require_classes
     from pbdn.cli.table_model import load_model
@@ -51,12 +51,10 @@ def export_command(
     path = path or os.path.splitext(model)[0] + ENDINGS[kind]
     output.data_on_stdout = path == "-"
     output.write(path, content)
-    names = loaded.preparation.feature_names
-    if kind in ("c", "onnx") and not loaded.preparation.is_plain:
-        where = "its first comment" if kind == "c" else "its metadata 'preparation'"
-        output.note(f"The inputs are prepared features, not raw columns; {where} tells how each is made.")
-    used = [plan.name for plan in loaded.preparation.columns if plan.kind != "dropped"]
-    inputs = names if kind in ("c", "onnx") else used
+    dates = [plan.name for plan in loaded.preparation.used if plan.kind == "date"]
+    if kind == "onnx" and dates:
+        output.note(f"ONNX does not read dates: give {', '.join(map(repr, dates))} as days since 1970-01-01.")
+    inputs = [plan.name for plan in loaded.preparation.used]
     if path != "-":
         output.say(f"{kind} with {counted(len(inputs), 'input')} to {path} ({len(content) / 1000:.1f} kB).")
     output.result({"output": path, "bytes": len(content), "inputs": inputs, "classes": estimator.classes_})

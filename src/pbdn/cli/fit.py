@@ -127,8 +127,8 @@ def fit_command(
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.number_model import predicts_numbers
-    from pbdn.cli.table_model import fit_table, quality_words, refit_checkpoint, refuse_model_of_another_table
+    from pbdn.cli.number_model import predicts_numbers, quality_words
+    from pbdn.cli.table_model import fit_table, refit_checkpoint, refuse_model_of_another_table
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
 
@@ -138,7 +138,7 @@ def fit_command(
     output.data_on_stdout = path == "-"
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
-    data = read_table(table, separator)
+    data = read_table(table, separator, [target, *columns.read_as_text] + [weight] * (weight is not None))
     began = time.perf_counter()
     try:
         model = fit_table(
@@ -180,9 +180,7 @@ def fit_command(
     what = "a number" if numbers else counted(len(estimator.classes_), "class")
     output.say(f"{what}; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
-        output.say(f"On {counted(model.validation['n_rows'], 'held-out row')}:")
-        for line in quality_words(model.validation):
-            output.say("  " + line)
+        output.say("\n  ".join(quality_words(model.validation)))
     where = "standard output" if path == "-" else path
     output.say(f"Saved to {where} ({len(content) / 1000:.1f} kB) after {seconds:.1f} s.")
     if report_path is not None:

@@ -13,8 +13,8 @@ from pbdn.cli.command import Output, command, counted, separator_option, text_ta
 @command
 def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
-    from pbdn.cli.number_model import predicts_numbers
-    from pbdn.cli.table_model import load_model, quality_words
+    from pbdn.cli.number_model import predicts_numbers, quality_words
+    from pbdn.cli.table_model import load_model
     from pbdn.inspection.access import feature_names, name_sides
 
     loaded = load_model(model)
@@ -46,9 +46,7 @@ def inspect_command(output: Output, model: str) -> None:
     output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
     if loaded.validation:
         output.say()
-        output.say(f"On {counted(loaded.validation['n_rows'], 'held-out row')}:")
-        for line in quality_words(loaded.validation):
-            output.say("  " + line)
+        output.say("\n  ".join(quality_words(loaded.validation)))
     for note in loaded.notes:
         output.note(note)
     output.result(
@@ -93,7 +91,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
 
     loaded = load_model(model)
     require_classes(loaded.estimator, "pbdn explain")
-    data = read_table(table, separator)
+    data = read_table(table, separator, loaded.needs_text)
     features, notes = loaded.features(data)
     wrong = [row for row in rows if not 1 <= row <= data.n_rows]
     if wrong:

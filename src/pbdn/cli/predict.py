@@ -1,7 +1,5 @@
 """``pbdn predict``."""
 
-from typing import Any
-
 import click
 
 from pbdn.cli.command import Output, command, counted, separator_option
@@ -27,56 +25,30 @@ def predict_command(
     separator: str | None,
 ) -> None:
     """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
-    import numpy as np
-
-    from pbdn.cli.number_model import number_columns, predicts_numbers
-    from pbdn.cli.table_model import load_model, quality_of
-    from pbdn.tables import column, read_table
-    from pbdn.tables.table_file import table_bytes
+    from pbdn.cli.predict_table import predict_table
+    from pbdn.cli.table_model import load_model
+    from pbdn.tables.table_file import open_table
 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)
-    data = read_table(table, separator)
-    features, notes = loaded.features(data)
-    estimator = loaded.estimator
-    columns: dict[str, Any] = {name: _cells(column(data, name)) for name in keep}
-    numbers = predicts_numbers(estimator)
-    if numbers:
-        columns |= number_columns(estimator, features, level)
-    else:
-        probability = estimator.predict_proba(features)
-        columns["label"] = estimator.classes_[np.argmax(probability, axis=1)]
-        has_intervals = estimator.network_ is not None and estimator.network_.has_intervals
-        ends = estimator.predict_proba_interval(features, level) if has_intervals else None
-        for c, label in enumerate(estimator.classes_.tolist()):
-            columns[f"probability {label}"] = probability[:, c]
-            if ends is not None:
-                columns[f"lower {label}"], columns[f"upper {label}"] = ends[:, c, 0], ends[:, c, 1]
-    output.write(path, table_bytes(columns, path))
-    for note in data.notes + notes:
+    file = open_table(table, separator)
+    with output.stream(path) as stream:
+        done = predict_table(loaded, file, stream, path, level, keep)
+    for note in file.notes + done.notes:
         output.note(note)
-    labels = loaded.labels(data)
-    quality = None if labels is None else quality_of(estimator, features, labels)
-    if not numbers and ends is None:
+    if not done.has_intervals:
         output.note("No intervals: the model is one network without posterior draws (fit with --inference map+gibbs).")
     if path != "-":
-        output.say(f"{counted(data.n_rows, 'row')} to {path}.")
-        if quality is not None:
-            error = f"{quality['rmse']:.4g}" if numbers else f"{quality['error']['value']:.1%}"
+        output.say(f"{counted(done.n_rows, 'row')} to {path}.")
+        if done.quality is not None:
+            error = f"{done.quality['rmse']:.4g}" if "rmse" in done.quality else f"{done.quality['error']['value']:.1%}"
             output.say(f"The table has {loaded.target!r}: error {error}.")
     output.result(
         {
-            "rows": data.n_rows,
+            "rows": done.n_rows,
             "output": path,
-            "columns": list(columns),
-            "notes": data.notes + notes,
-            "quality": quality,
+            "columns": done.columns,
+            "notes": file.notes + done.notes,
+            "quality": done.quality,
         }
     )
-
-
-def _cells(values: Any) -> Any:
-    """A column as text where it is not numbers."""
-    import numpy as np
-
-    return values if values.dtype.kind == "f" else np.array(["" if v is None else str(v) for v in values], dtype=object)

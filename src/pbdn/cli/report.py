@@ -26,7 +26,7 @@ def report_command(output: Output, model: str, table: str, path: str, card: str 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)
     require_classes(loaded.estimator, "pbdn report")
-    data = read_table(table, separator)
+    data = read_table(table, separator, loaded.needs_text)
     page = report_bytes(loaded, data, os.path.basename(table))
     for note in data.notes:
         output.note(note)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.number_model import make_regressor, number_quality, number_words, predicts_numbers
+from pbdn.cli.number_model import make_regressor, predicts_numbers, quality_of
 from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
@@ -18,8 +18,8 @@ from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.files.estimator import estimator_bytes, read_extra
+from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
-from pbdn.inspection.quality import Quality, measure
 from pbdn.tables import (
     ColumnOptions,
     Preparation,
@@ -31,13 +31,15 @@ from pbdn.tables import (
     labels_of,
     numbers_of,
 )
-from pbdn.tables.column_to_numbers import ColumnPlan
+from pbdn.tables.cells import numbers
+from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
-from pbdn.tables.read_cell import numbers
 
 BALANCED = "balanced"
 OPTIONS = {
     " of gibbs_config": "",
+    "max_experts=": "--max-experts ",
+    "max_experts": "--max-experts",
     "n_sweeps": "--sweeps",
     "n_chains": "--chains",
     "max_depth=": "--max-depth ",
@@ -61,14 +63,18 @@ class RowWeights:
     of_rows : array or None
     of_classes : "balanced" or None
         The parameter ``class_weight`` of the estimator.
+    measured : array or None
+        How much rows count when the model is measured: the weights of rows without those of classes.
     """
 
     of_rows: NDArray[np.float64] | None = None
     of_classes: str | None = None
+    measured: NDArray[np.float64] | None = None
 
     def take(self, which: NDArray[Any]) -> "RowWeights":
         """Those of some rows."""
-        return self if self.of_rows is None else RowWeights(self.of_rows[which], self.of_classes)
+        of_rows, measured = (None if one is None else one[which] for one in (self.of_rows, self.measured))
+        return RowWeights(of_rows, self.of_classes, measured)
 
 
 def row_weights(
@@ -80,7 +86,7 @@ def row_weights(
     """
     weights = None if name is None else _read(column(table, name, "weight column"), known, name)
     if not of_classes or tuple(of_classes) == (BALANCED,):
-        return RowWeights(weights, BALANCED if of_classes else None)
+        return RowWeights(weights, BALANCED if of_classes else None, weights)
     by_class = np.ones(len(labels))
     texts = np.array([str(label) for label in labels.tolist()], dtype=object)
     for text in of_classes:
@@ -92,7 +98,7 @@ def row_weights(
                 f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {classes}."
             )
         by_class[there] = _positive(number, text)
-    return RowWeights(by_class if weights is None else weights * by_class)
+    return RowWeights(by_class if weights is None else weights * by_class, None, weights)
 
 
 def _read(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> NDArray[np.float64]:
@@ -136,12 +142,22 @@ class TableModel:
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
-        values, notes = self.preparation.apply(table)
+        seen = self.preparation.nothing_seen()
+        return self.features_of_piece(table, seen), self.preparation.surprises(seen)
+
+    def features_of_piece(self, table: Table, seen: list[Seen]) -> NamedArray:
+        """Prepared features of some rows; what was not so in training is counted in ``seen``."""
+        values = self.preparation.features(table, seen)
         holes = np.isnan(values).any(axis=0)
         if holes.any():
             name = self.preparation.feature_names[int(np.argmax(holes))]
             raise InvalidInputError(f"Column {name!r} has missing values, which this model cannot take; fill them.")
-        return NamedArray(values, self.preparation.feature_names), notes
+        return NamedArray(values, self.preparation.feature_names)
+
+    @property
+    def needs_text(self) -> list[str]:
+        """Columns that are to be read as text."""
+        return [self.target, *self.preparation.needs_text]
 
     def labels(self, table: Table) -> NDArray[Any] | None:
         """Labels of a table that has the target in every row; None otherwise."""
@@ -184,7 +200,8 @@ def fit_table(
     """Prepare columns, fit on a part of the rows, measure on the rest.
 
     ``response`` is "class", "number", or "auto": numbers of so many values that they are no classes are predicted as numbers.
-    ``weight`` names a column that says how much rows count in the fit; what is measured counts every row once.
+    ``weight`` names a column that says how much rows count, in the fit and in what is measured. Weights of classes are for
+    the fit alone.
 
     What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
     Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
@@ -211,10 +228,13 @@ def fit_table(
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
         train, test = _split(rows, labels, None if as_number else labels, holdout, seed)
+        if weights.measured is not None and not weights.measured[test].any():
+            raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
         part = table.rows(train), labels[train], weights.take(train)
         model = _fit(*part, target, decisions, seed, notes, parameters, as_number)
         features, more = model.features(table.rows(test))
-        validation = {**quality_of(model.estimator, features, labels[test]), "n_train": len(train)}
+        quality = quality_of(model.estimator, features, labels[test], weights.take(test).measured)
+        validation = {**quality, "n_train": len(train), "weight": weight}
         if not refit:
             return replace(
                 model,
@@ -228,13 +248,6 @@ def fit_table(
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
     model = _fit(table, labels, weights, target, decisions, seed, notes, parameters, as_number)
     return replace(model, validation=validation, source=source)
-
-
-def quality_of(estimator: Any, features: Any, wanted: NDArray[Any]) -> dict[str, Any]:
-    """How good a model is on rows with known targets."""
-    if predicts_numbers(estimator):
-        return number_quality(estimator, features, wanted)
-    return measure(wanted, estimator.predict_proba(features), estimator.classes_).to_dict()
 
 
 def _split(
@@ -270,7 +283,10 @@ def _fit(
         warnings.simplefilter("always")
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
-    said = [_in_options(str(one.message), estimator) for one in caught if issubclass(one.category, UserWarning)]
+    found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
+    if estimator.network_ is not None:
+        found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
+    said = [_in_options(text, estimator) for text in found if text]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
 
 
@@ -327,19 +343,3 @@ def refuse_model_of_another_table(path: str, table: str) -> None:
         source = ""
     if source and source != os.path.basename(table):
         raise InvalidInputError(f"{path!r} holds the model of {source!r}; give another file with --output.")
-
-
-def quality_words(quality: Quality | dict[str, Any]) -> list[str]:
-    """Lines for people."""
-    q = quality.to_dict() if isinstance(quality, Quality) else quality
-    if "rmse" in q:
-        return number_words(q)
-
-    def line(name: str, one: dict[str, float], percent: bool = False) -> str:
-        style = "{:.1%}" if percent else "{:.3f}"
-        value, low, high = (style.format(one[key]) for key in ("value", "low", "high"))
-        return f"{name:<10}{value:>8}  (95 % interval {low} to {high})"
-
-    lines = [line("error", q["error"], True) + f"; always the commonest class: {q['baseline_error']:.1%}"]
-    lines += [line("log loss", q["log_loss"]), line("Brier", q["brier"])]
-    return lines + ([line("ROC area", q["area"])] if q["area"] else [])

@@ -9,9 +9,11 @@ from pbdn.config.defaults import (
     batch_for,
     choose_criterion,
     choose_inference,
+    is_wide,
     resolve,
     resolve_gibbs,
     resolve_map,
+    starts_for,
 )
 from pbdn.config.options import (
     FitConfig,
@@ -36,8 +38,10 @@ __all__ = [
     "batch_for",
     "choose_criterion",
     "choose_inference",
+    "is_wide",
     "resolve",
     "resolve_gibbs",
     "resolve_map",
     "set_fields",
+    "starts_for",
 ]

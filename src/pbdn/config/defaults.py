@@ -22,6 +22,7 @@ HOLDOUT = "holdout"
 FOLDS = "folds"
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
+MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more
 MOST_FOLDED = 60_000  # rows x sides x features up to which more than two sides are trained in folds
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
 CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
@@ -31,6 +32,11 @@ MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "sh
 OF_FOLDS: dict[str, Any] = {"n_minibatches": 1500, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
 """Where the networks of folds differ: their layers are trained together afterwards, so growing them is short."""
 MOST_PASSES, MOST_VISITS = 20, 1e8  # over the rows that a layer is trained on; rows seen in all passes
+N_STARTS = 3  # of every layer and side of a network of a fold, fewer where there are many inputs
+START_EXPERTS = 10  # of every start, or max_experts if that is less
+FEWEST_EXPERTS = 2  # of a start on very many inputs
+START_NUMBERS = 4000  # inputs x experts of all starts, up to which none is saved
+VISITED_NUMBERS = 8e8  # rows x inputs x experts that a layer of a fold goes through because there are many rows
 
 
 def choose_inference(inference: str, gibbs_config: GibbsConfig | None) -> str:
@@ -64,6 +70,7 @@ def resolve(
     gibbs_config: GibbsConfig | None,
     map_config: MapConfig | None,
     n_rows: int | None = None,
+    n_features: int | None = None,
 ) -> FitConfig:
     """Fill in the defaults for this problem.
 
@@ -74,7 +81,7 @@ def resolve(
         As chosen by `choose_inference` and `choose_criterion`.
     max_depth, max_experts, priors, gibbs_config, map_config
         As the user gave them.
-    n_rows : int or None
+    n_rows, n_features : int or None
         Where they are known.
     """
     n_sides = response.labelling.n_sides
@@ -91,14 +98,29 @@ def resolve(
         record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
     )
+    settings = resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows, n_features)
+    if settings.is_monotonic:
+        _check_can_be_monotonic(inference, criterion, n_sides)
     return FitConfig(
         inference=inference,
         criterion=criterion,
         max_depth=int(max_depth),
         gibbs=gibbs,
         chain=chain,
-        map=resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows),
+        map=settings,
     )
+
+
+def _check_can_be_monotonic(inference: str, criterion: Any, n_sides: int) -> None:
+    if inference != "map":
+        raise InvalidInputError(
+            f"monotonic_cst holds for trained networks, not for draws, and inference={inference!r} samples: use inference='map'."
+        )
+    if criterion != FOLDS or n_sides != 2:
+        raise InvalidInputError(
+            f"monotonic_cst needs a PBDNClassifier of two classes with criterion='folds', which takes at least {HOLDOUT_LEAST} rows "
+            "in memory; leave it out, or give such rows."
+        )
 
 
 def resolve_gibbs(config: GibbsConfig | None, n_sides: int, inference: str) -> GibbsSettings:
@@ -117,6 +139,7 @@ def resolve_map(
     max_experts: int,
     of_folds: bool = False,
     n_rows: int | None = None,
+    n_features: int | None = None,
 ) -> MapSettings:
     """MAP options with every field set, and the priors as point values."""
     filled = priors.over(MAP_PRIORS_OF_MANY_SIDES if n_sides > 2 else MAP_PRIORS)
@@ -131,13 +154,31 @@ def resolve_map(
     settings = replace(settings, **(defaults | set_fields(config)))
     if (config is not None and config.batch_size is not None) or n_rows is None:
         return settings
-    return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches))
+    most_visits = MOST_VISITS
+    if of_folds and n_features is not None:  # squares may stand beside the features
+        n_starts, n_experts = starts_for(2 * n_features, n_sides, max_experts)
+        most_visits = VISITED_NUMBERS / (2 * n_features * n_sides * n_starts * n_experts)
+    return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches, most_visits))
 
 
-def batch_for(n_rows: int, n_steps: int) -> int:
+def batch_for(n_rows: int, n_steps: int, most_visits: float = MOST_VISITS) -> int:
     """Rows per step: 100, or so many that all rows are seen twenty times; once where there are very many."""
-    passes = min(MOST_PASSES, max(1.0, MOST_VISITS / n_rows))
+    passes = min(MOST_PASSES, max(1.0, most_visits / n_rows))
     return max(MapSettings.batch_size, int(np.ceil(passes * n_rows / n_steps)))
+
+
+def starts_for(n_inputs: int, n_sides: int, max_experts: int) -> tuple[int, int]:
+    """Starts of every side of a network of a fold, and experts of every start: fewer of both where there are many inputs."""
+    n_experts = min(max_experts, START_EXPERTS)
+    n_starts = min(N_STARTS, max(1, START_NUMBERS // (n_inputs * n_sides * n_experts)))
+    if n_starts == 1:
+        n_experts = min(n_experts, max(FEWEST_EXPERTS, START_NUMBERS // (n_inputs * n_sides)))
+    return n_starts, n_experts
+
+
+def is_wide(n_rows: int, n_features: int) -> bool:
+    """Whether rows are fewer than features, and few enough for products of each with each."""
+    return n_rows < n_features and n_rows <= MOST_WIDE
 
 
 def choose_criterion(
@@ -167,7 +208,8 @@ def choose_criterion(
     """
     size = 0 if n_rows is None else n_rows * n_features
     can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
-    can_fold = can_spare and inference != "gibbs" and not (sparse and size > MOST_DENSE) and device is None
+    too_large = sparse and size > MOST_DENSE and not is_wide(n_rows or 0, n_features)
+    can_fold = can_spare and inference != "gibbs" and not too_large and device is None
     if criterion == "auto":
         if can_fold and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
             return FOLDS
@@ -175,7 +217,7 @@ def choose_criterion(
     if criterion == FOLDS and not can_fold:
         raise InvalidInputError(
             f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, inference='map' or 'map+gibbs', "
-            f"no device, and of sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
+            f"no device, and of more than {MOST_WIDE} sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
         )
     if criterion == HOLDOUT and not can_spare:
         raise InvalidInputError(

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from pbdn.gibbs.chain import ChainSettings, Pruning, Record
 from pbdn.gibbs.sweep import SamplerName
 from pbdn.sgd.map_settings import MapSettings
@@ -166,6 +168,10 @@ class MapConfig(Options):
     curved : bool
         Whether the first layer sees the squares of the features too, with ``criterion="folds"``. Default: what the rows
         kept back say.
+    monotonic_cst : array of int, or dict of str to int
+        As in scikit-learn: for every column of X, or by name, 1 where the probability of the second class may only rise with
+        the feature, -1 where it may only fall, 0 where it is free. Two classes and ``criterion="folds"``; such features are
+        numbers, and are not squared. Default: all are free.
     device : str
         A torch device ("cpu", "cuda", "cuda:1", "mps"). Default: the compiled CPU kernels.
     precision : {"double", "single"}
@@ -189,11 +195,14 @@ class MapConfig(Options):
     polish: bool | None = None
     n_members: int | None = None
     curved: bool | None = None
+    monotonic_cst: Any = None
     device: str | None = None
     precision: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
+        if isinstance(self.monotonic_cst, list | np.ndarray):  # plain numbers, which files can hold
+            object.__setattr__(self, "monotonic_cst", tuple(np.ravel(self.monotonic_cst).tolist()))
         MapSettings(**set_fields(self))
 
 

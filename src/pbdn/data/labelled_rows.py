@@ -12,6 +12,8 @@ from pbdn.data.ordering import row_order
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 
+MOST_TRAINED = 4_000_000  # numbers of the rows from which a fit in memory learns
+FEWEST_TRAINED = 20_000  # rows that are never thinned
 MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gigabyte
 
 
@@ -62,6 +64,30 @@ class LabelledRows:
     def in_content_order(self) -> "LabelledRows":
         """The rows in an order that depends on what they hold, not on where they stand."""
         return self.take(row_order(self.inputs, self.targets, self.weights))
+
+    @property
+    def most_trained(self) -> int:
+        """Rows of this kind from which a fit in memory learns, at most."""
+        numbers = self.inputs.nnz if hasattr(self.inputs, "nnz") else self.inputs.size
+        return max(FEWEST_TRAINED, int(MOST_TRAINED * self.n_rows / max(numbers, 1)))
+
+    def thinned(self, most: int) -> "LabelledRows":
+        """About ``most`` rows at most, in content order: those of small classes stay, those of larger ones get more weight."""
+        if self.n_rows <= most:
+            return self
+        order = row_order(self.inputs, self.codes, self.weights)
+        classes, codes, counts = np.unique(self.codes[order], return_inverse=True, return_counts=True)
+        quota, left = counts.copy(), most
+        for j, c in enumerate(np.argsort(counts, kind="stable")):
+            quota[c] = min(counts[c], max(1, left // (classes.size - j)))
+            left -= quota[c]
+        by_class = np.argsort(codes, kind="stable")
+        rank = np.empty(order.size, np.int64)
+        rank[by_class] = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        keep = rank < quota[codes]
+        share = (counts / quota)[codes[keep]]
+        kept = self.take(order[keep])
+        return replace(kept, weights=share if kept.weights is None else share * kept.weights)
 
     def repeated(self, can_merge: bool) -> "LabelledRows":
         """Rows of whole weights as that many rows; left alone where a weight is fractional or, if ``can_merge``, too large."""

@@ -44,7 +44,7 @@ class PBDNClassifier(NetworkClassifier):
         Options of MAP (`pbdn.config.MapConfig`): steps, batches, penalty, device.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Threads, as in joblib; results do not depend on it.
+        Threads, as in joblib; results do not depend on it. None: up to five for networks of folds, else one.
     random_state : int, RandomState or None, default=None
     verbose : int, default=0
         Show progress: a bar in a terminal or notebook, lines in a log. Messages go to the ``pbdn`` logger.
@@ -52,7 +52,7 @@ class PBDNClassifier(NetworkClassifier):
         File that lets an interrupted fit resume with the same result. Ctrl-C brings it up to date and raises
         KeyboardInterrupt.
     time_limit : float or None, default=None
-        Seconds after which the fit stops with what it has.
+        Seconds from the beginning of the fit after which it stops with what it has.
 
     Attributes
     ----------

@@ -1,24 +1,37 @@
-"""A fitted network for other engines. SQL and Python take raw rows; C and ONNX say how their inputs are made from them."""
+"""A fitted network for other engines, each of which takes rows as they stand in the table."""
 
 from typing import Any
+
+import numpy as np
 
 from pbdn.inspection.access import feature_names, network_of
 from pbdn.model.network import Network
 
 
 class Exports:
-    """The exports of a fitted classifier: all of them use the recorded point of the network."""
+    """The exports of a fitted classifier: all of them use the recorded point of the network.
+
+    Missing values are treated as in `predict_proba`. Where columns were prepared, rows have the raw columns
+    (docs/deployment.md).
+    """
 
     classes_: Any
+    preparation_: Any
+    _stand_ins: Any
 
     def to_onnx(self, **options: Any) -> bytes:
         """Bytes of a self-contained ONNX model; options of `pbdn.export.to_onnx`.
 
-        Where columns were prepared, the inputs are the prepared features, and the metadata tell how each is made.
+        The input is ``features``. If some columns are no plain numbers, there is an input for every column, and the metadata
+        ``inputs`` tell what each takes.
         """
         from pbdn.export import to_onnx
+        from pbdn.tables.preparation_in_onnx import to_onnx_with_preparation
 
-        return to_onnx(*self._exported(), **{"remarks": self._remarks(), **options})
+        network, classes, names = self._exported()
+        if self._takes_raw_rows:
+            return to_onnx_with_preparation(self.preparation_.preparation_, network, classes, **options)
+        return to_onnx(network, classes, names, **{"stand_ins": self._filled_with(), **options})
 
     def to_sql(self, dialect: Any = "generic", **options: Any) -> str:
         """One SELECT that scores raw rows; options of `pbdn.export.to_sql`."""
@@ -28,16 +41,21 @@ class Exports:
         network, classes, names = self._exported()
         if hasattr(self, "preparation_"):
             return to_sql_with_preparation(self.preparation_.preparation_, network, classes, dialect, **options)
-        return to_sql(network, classes, names, dialect=dialect, **options)
+        return to_sql(network, classes, names, dialect=dialect, **{"stand_ins": self._filled_with(), **options})
 
     def to_c(self, **options: Any) -> str:
         """A C header, all it needs inside; options of `pbdn.export.to_c`.
 
-        Where columns were prepared, the inputs are the prepared features, and the first comment tells how each is made.
+        A row is an array of doubles. If some columns are no plain numbers, it is a struct with a member for every column, and
+        the only option is ``name``.
         """
         from pbdn.export import to_c
+        from pbdn.tables.preparation_in_c import to_c_with_preparation
 
-        return to_c(*self._exported(), **{"remarks": self._remarks(), **options})
+        network, classes, names = self._exported()
+        if self._takes_raw_rows:
+            return to_c_with_preparation(self.preparation_.preparation_, network, classes, **options)
+        return to_c(network, classes, names, **{"stand_ins": self._filled_with(), **options})
 
     def to_python(self, **options: Any) -> str:
         """A Python module without dependencies that scores raw rows; options of `pbdn.export.to_python`.
@@ -50,14 +68,19 @@ class Exports:
         network, classes, names = self._exported()
         if hasattr(self, "preparation_"):
             return to_python_with_preparation(self.preparation_.preparation_, network, classes, **options)
-        return to_python(network, classes, names, **options)
+        return to_python(network, classes, names, **{"stand_ins": self._filled_with(), **options})
 
     def _exported(self) -> tuple[Network, list[Any], list[str]]:
         """What every export takes: the network (its recorded point), the labels and the names of its features."""
         return network_of(self), self.classes_.tolist(), feature_names(self)
 
-    def _remarks(self) -> list[str]:
-        """How each feature is made from raw columns; nothing where the features are the columns."""
-        if not hasattr(self, "preparation_") or self.preparation_.preparation_.is_plain:
-            return []
-        return [f"x[{j}]: {text}" for j, text in enumerate(self.preparation_.preparation_.recipes)]
+    @property
+    def _takes_raw_rows(self) -> bool:
+        """Whether rows of C and ONNX are columns of several kinds, rather than an array of numbers."""
+        return hasattr(self, "preparation_") and not self.preparation_.preparation_.is_plain
+
+    def _filled_with(self) -> list[float] | None:
+        """What stands in for missing numbers."""
+        if hasattr(self, "preparation_"):
+            return [plan.fill for plan in self.preparation_.preparation_.used]
+        return None if self._stand_ins is None else np.asarray(self._stand_ins).tolist()

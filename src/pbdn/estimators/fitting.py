@@ -134,9 +134,11 @@ class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
         criterion = options.choose_criterion(
             self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
         )
+        if criterion in (options.FOLDS, options.HOLDOUT) and inference != "gibbs":
+            rows = rows.thinned(rows.most_trained)
         if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
             rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
-        self.config_ = self._resolve(response, inference, criterion, rows.n_rows)
+        self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
         present = np.unique(rows.codes)
         if present.size < 2:
             self._adopt_one_class(int(present[0]))

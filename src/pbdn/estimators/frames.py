@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray, as_table
 from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
@@ -161,6 +162,34 @@ def raw_pieces(estimator: Any, X: Any) -> Any:
     data = pa.dataset.dataset(existing(X)) if is_path else X
     names = [plan.name for plan in estimator.preparation_.preparation_.columns]
     return (pa.Table.from_batches([batch]) for batch in data.to_batches(columns=names) if batch.num_rows)
+
+
+def with_signs_of_features(estimator: Any, config: MapConfig | None) -> MapConfig | None:
+    """``config`` with ``monotonic_cst`` for every feature of the network, from what it is for columns of X."""
+    if config is None or config.monotonic_cst is None:
+        return config
+    given, n = config.monotonic_cst, estimator.n_features_in_
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", [f"x{j}" for j in range(n)])]
+    if isinstance(given, dict):
+        unknown = [name for name in given if name not in names]
+        if unknown:
+            raise InvalidInputError(
+                f"monotonic_cst names {unknown[0]!r}, but X has the columns {', '.join(names[:10])}."
+            )
+        given = [given.get(name, 0) for name in names]
+    if len(given) != n:
+        raise InvalidInputError(f"monotonic_cst has {len(given)} values, but X has {n} columns; give one for each.")
+    preparation = getattr(estimator, "preparation_", None)
+    if preparation is None:
+        return replace(config, monotonic_cst=tuple(given))
+    signs: list[int] = []
+    for plan, sign in zip(preparation.preparation_.columns, given, strict=True):
+        if sign and plan.kind != "number" and not (plan.kind == "date" and plan.parts == ("days",)):
+            raise InvalidInputError(
+                f"monotonic_cst asks for a direction of {plan.name!r}, which is no number ({plan.words}); give 0 for it."
+            )
+        signs += [sign, *[0] * (len(plan.feature_names()) - 1)] if plan.feature_names() else []
+    return replace(config, monotonic_cst=tuple(signs))
 
 
 def per_column(estimator: Any, shares: FloatArray) -> FloatArray:

@@ -12,14 +12,14 @@ from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
-from pbdn.estimators.frames import per_column
+from pbdn.estimators.frames import per_column, with_signs_of_features
 from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run, StopSignal
+from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.inspection.effects import MAX_ROWS, training_importances
 from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors
@@ -57,7 +57,7 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
         """Grow the network and fill the fitted attributes."""
         n_features = rows.n_features
         scaling = self._scaling(rows)
-        run = self._run(rows)
+        run = self._run(rows, tasks.stop)
 
         def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
             return {"network_": assemble(Growth(tuple(fits), (), ""), scaling, response, n_features), "paths_": ()}
@@ -75,7 +75,14 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
         check_kind("gibbs_config", self.gibbs_config, GibbsConfig)
         check_kind("map_config", self.map_config, MapConfig)
 
-    def _resolve(self, response: Response, inference: str, criterion: Any, n_rows: int | None = None) -> FitConfig:
+    def _resolve(
+        self,
+        response: Response,
+        inference: str,
+        criterion: Any,
+        n_rows: int | None = None,
+        n_features: int | None = None,
+    ) -> FitConfig:
         """The options in force for this problem."""
         return options.resolve(
             response,
@@ -85,8 +92,9 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
             max_experts=self.max_experts,
             priors=self.priors,
             gibbs_config=self.gibbs_config,
-            map_config=self.map_config,
+            map_config=with_signs_of_features(self, self.map_config),
             n_rows=n_rows,
+            n_features=n_features,
         )
 
     def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
@@ -96,14 +104,12 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _run(self, rows: LabelledRows | StreamedSource) -> Run:
+    def _run(self, rows: LabelledRows | StreamedSource, stop: StopSignal) -> Run:
         """What accompanies the fit."""
-        from joblib import effective_n_jobs
-
         run = Run(
             seed=self._seed(),
-            n_jobs=int(effective_n_jobs(self.n_jobs)),
-            stop=StopSignal.after(self.time_limit),
+            n_jobs=n_threads(self.n_jobs, self.config_.criterion in (options.FOLDS, options.HOLDOUT)),
+            stop=stop,
             bar=ProgressBar(self.verbose > 0),
         )
         if self.checkpoint is None:

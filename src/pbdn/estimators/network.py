@@ -94,9 +94,10 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the columns of `transform`."""
+        """Names of the columns of `transform`, with what each side is for."""
         check_is_fitted(self)
-        return np.asarray([] if self.network_ is None else subtypes.unit_names(self.network_), dtype=object)
+        names = [] if self.network_ is None else subtypes.unit_names(self.network_, side_labels(self))
+        return np.asarray(names, dtype=object)
 
     def subtypes(self, X: Any) -> Any:
         """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.

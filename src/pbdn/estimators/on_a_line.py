@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -18,7 +17,7 @@ from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.callbacks import FitTasks
 from pbdn.growth.layout import best_layout
-from pbdn.growth.run import Run, StopSignal
+from pbdn.growth.run import Run, n_threads
 from pbdn.inspection.access import checked_rows, dense_rows
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
@@ -93,10 +92,10 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
             value = float(rows.targets[0, 0])
             self._adopt_constant(rows, value, f"y has only one value ({value:g})")
             return
-        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows)
+        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
         if log == "auto" and _may_be_logarithms(rows.targets):
             scaled = rows.with_inputs(self._scaling(rows).apply(rows.inputs))
-            run = Run(TRIAL_SEED, effective_n_jobs(self.n_jobs), StopSignal.after(self.time_limit))
+            run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
             response = best_layout(scaled, (response, layout_of(rows, True)), self.config_, run)
         self._fit_network(replace(rows, targets=response.to_line(rows.targets)), response, tasks)
 
@@ -105,7 +104,7 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
         warn(f"{why}; the model will always predict it. Give rows of other values to learn something.")
         side = Side(np.zeros((1, rows.n_features + 1)), np.ones(1), np.ones(1))
         response = OnALine(value, NARROW * max(abs(value), np.finfo(float).tiny / NARROW))
-        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows)
+        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
         self.network_, self.paths_ = Network((Layer((side, side)),), rows.n_features, response), ()
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
         self._importances = np.zeros(self.n_features_in_)

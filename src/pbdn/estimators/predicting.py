@@ -17,7 +17,7 @@ from pbdn.estimators.exporting import Exports
 from pbdn.estimators.frames import raw_pieces
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.inspection import subtypes
-from pbdn.inspection.access import checked_rows, dense_rows
+from pbdn.inspection.access import checked_rows, dense_rows, is_plain
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.intervals import jackknife_interval
@@ -47,10 +47,11 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         -------
         array of shape (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        if opening.is_stream(X):
-            X, names = raw_pieces(self, X), getattr(self, "feature_names_in_", None)
-            return opening.predict_stream(self.predict_proba, X, names, self.classes_.size)
+        if not is_plain(self, X):
+            check_is_fitted(self)
+            if opening.is_stream(X):
+                X, names = raw_pieces(self, X), getattr(self, "feature_names_in_", None)
+                return opening.predict_stream(self.predict_proba, X, names, self.classes_.size)
         X = checked_rows(self, X)
         if self.network_ is None:
             out = np.zeros((X.shape[0], self.classes_.size))
@@ -136,7 +137,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
 
         Returns
         -------
-        pandas.DataFrame (or dict of lists without pandas)
+        pandas.DataFrame
             Columns feature, moved (mean move of probability), flips (share of labels that change) and share.
         """
         found = feature_effects(self, dense_rows(self, X))

@@ -181,9 +181,16 @@ time_limit
                     f"RaceClassifier does not do {name}={value!r}; use {choices}, or PBDNClassifier for that."
                 )
 
-    def _resolve(self, response: Response, inference: str, criterion: Any, n_rows: int | None = None) -> FitConfig:
+    def _resolve(
+        self,
+        response: Response,
+        inference: str,
+        criterion: Any,
+        n_rows: int | None = None,
+        n_features: int | None = None,
+    ) -> FitConfig:
         """Two classes race too; their draws are averaged without paths."""
-        config = super()._resolve(response, inference, criterion, n_rows)
+        config = super()._resolve(response, inference, criterion, n_rows, n_features)
         if config.prediction != "paths":
             return config
         return replace(config, gibbs=replace(config.gibbs, prediction="posterior"))

@@ -2,7 +2,7 @@
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,8 @@ from pbdn.model.response import OneSide, TwoClasses
 
 OPSET = 13  # 2020; every operator used here has kept its meaning since
 IR_VERSION = 7  # the file format that came with it
+ML_OPSET = 2  # of the operators for tables, where columns are prepared
+OUTPUTS = ("label", "probabilities", "activations")
 SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
 
 
@@ -27,7 +29,9 @@ def to_onnx(
     *,
     dtype: DTypeLike = np.float32,
     arithmetic: DTypeLike = np.float64,
-    remarks: Sequence[str] = (),
+    stand_ins: Sequence[float] | None = None,
+    prepare: Callable[["Graph", "np.dtype[Any]"], str] | None = None,
+    metadata: dict[str, Any] | None = None,
 ) -> bytes:
     """Bytes of an ONNX model with the input ``features`` (n, n_features) and three outputs.
 
@@ -48,8 +52,12 @@ def to_onnx(
     arithmetic : float64 or float32
         Of the computation. Hyperplanes on raw features cancel large numbers, so single precision is for
         devices without double precision; it is tested to 1e-4, and on standardised features only.
-    remarks : sequence of str
-        Stored in the metadata ``preparation``: how each feature is made.
+    stand_ins : sequence of float, optional
+        One number per feature, in the place of NaN.
+    prepare : callable, optional
+        Adds inputs and nodes that make the features to a graph, with inputs of ``dtype``; gives the name of the features.
+    metadata : dict, optional
+        What else is stored, as JSON.
 
     Raises
     ------
@@ -57,11 +65,15 @@ def to_onnx(
         The package ``onnx`` is not installed.
     """
     onnx = _onnx()
-    planned = plan(network, classes, feature_names)
+    planned = plan(network, classes, feature_names, stand_ins)
     outer, inner = (_float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic)))
-    graph = _Graph(onnx, inner)
+    graph = Graph(onnx, inner)
+    if prepare is None:
+        features = graph.cast(graph.input("features", outer, planned.n_features), inner)
+    else:
+        features = prepare(graph, outer)
     activations = []
-    sources = [_with_squares(graph, graph.cast("features", inner), planned)]
+    sources = [_with_squares(graph, _with_stand_ins(graph, features, planned), planned)]
     weighted = ""
     for layer in planned.layers:
         units = _units(graph, layer, [sources[s] for s in layer.sources])
@@ -81,7 +93,7 @@ def to_onnx(
     proto = helper.make_graph(
         graph.nodes,
         "pbdn",
-        [helper.make_tensor_value_info("features", kind(outer), ["n", planned.n_features])],
+        graph.inputs,
         [
             helper.make_tensor_value_info("label", label_kind, ["n"]),
             helper.make_tensor_value_info("probabilities", kind(outer), ["n", len(planned.labels)]),
@@ -91,13 +103,13 @@ def to_onnx(
     )
     model = helper.make_model(
         proto,
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), *graph.more_opsets],
         ir_version=IR_VERSION,
         producer_name="pbdn",
         producer_version=__version__,
     )
-    metadata = _metadata(planned) | ({"preparation": list(remarks)} if remarks else {})
-    helper.set_model_props(model, {name: json.dumps(value) for name, value in metadata.items()})
+    stored = _metadata(planned) | (metadata or {})
+    helper.set_model_props(model, {name: json.dumps(value) for name, value in stored.items()})
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString(deterministic=True))
 
@@ -118,14 +130,32 @@ def _float_type(name: str, value: DTypeLike) -> np.dtype[Any]:
     return dtype
 
 
-class _Graph:
-    """Nodes and constants under fresh names."""
+class Graph:
+    """Inputs, nodes and constants under fresh names; ``dtype`` is the precision of the computation."""
 
     def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
         self.onnx = onnx
         self.dtype = dtype
+        self.inputs: list[Any] = []
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
+        self.more_opsets: list[Any] = []
+        self._names = set(OUTPUTS)
+
+    def input(self, name: str, dtype: np.dtype[Any] | None, width: int) -> str:
+        """Add an input of shape (n, width), strings without a ``dtype``; its name, which may have a number behind it."""
+        helper = self.onnx.helper
+        kind = self.onnx.TensorProto.STRING if dtype is None else helper.np_dtype_to_tensor_dtype(dtype)
+        name = self._fresh(name)
+        self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", width]))
+        return name
+
+    def codes(self, tensor: str, keys: Sequence[str], values: Sequence[int], default: int) -> str:
+        """Whole numbers for strings."""
+        if not self.more_opsets:
+            self.more_opsets.append(self.onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET))
+        table = {"keys_strings": list(keys), "values_int64s": list(values), "default_int64": default}
+        return self._add("LabelEncoder", [tensor], None, {**table, "domain": "ai.onnx.ml"})
 
     def op(self, kind: str, *inputs: str, to: str | None = None, **attributes: Any) -> str:
         """Add a node; the name of its output."""
@@ -133,7 +163,7 @@ class _Graph:
 
     def constant(self, array: NDArray[Any]) -> str:
         """Add an array; its name."""
-        name = f"c{len(self.constants)}"
+        name = self._fresh(f"c{len(self.constants)}")
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
         return name
 
@@ -147,12 +177,25 @@ class _Graph:
 
     def _add(self, kind: str, inputs: list[str], to: str | None, attributes: dict[str, Any]) -> str:
         number = len(self.nodes)
-        output = to or f"{kind.lower()}_{number}"
+        output = to or self._fresh(f"{kind.lower()}_{number}")
         self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes))
         return output
 
+    def _fresh(self, name: str) -> str:
+        fresh, count = name, 2
+        while fresh in self._names:
+            fresh, count = f"{name}_{count}", count + 1
+        self._names.add(fresh)
+        return fresh
 
-def _with_squares(graph: _Graph, features: str, planned: Plan) -> str:
+
+def _with_stand_ins(graph: Graph, features: str, planned: Plan) -> str:
+    if planned.stand_ins is None:
+        return features
+    return graph.op("Where", graph.op("IsNaN", features), graph.number(planned.stand_ins), features)
+
+
+def _with_squares(graph: Graph, features: str, planned: Plan) -> str:
     if planned.curve is None:
         return features
     some = graph.op("Gather", features, graph.constant(planned.curve.columns), axis=1)
@@ -161,7 +204,7 @@ def _with_squares(graph: _Graph, features: str, planned: Plan) -> str:
     return graph.op("Concat", features, graph.op("Mul", distance, distance), axis=1)
 
 
-def _units(graph: _Graph, layer: PlannedLayer, sources: list[str]) -> str:
+def _units(graph: Graph, layer: PlannedLayer, sources: list[str]) -> str:
     inputs = sources[0] if len(sources) == 1 else graph.op("Concat", *sources, axis=1)
     planes = layer.hyperplanes
     distances = graph.op(
@@ -172,7 +215,7 @@ def _units(graph: _Graph, layer: PlannedLayer, sources: list[str]) -> str:
     return _softplus(graph, distances)
 
 
-def _softplus(graph: _Graph, distance: str) -> str:
+def _softplus(graph: Graph, distance: str) -> str:
     """max(ψ, 0) + log1p(e^{-|ψ|}); log1p(u) = u ln(w) / (w - 1) for w = 1 + u in floating point."""
     zero, one = graph.number(0.0), graph.number(1.0)
     u = graph.op("Exp", graph.op("Neg", graph.op("Abs", distance)))
@@ -184,13 +227,13 @@ def _softplus(graph: _Graph, distance: str) -> str:
     return graph.op("Add", graph.op("Max", distance, zero), log1p)
 
 
-def _probability(graph: _Graph, rate: str) -> str:
+def _probability(graph: Graph, rate: str) -> str:
     """1 - e^{-λ} = 2 t / (1 + t) with t = tanh(λ/2), accurate for small λ."""
     t = graph.op("Tanh", graph.op("Mul", rate, graph.number(0.5)))
     return graph.op("Div", graph.op("Add", t, t), graph.op("Add", graph.number(1.0), t))
 
 
-def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
+def _rates(graph: Graph, weighted: str, top: PlannedLayer) -> str:
     """λ of every side, shape (n, n_sides)."""
     axis = graph.constant(np.array([1], dtype=np.int64))
     sums = []
@@ -200,7 +243,7 @@ def _rates(graph: _Graph, weighted: str, top: PlannedLayer) -> str:
     return sums[0] if len(sums) == 1 else graph.op("Concat", *sums, axis=1)
 
 
-def _pool(graph: _Graph, rates: str, planned: Plan) -> str:
+def _pool(graph: Graph, rates: str, planned: Plan) -> str:
     """Class probabilities as in `pbdn.model.pooling`, shape (n, n_classes)."""
     p = _probability(graph, rates)
     if planned.response == OneSide.kind:
@@ -211,7 +254,7 @@ def _pool(graph: _Graph, rates: str, planned: Plan) -> str:
     return _pool_pairs(graph, rates, p, planned.n_sides // 2)
 
 
-def _pool_pairs(graph: _Graph, rates: str, p: str, n: int) -> str:
+def _pool_pairs(graph: Graph, rates: str, p: str, n: int) -> str:
     """As `pbdn.model.pooling.pool_pairs`: the odds of n pairs times the factor with which all sum to one."""
     begin, middle, end, axis = (graph.constant(np.array([value], dtype=np.int64)) for value in (0, n, 2 * n, 1))
     one, two = graph.number(1.0), graph.number(2.0)
@@ -262,9 +305,9 @@ def _label_array(labels: Sequence[Label]) -> NDArray[Any]:
 
 def _metadata(planned: Plan) -> dict[str, Any]:
     names = [
-        f"layer {t}, side {s}, expert {k}"
+        f"layer {t}, for {side}, expert {k}"
         for t, layer in enumerate(planned.layers, 1)
-        for s, (first, last) in enumerate(layer.sides, 1)
+        for side, (first, last) in zip(planned.side_names, layer.sides, strict=True)
         for k in range(1, last - first + 1)
     ]
     return {"classes": planned.labels, "feature_names": planned.feature_names, "activations": names}

@@ -52,8 +52,9 @@ class PlannedLayer:
 class Plan:
     """A network ready to be written down in another language; prediction uses the recorded point.
 
-    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled. ``curve`` says
-    which squares stand after the features.
+    ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled; ``side_names`` are the
+    classes that the sides are for. ``curve`` says
+    which squares stand after the features. ``stand_ins``, if there are any, take the place of missing features.
     """
 
     layers: tuple[PlannedLayer, ...]
@@ -61,7 +62,9 @@ class Plan:
     feature_names: tuple[str, ...]
     labels: tuple[Label, ...]
     response: str
+    side_names: tuple[str, ...]
     curve: Curve | None = None
+    stand_ins: tuple[float, ...] | None = None
 
     @property
     def n_sides(self) -> int:
@@ -82,7 +85,12 @@ class Plan:
         return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
-def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] | None = None) -> Plan:
+def plan(
+    network: Network,
+    classes: Sequence[Any],
+    feature_names: Sequence[str] | None = None,
+    stand_ins: Sequence[float] | None = None,
+) -> Plan:
     """Check labels and names against the network and stack its layers."""
     labels = tuple(_plain(label) for label in np.asarray(classes).ravel().tolist())
     if network.response.kind not in EXPORTED:
@@ -102,8 +110,15 @@ def plan(network: Network, classes: Sequence[Any], feature_names: Sequence[str] 
             f"feature_names has {len(names)} names ({len(set(names))} different), but the network has "
             f"{network.n_features} features: give one name per feature, each once."
         )
+    fills = None if stand_ins is None else tuple(float(value) for value in stand_ins)
+    if fills is not None and (len(fills) != network.n_features or not np.isfinite(fills).all()):
+        raise InvalidInputError(
+            f"stand_ins has {len(fills)} numbers, but the network has {network.n_features} features: give one finite number per "
+            "feature."
+        )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
-    return Plan(layers, network.n_features, names, labels, network.response.kind, network.curve)
+    sides = tuple(str(side) for side in network.response.labelling.names(labels))
+    return Plan(layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills)
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:

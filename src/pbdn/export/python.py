@@ -16,6 +16,7 @@ from math import exp, expm1, log, log1p
 
 CLASSES = {classes}
 FEATURES = {features}
+STAND_INS = {stand_ins}  # of missing features (None or NaN)
 SQUARES = {squares}  # (j, c, s): the square ((x_j - c) / s)² stands after the features
 LAYERS = (  # sources of the inputs (0: features and squares, t: units of layer t); hyperplanes: bias, (place, coefficients) …
 {layers})
@@ -33,9 +34,12 @@ def _distance(inputs, bias, *parts):
 
 def {name}(row):
     """Probability of each of CLASSES; row is a sequence in the order of FEATURES, or a dict by name."""
-    row = [float(row[name]) for name in FEATURES] if isinstance(row, dict) else [float(x) for x in row]
+    row = [row[name] for name in FEATURES] if isinstance(row, dict) else list(row)
     if len(row) != len(FEATURES):
         raise ValueError(f"row has {{len(row)}} values, {{len(FEATURES)}} are needed")
+    if STAND_INS:
+        row = [fill if x is None or x != x else x for x, fill in zip(row, STAND_INS)]
+    row = [float(x) for x in row]
     distances = [(row[j] - c) / s for j, c, s in SQUARES]
     units = [row + [distance * distance for distance in distances]]
     for sources, hyperplanes in LAYERS:
@@ -78,6 +82,7 @@ def to_python(
     feature_names: Sequence[str] | None = None,
     *,
     name: str = "predict_proba",
+    stand_ins: Sequence[float] | None = None,
 ) -> str:
     """Source of a module with the function ``name(row)`` and the tuples CLASSES and FEATURES.
 
@@ -90,14 +95,17 @@ def to_python(
         Default x0, x1, ….
     name : str
         Name of the function.
+    stand_ins : sequence of float, optional
+        One number per feature, in the place of missing ones.
     """
-    planned = plan(network, classes, feature_names)
+    planned = plan(network, classes, feature_names, stand_ins)
     top = planned.layers[-1]
     layers = "".join(f"    ({layer.sources!r}, {_rows(layer.hyperplanes)}),\n" for layer in planned.layers)
     sides = "".join(f"    ({a}, {b}, {_tuple(top.expert_weights[a:b].tolist())}),\n" for a, b in top.sides)
     return _SOURCE.format(
         classes=_tuple(planned.labels),
         features=_tuple(planned.feature_names),
+        stand_ins=_tuple(planned.stand_ins or ()),
         squares=_tuple(planned.squares),
         layers=layers,
         sides=sides,

@@ -28,13 +28,14 @@ def to_sql(
     table: str | None = None,
     *,
     keep: Sequence[str] = (),
+    stand_ins: Sequence[float] | None = None,
 ) -> str:
     """One SELECT that gives ``probability_<class>`` for every class and ``label`` for every row of a table.
 
     Each layer is a common table expression, so the statement grows with the number of weights only. Engines
     that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
-    generic dialect hold a window function. A row with a NULL among the features in use gives NULL, and so does in SQLite a
-    text that is no number.
+    generic dialect hold a window function. A row with a NULL among the features in use gives NULL, unless there are
+    ``stand_ins``. In SQLite a text that is no number counts as NULL.
 
     Parameters
     ----------
@@ -49,14 +50,19 @@ def to_sql(
         Table or view that holds the rows; default ``data``.
     keep : sequence of str
         Columns to pass through (a key).
+    stand_ins : sequence of float, optional
+        One number per feature, in the place of NULL.
     """
     if dialect not in get_args(Dialect):
         raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
-    planned = plan(network, classes, feature_names)
+    planned = plan(network, classes, feature_names, stand_ins)
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
-    first += [f"{_number(f'src.{identifier(name)}', dialect)} AS x{j}" for j, name in enumerate(planned.feature_names)]
+    numbers = [_number(f"src.{identifier(name)}", dialect) for name in planned.feature_names]
+    if planned.stand_ins is not None:
+        numbers = [f"COALESCE({x}, {number(fill)})" for x, fill in zip(numbers, planned.stand_ins, strict=True)]
+    first += [f"{x} AS x{j}" for j, x in enumerate(numbers)]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
     for columns in _columns(planned):

@@ -1,6 +1,6 @@
 """Files that hold data and nothing else: models, checkpoints, and how they are written."""
 
-from pbdn.files.atomic import atomic_write, atomic_write_all
+from pbdn.files.atomic import atomic_stream, atomic_write, atomic_write_all
 from pbdn.files.container import (
     FORMAT_VERSION,
     MAX_HEADER,
@@ -25,6 +25,7 @@ __all__ = [
     "MAX_HEADER",
     "OLDEST_SCHEMA",
     "SCHEMA_VERSION",
+    "atomic_stream",
     "atomic_write",
     "atomic_write_all",
     "check_schema",

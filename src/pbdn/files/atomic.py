@@ -4,8 +4,9 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 
 def atomic_write(path: str | os.PathLike[str], data: bytes) -> None:
@@ -51,14 +52,48 @@ def atomic_write_all(files: Mapping[str | os.PathLike[str], bytes]) -> None:
             _flush_folder(folder)
 
 
-def _stage(target: Path, data: bytes) -> Path:
-    """Write a temporary file beside the target and flush it to the disk."""
+@contextlib.contextmanager
+def atomic_stream(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A stream whose bytes are at ``path`` once the context ends without an error; see `atomic_write`."""
+    target = Path(os.path.realpath(path))
+    try:
+        kind = target.stat().st_mode if target.exists() else stat.S_IFREG
+        if stat.S_ISDIR(kind):
+            raise IsADirectoryError(21, "it is a folder; give a file name in it")
+        if not stat.S_ISREG(kind):
+            with open(target, "wb") as device:
+                yield device
+            return
+        temporary, stream = _temporary_beside(target)
+        try:
+            with stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(temporary, target)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(error.errno, f"Cannot write {os.fspath(path)!r}: {reason}. Nothing was changed.") from error
+    with contextlib.suppress(OSError):
+        _flush_folder(target.parent)
+
+
+def _temporary_beside(target: Path) -> tuple[Path, BinaryIO]:
+    """A new file in the folder of the target, with its permissions."""
     temporary = target.parent / f".pbdn-{secrets.token_hex(8)}.tmp"
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    if target.exists():
+        os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+    return temporary, open(descriptor, "wb")
+
+
+def _stage(target: Path, data: bytes) -> Path:
+    """Write a temporary file beside the target and flush it to the disk."""
+    temporary, stream = _temporary_beside(target)
     try:
-        with open(descriptor, "wb") as stream:
-            if target.exists():
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        with stream:
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())

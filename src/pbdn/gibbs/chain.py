@@ -7,10 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.gibbs.log_likelihood import log_likelihood
+from pbdn.gibbs.responses import RowResponse, response_sweep, side_log_likelihood
 from pbdn.gibbs.rows import Rows
-from pbdn.gibbs.state import GlobalState, initial_state, prior_values
-from pbdn.gibbs.sweep import Latent, SamplerName, Workers, initial_latent, single_blas_thread, sweep
+from pbdn.gibbs.state import Extras, GlobalState, initial_state, prior_values
+from pbdn.gibbs.sweep import Latent, SamplerName, Workers, initial_latent, single_blas_thread
 from pbdn.model.network import Side
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
@@ -24,6 +24,14 @@ WINDOW_FLOOR = 0.01  # remembered tables below which an expert goes: empty for s
 WHOLE_CHAIN_FROM = 100  # first sweep that the published code may record
 
 TRACED = ("log_likelihood", "n_active", "total_weight", "mass", "inv_scale", "n_tables", "rescues")
+
+
+def traced_names(extras: Extras) -> tuple[str, ...]:
+    """Columns of the trace: `TRACED`, then the extras of a response; numbers of one extra are counted from 1."""
+    names = [
+        name if value.ndim == 0 else f"{name}_{j + 1}" for name, value in extras.items() for j in range(value.size)
+    ]
+    return (*TRACED, *names)
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,9 @@ class ChainState:
     trace: FloatArray
     draws: list[Side]
     best: tuple[float, int, Side] | None = None
+    extras: Extras = field(default_factory=dict)
+    draw_extras: list[Extras] = field(default_factory=list)
+    best_extras: Extras = field(default_factory=dict)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """As named arrays, for a checkpoint."""
@@ -104,13 +115,19 @@ class ChainState:
             arrays["best_sweep"] = np.array(self.best[1])
             arrays["best_hyperplanes"] = self.best[2].hyperplanes
             arrays["best_weights"] = self.best[2].expert_weights
+        for name, value in self.extras.items():
+            arrays[f"extra.{name}"] = value
+            if self.draws:
+                arrays[f"draw_extra.{name}"] = np.stack([extras[name] for extras in self.draw_extras])
+            if self.best is not None:
+                arrays[f"best_extra.{name}"] = self.best_extras[name]
         return arrays
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, NDArray[Any]], n_sweeps: int) -> "ChainState":
         """Inverse of `to_arrays`."""
         done = int(arrays["done"])
-        trace = np.full((n_sweeps + 1, len(TRACED)), np.nan)
+        trace = np.full((n_sweeps + 1, arrays["trace"].shape[1]), np.nan)
         trace[: done + 1] = arrays["trace"]
         ends = np.cumsum(arrays["draw_sizes"])
         draws = [
@@ -130,12 +147,23 @@ class ChainState:
             arrays["coef_rate"],
         )
         latent, active, activity = arrays.get("latent"), arrays["active"], arrays["activity"]
-        return cls(done, state, latent, active, activity, trace, draws, best)
+        of_draws = _with_prefix(arrays, "draw_extra.")
+        draw_extras = [{name: value[g] for name, value in of_draws.items()} for g in range(len(draws))]
+        extras = _with_prefix(arrays, "extra."), draw_extras, _with_prefix(arrays, "best_extra.")
+        return cls(done, state, latent, active, activity, trace, draws, best, *extras)
+
+
+def _with_prefix(arrays: dict[str, NDArray[Any]], prefix: str) -> Extras:
+    """The entries whose names begin so, by what follows."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 @dataclass(frozen=True)
 class ChainResult:
-    """What a chain leaves: the recorded draw, the kept draws and the trace (label-invariant quantities per sweep)."""
+    """What a chain leaves: the recorded draw, the kept draws and the trace (label-invariant quantities per sweep).
+
+    ``extras`` and ``draw_extras`` are what the response learnt beside the experts, of the recorded draw and of every kept one.
+    """
 
     side: Side
     log_likelihood: float
@@ -144,10 +172,21 @@ class ChainResult:
     trace: dict[str, FloatArray]
     complete: bool
     final: ChainState = field(repr=False)
+    extras: Extras = field(default_factory=dict)
+    draw_extras: tuple[Extras, ...] = ()
 
 
-def start_chain(rows: Rows, settings: ChainSettings, start: GlobalState | None = None) -> ChainState:
-    """The chain before its first sweep, from the paper's initial values or from ``start``."""
+def start_chain(
+    rows: Rows,
+    settings: ChainSettings,
+    start: GlobalState | None = None,
+    response: RowResponse | None = None,
+    start_extras: Extras | None = None,
+) -> ChainState:
+    """The chain before its first sweep, from the paper's initial values or from ``start``; extras as the response says."""
+    extras = {} if response is None else response.initial(rows)
+    if start_extras is not None:
+        extras = {name: np.asarray(start_extras.get(name, value), dtype=float) for name, value in extras.items()}
     state = initial_state(settings.max_experts, rows.n_inputs) if start is None else start
     k = state.n_experts
     return ChainState(
@@ -156,8 +195,9 @@ def start_chain(rows: Rows, settings: ChainSettings, start: GlobalState | None =
         latent=initial_latent(settings.sampler, rows, k),
         active=np.ones(k, bool),
         activity=np.full(k, 1.0),
-        trace=np.full((settings.n_sweeps + 1, len(TRACED)), np.nan),
+        trace=np.full((settings.n_sweeps + 1, len(traced_names(extras))), np.nan),
         draws=[],
+        extras=extras,
     )
 
 
@@ -168,7 +208,9 @@ def run_chain(
     where: tuple[int, ...] = (),
     *,
     n_threads: int = 1,
+    response: RowResponse | None = None,
     start: GlobalState | None = None,
+    start_extras: Extras | None = None,
     resume: ChainState | None = None,
     on_sweep: Callable[[ChainState], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -177,8 +219,10 @@ def run_chain(
 
     ``where`` = (depth, side, chain, …) names the random streams together with ``seed``. ``on_sweep`` is called after
     every sweep and may keep `ChainState.to_arrays`; resuming from it gives the bits of the uninterrupted chain.
+    ``response`` is None for classes; else rows and response come from `pbdn.gibbs.timed_responses` or
+    `pbdn.gibbs.counted_responses`, and ``start_extras`` may say where the extras start.
     """
-    chain = resume if resume is not None else start_chain(rows, settings, start)
+    chain = resume if resume is not None else start_chain(rows, settings, start, response, start_extras)
     key = stream_key(seed, *where)
     priors = prior_values(settings.priors)
     kept = set(settings.kept_sweeps().tolist())
@@ -187,11 +231,13 @@ def run_chain(
     try:
         with single_blas_thread():
             while chain.done < settings.n_sweeps and not stopped:
-                before = chain.state, chain.active
-                chain.state, chain.latent, info = sweep(
+                before = chain.state, chain.active, chain.extras
+                chain.state, chain.extras, chain.latent, info = response_sweep(
                     settings.sampler,
                     rows,
+                    response,
                     chain.state,
+                    chain.extras,
                     chain.latent,
                     chain.active,
                     priors,
@@ -210,14 +256,14 @@ def run_chain(
                     chain.state.inv_scale,
                     info.tables.sum(),
                     info.rescues,
+                    *(number for value in chain.extras.values() for number in value.ravel()),
                 )
                 chain.activity = (1.0 - 1.0 / WINDOW) * chain.activity + info.tables
                 _prune(chain, settings)
                 if on_sweep is not None:
                     on_sweep(chain)
                 stopped = should_stop is not None and should_stop()
-            weights = np.exp(chain.state.log_weights) * chain.active
-            final_score = log_likelihood(rows, chain.state.hyperplanes, weights)
+            final_score = side_log_likelihood(rows, response, chain.state, chain.active, chain.extras)
     finally:
         workers.close()
     return _result(chain, settings, kept, final_score)
@@ -229,6 +275,7 @@ def _score(
     kept: set[int],
     state: GlobalState,
     active: BoolArray,
+    extras: Extras,
     score: float,
 ) -> None:
     """Enter the draw that the last sweep started from: its log-likelihood is known only now."""
@@ -236,9 +283,10 @@ def _score(
     chain.trace[number, 0] = score
     first = settings.n_burn_in + 1 if settings.record == "collection" else WHOLE_CHAIN_FROM
     if number >= first and (chain.best is None or score >= chain.best[0]):
-        chain.best = (score, number, state.to_side(active))
+        chain.best, chain.best_extras = (score, number, state.to_side(active)), extras
     if number in kept:
         chain.draws.append(state.to_side(active))
+        chain.draw_extras.append(extras)
 
 
 def _prune(chain: ChainState, settings: ChainSettings) -> None:
@@ -264,13 +312,13 @@ def _prune(chain: ChainState, settings: ChainSettings) -> None:
 def _result(chain: ChainState, settings: ChainSettings, kept: set[int], final_score: float) -> ChainResult:
     """Close the chain: score its last draw on a copy, so that the state itself can be resumed."""
     last = ChainState(**vars(chain))
-    last.draws = list(chain.draws)
+    last.draws, last.draw_extras = list(chain.draws), list(chain.draw_extras)
     last.trace = chain.trace.copy()
-    _score(last, settings, kept, chain.state, chain.active, final_score)
+    _score(last, settings, kept, chain.state, chain.active, chain.extras, final_score)
     if last.best is None:  # stopped before the first draw that may be recorded
-        last.best = (final_score, chain.done, chain.state.to_side(chain.active))
-    draws = tuple(last.draws) if last.draws else (last.best[2],)
-    trace = {name: last.trace[: last.done + 1, j] for j, name in enumerate(TRACED)}
+        last.best, last.best_extras = (final_score, chain.done, chain.state.to_side(chain.active)), chain.extras
+    draws, draw_extras = (last.draws, last.draw_extras) if last.draws else ([last.best[2]], [last.best_extras])
+    trace = {name: last.trace[: last.done + 1, j] for j, name in enumerate(traced_names(chain.extras))}
     score, number, side = last.best
     complete = chain.done >= settings.n_sweeps
-    return ChainResult(side, score, number, draws, trace, complete, chain)
+    return ChainResult(side, score, number, tuple(draws), trace, complete, chain, last.best_extras, tuple(draw_extras))

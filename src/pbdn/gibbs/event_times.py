@@ -121,13 +121,18 @@ def number_of_tables(stream, kind, all_copies, mean):
 
 
 @inlined
-def draw_table(stream, kind, alone, unit, row, whole):
-    """Expert and signed distance η of one table of a row, or of its first one if the row is ``alone``."""
+def draw_table(stream, kind, alone, unit, row, whole, length):
+    """Expert and signed distance η of one table of a row, or of its first one if the row is ``alone``.
+
+    ``length`` is that of the interval, ∞ for rows of another kind.
+    """
     if whole < FAINT:
         k = choose_in_logs(stream, row[LOG_WEIGHT], row[PSI])
         eta = row[PSI, k]
-        if kind in (BEFORE, INTERVAL):
-            eta -= exponential(stream)  # s(η) = e^η there
+        if kind == INTERVAL:  # s(η) = e^η there
+            eta += np.log1p(uniform(stream) * np.expm1(-length))
+        elif kind != EXACT:
+            eta -= exponential(stream)
     elif alone:
         k, eta = first_event(stream, row, unit, whole)
     else:
@@ -213,7 +218,7 @@ def draw_events(
                 table_row, table_expert = longer(table_row, capacity), longer(table_expert, capacity)
                 table_weight, table_linear = longer(table_weight, capacity), longer(table_linear, capacity)
             for _ in range(int(count)):
-                k, eta = draw_table(stream, kind, alone, unit, row, whole)
+                k, eta = draw_table(stream, kind, alone, unit, row, whole, offset - rows.start[i])
                 omega = polya_gamma(stream, 1.0, eta)
                 delta = eta - row[PSI, k] + offset
                 n_tables[k] += 1.0

@@ -1,18 +1,19 @@
 """Log-likelihood of rows, whatever they say of their process."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.gibbs.matrices import block_distances, transposed
+from pbdn.gibbs.matrices import as_vector, block_distances, multiply, transposed
 from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows
 from pbdn.model.likelihood import log_probability
 from pbdn.model.likelihood import softplus as softplus_of_array
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import internal, kernel
-from pbdn.numerics.softplus import LOG_TINY, log_event_probability, softplus
+from pbdn.numerics.softplus import LOG_TINY, log_event_probability, softplus_logistic, softplus_only
 
 ROWS_AT_ONCE = 8192  # of the plain log-likelihood
 
@@ -27,45 +28,99 @@ def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
         value += copies * (log_event_probability(unit * (rate - start_rate)) - unit * start_rate)
     elif kind == EXACT:
         value += copies * (max(np.log(max(unit * hazard, 1e-320)), LOG_TINY) - unit * rate)
-    elif kind == COUNT:
+    elif kind == COUNT and exposure > 0.0:
+        weight = exposure / unit
         value += copies * max(np.log(max(unit * rate, 1e-320)), LOG_TINY) - exposure * rate
+        value -= weight * math.lgamma(copies / weight + 1.0)
     return value
 
 
 @kernel
-def total_log_likelihood(rows: RowArrays, planes, weights, log_lik):
-    """Log-likelihood of the rows, per block: no randomness."""
-    planes_t = transposed(planes)
-    n_experts = planes.shape[0]
-    distance = np.empty((BLOCK_ROWS, n_experts))
-    for block in range(log_lik.shape[0]):
-        low = block * BLOCK_ROWS
-        high = min(low + BLOCK_ROWS, rows.exposure.shape[0])
-        block_distances(rows.dense, rows.sparse, rows.offset, planes_t, low, high, distance)
-        total = 0.0
-        for i in range(low, high):
-            rate, start_rate, hazard = 0.0, 0.0, 0.0
+def fill_distances(rows: RowArrays, planes, out):
+    """ψ⁰_ik = x_i'β_k of all rows, without their offsets."""
+    planes_t, none = transposed(planes), np.zeros(out.shape[0])
+    for low in range(0, out.shape[0], BLOCK_ROWS):
+        high = min(low + BLOCK_ROWS, out.shape[0])
+        block_distances(rows.dense, rows.sparse, none, planes_t, low, high, out[low:high])
+
+
+@kernel
+def fill_rates(distances, which, stretch, log_times, weights, with_hazard, rate, hazard):
+    """H_i(u) = Σ_k r_k s(c ψ⁰_ik + u_i) of the rows ``which``, and if wanted the hazard H_i'(u) = Σ_k r_k σ(c ψ⁰_ik + u_i)."""
+    n_experts = distances.shape[1]
+    room = np.empty((3, BLOCK_ROWS, n_experts))
+    distance, soft, slope = room[0], room[1], room[2]
+    for low in range(0, which.shape[0], BLOCK_ROWS):
+        n = min(BLOCK_ROWS, which.shape[0] - low)
+        for i in range(n):
+            row, time = distances[which[low + i]], log_times[low + i]
             for k in range(n_experts):
-                psi = distance[i - low, k]
-                soft = softplus(psi)
-                rate += weights[k] * soft
-                if rows.kind[i] == INTERVAL:
-                    start_rate += weights[k] * softplus(psi - rows.offset[i] + rows.start[i])
-                elif rows.kind[i] == EXACT:
-                    hazard += weights[k] * np.exp(psi - soft)
-            total += row_log_likelihood(
-                rows.kind[i], rows.exposure[i], rows.copies[i], rows.unit[i], rate, start_rate, hazard
-            )
-        log_lik[block] = total
+                distance[i, k] = stretch * row[k] + time
+        if with_hazard:
+            softplus_logistic(n * n_experts, as_vector(distance), as_vector(soft), as_vector(slope))
+            multiply(slope[:n], weights, hazard[low : low + n])
+        else:
+            softplus_only(n * n_experts, as_vector(distance), as_vector(soft))
+        multiply(soft[:n], weights, rate[low : low + n])
+
+
+@kernel
+def sum_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
+    """Log-likelihood of rows from their rates, summed in blocks."""
+    total = 0.0
+    for low in range(0, kind.shape[0], BLOCK_ROWS):
+        part = 0.0
+        for i in range(low, min(low + BLOCK_ROWS, kind.shape[0])):
+            part += row_log_likelihood(kind[i], exposure[i], copies[i], unit[i], rate[i], start_rate[i], hazard[i])
+        total += part
+    return total
+
+
+class SideRates:
+    """The rates of all rows under experts that stay as they are, at any log-times.
+
+    Parameters
+    ----------
+    rows : Rows
+    planes, weights : arrays
+        β_k and r_k.
+    """
+
+    def __init__(self, rows: Rows, planes: FloatArray, weights: FloatArray) -> None:
+        self.rows, self.weights = rows, weights
+        self.distances = np.empty((rows.n_rows, len(weights)))
+        fill_distances(rows.arrays, planes, self.distances)
+        kind = rows.arrays.kind
+        self.everywhere, self.intervals = np.arange(rows.n_rows), np.flatnonzero(kind == INTERVAL)
+        self.has_exact = bool(np.any(kind == EXACT))
+
+    def at(self, log_times: FloatArray, which: IntArray | None = None) -> FloatArray:
+        """H_i(u_i) of the rows ``which`` (None: of all)."""
+        rate = np.empty(len(log_times))
+        fill_rates(
+            self.distances, self.everywhere if which is None else which, 1.0, log_times, self.weights, False, rate, rate
+        )
+        return rate
+
+    def log_likelihood(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0, shrink: float = 1.0) -> float:
+        """Log-likelihood of the rows watched up to ``offset``, with hyperplanes c β, c = ``stretch``, and weights r / ``shrink``."""
+        rate, start_rate, hazard = np.zeros((3, self.rows.n_rows))
+        weights = self.weights / shrink
+        fill_rates(self.distances, self.everywhere, stretch, offset, weights, self.has_exact, rate, hazard)
+        if self.intervals.size:
+            begun = np.empty(self.intervals.size)
+            fill_rates(self.distances, self.intervals, stretch, start[self.intervals], weights, False, begun, begun)
+            start_rate[self.intervals] = begun
+        arrays = self.rows.arrays
+        fixed = (arrays.kind, arrays.exposure, arrays.copies, arrays.unit)
+        return float(sum_log_likelihood(*fixed, rate, start_rate, hazard))
 
 
 def log_likelihood(rows: Rows, planes: FloatArray, weights: FloatArray) -> float:
     """Log-likelihood of the rows under experts with these hyperplanes and weights."""
     if np.all(rows.arrays.kind <= BEFORE):  # asked for once in a chain, so that compiling for it would not pay
         return sum(binary_log_likelihood(rows.arrays, planes, weights))
-    out = np.empty(rows.n_blocks)
-    total_log_likelihood(rows.arrays, planes, weights, out)
-    return float(out.sum())
+    return SideRates(rows, planes, weights).log_likelihood(rows.arrays.offset, rows.arrays.start)
 
 
 def binary_log_likelihood(arrays: RowArrays, planes: FloatArray, weights: FloatArray) -> Iterator[float]:

@@ -9,6 +9,9 @@ from pbdn.model.network import Side
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.numerics.arrays import BoolArray, FloatArray
 
+Extras = dict[str, FloatArray]
+"""What a side learns beside its experts, by name: the scale τ of times, cut points, … (`pbdn.gibbs.responses`)."""
+
 
 class GlobalState(NamedTuple):
     """Global parameters of one side.
@@ -46,6 +49,14 @@ class GlobalState(NamedTuple):
             log_weights=self.log_weights[keep],
             coef_precision=np.ascontiguousarray(self.coef_precision[keep]),
             coef_rate=self.coef_rate[keep],
+        )
+
+    def stretched(self, factor: float) -> "GlobalState":
+        """Hyperplanes c β with the precisions α / c² and their rates c² b, which keep all of b α and α β²."""
+        return self._replace(
+            hyperplanes=factor * self.hyperplanes,
+            coef_precision=self.coef_precision / factor**2,
+            coef_rate=factor**2 * self.coef_rate,
         )
 
     def to_side(self, active: BoolArray) -> Side:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 from pbdn.growth.depth import LayerFit
+from pbdn.growth.run import StopSignal
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -36,10 +37,13 @@ class FitTasks:
     attributes : callable
         Maps the layers finished so far to the fitted attributes of an estimator that stopped there, so that callbacks such as
         ``ScoringMonitor`` can predict with it.
+    stop : StopSignal
+        When the fit has to end; its clock runs from the beginning.
     """
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self.estimator, self.data = estimator, {"X": X, "y": y}
+        self.stop = StopSignal.after(estimator.time_limit)
         self.attributes: Callable[[Sequence[LayerFit]], dict[str, Any]] | None = None
         self._root: Any = None
         self._layer: Any = None

@@ -20,7 +20,7 @@ import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
-from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
+from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without_idle
@@ -44,18 +44,6 @@ SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new la
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise,
 PENALTY_ABOVE = 2.0  # and layers above the first, which can follow every row, more penalty
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept."""
-
-    curved: bool
-    depth: int
-    penalty: float
-    noise: float
-    deviance: float
-    kept: bool
 
 
 @dataclass(frozen=True)
@@ -106,24 +94,36 @@ class Search:
         """Nothing learned yet."""
         return Stage(view, (), tuple(() for _ in self.held), np.full(1, np.inf))
 
-    def trainees(self, view: View) -> list[Trainee]:
-        """One per fold that decides."""
-        part = self.run.shared_by(min(self.run.n_jobs, len(self.held)))
-        return [
-            Trainee(view, ~kept, f, self.response, self.config.map, part, len(self.held))
-            for f, kept in enumerate(self.held)
-        ]
-
     def after(self, stage: Stage, step: Step) -> Stage:
         """All folds after one more step."""
-        tasks = list(zip(self.trainees(stage.view), stage.stacks, strict=True))
-        results = self.run.on_threads(lambda task: task[0].take(task[1], stage.history, step), tasks)
-        stacks = tuple(layers for layers, _ in results)
-        losses = [
-            stage.view.losses(layers, kept, self.response) for layers, kept in zip(stacks, self.held, strict=True)
-        ]
-        done = all(done for _, done in results)
-        return Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), done)
+        return self.after_each([stage], step)[0]
+
+    def after_each(self, stages: Sequence[Stage], step: Step) -> list[Stage]:
+        """Several stages, each after one more step, trained at the same time; those left out for which there was no time.
+
+        The first is always there, complete or not.
+        """
+        n_folds = len(self.held)
+        tasks = [(s, f) for s in range(len(stages)) for f in range(n_folds)]
+        part = self.run.shared_by(min(self.run.n_jobs, len(tasks)))
+
+        def work(task: tuple[int, int]) -> tuple[Layers, FloatArray, bool] | None:
+            s, f = task
+            if s > 0 and self.run.stop():
+                return None
+            stage, kept = stages[s], self.held[f]
+            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, len(tasks))
+            layers, done = trainee.take(stage.stacks[f], stage.history, step)
+            return layers, stage.view.losses(layers, kept, self.response), done
+
+        results = self.run.on_threads(work, tasks)
+        new = []
+        for s, stage in enumerate(stages):
+            found = [result for result in results[s * n_folds : (s + 1) * n_folds] if result is not None]
+            if len(found) == n_folds:
+                stacks, losses, done = zip(*found, strict=True)
+                new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
+        return new
 
     def new_layer(self, depth: int) -> Step:
         """Add layer ``depth``, and train it together with those below."""
@@ -162,7 +162,7 @@ def grow_committee(
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
 
     began = time.perf_counter()
-    stage = _shape(search, make_views(rows, config.map.curved, run.seed))
+    stage = _shape(search, make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst))
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
@@ -199,13 +199,9 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer, flat or curved."""
     if search.observer is not None:
         search.observer.layer_begins(1)
-    step = search.new_layer(1)
-    best = search.after(search.begin(views[0]), step)
-    for view in views[1:]:
-        if not best.complete or search.run.stop():
-            break
-        other = search.after(search.begin(view), step)
-        wins = other.complete and other.deviance < best.deviance
+    best, *others = search.after_each([search.begin(view) for view in views], search.new_layer(1))
+    for other in others:
+        wins = other.complete and (not best.complete or other.deviance < best.deviance)
         search.note(best if wins else other, False)
         best = other if wins else best
     search.note(best, True)
@@ -316,10 +312,12 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]
     """The networks of the folds that decided, and those of the others trained with what they found."""
     numbers = range(len(stage.stacks), N_FOLDS)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers)))
-    trainees = [
-        Trainee(stage.view, folds != f, f, search.response, search.config.map, part, len(numbers)) for f in numbers
-    ]
-    others = search.run.on_threads(lambda trainee: trainee.follow(stage.recipe), trainees)
+
+    def trained(f: int) -> Layers | None:
+        mask = folds != f
+        return Trainee(stage.view, mask, f, search.response, search.config.map, part, len(numbers)).follow(stage.recipe)
+
+    others = search.run.on_threads(trained, numbers)
     return [*stage.stacks, *(layers for layers in others if layers is not None)]
 
 

@@ -1,6 +1,9 @@
 """From labelled rows to a grown network, at once or batch by batch: the one place where engines, growth and scaling meet."""
 
+import logging
 from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from pbdn.config import FOLDS, HOLDOUT, FitConfig
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
@@ -19,8 +22,12 @@ from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
+from pbdn.numerics.compiled import help_with_compiling
+from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.online import IncrementalLayer
+
+logger = logging.getLogger("pbdn")
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,9 @@ def fit_network(
     _say_how_it_ended(growth, config, run, len(paths))
     convergence = _diagnose(growth, response, config, scaled) if isinstance(scaled, LabelledRows) else []
     network = assemble(growth, scaling, response, n_features)
+    words = words_on_expert_limit(network, config.chain.max_experts)
+    if words:
+        logger.info(words)
     of_paths = (assemble(Growth(fits, (), ""), scaling, response, n_features) for fits in paths)
     return FitResult(network, growth, convergence, tuple(of_paths))
 
@@ -88,7 +98,7 @@ def grow_network(
     """Layers until the criterion says that it is enough."""
     if config.criterion in (FOLDS, HOLDOUT) and isinstance(scaled, LabelledRows):
         by_rows_kept_back = grow_committee if config.criterion == FOLDS else grow_by_holdout
-        with single_blas_thread():
+        with single_blas_thread(), help_with_compiling(compile_the_rest):
             return by_rows_kept_back(scaled, response, config, run, observer)
     criterion = CRITERIA[config.criterion] if isinstance(config.criterion, str) else config.criterion
     return grow(maker(scaled, response, config, run), criterion, config.max_depth, observer)
@@ -142,6 +152,21 @@ def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int)
             f"The criterion was still falling at max_depth={config.max_depth}; raise max_depth to let the network grow.",
             DepthLimitWarning,
         )
+
+
+def words_on_expert_limit(network: Network, max_experts: int) -> str:
+    """What is said where a side of the top layer uses all the experts that it may have; empty otherwise.
+
+    Whether more experts would help is then not known. Of an average of networks each counts by itself.
+    """
+    owners = network.members or tuple(np.zeros(count, np.int64) for count in network.top.n_experts)
+    full = [s for s, own in enumerate(owners) if np.bincount(own).max() >= max_experts]
+    if not full:
+        return ""
+    return (
+        f"In the top layer, side {full[0]} uses all of its experts (max_experts={max_experts}); raise max_experts to see "
+        "whether more of them help."
+    )
 
 
 def _diagnose(growth: Growth, response: Response, config: FitConfig, scaled: LabelledRows) -> list[Convergence]:

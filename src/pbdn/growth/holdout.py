@@ -20,6 +20,7 @@ from pbdn.sgd.polish import polish
 
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
 FOLDED_ROWS = 2000  # up to so many rows every row is kept back once to find the depth, above every fifth
+FOLDED_WORK = 60_000  # and up to so many rows x sides
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
 RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]
@@ -60,7 +61,8 @@ def grow_by_holdout(
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
     """The trial networks of all folds, not grown yet."""
     folds = folds_of_rows(response.strata(rows.targets), run.seed)
-    in_turn = config.inference != "gibbs" and rows.n_rows <= FOLDED_ROWS
+    few = rows.n_rows <= FOLDED_ROWS and rows.n_rows * response.labelling.n_sides <= FOLDED_WORK
+    in_turn = config.inference != "gibbs" and few
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
     n_at_a_time = min(run.n_jobs, len(kept))
     trial = run.on_trial().shared_by(n_at_a_time)

@@ -16,6 +16,20 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+MOST_UNASKED = 5  # threads where a user leaves their number open: one for each fold
+
+
+def n_threads(n_jobs: int | None, of_folds: bool) -> int:
+    """Threads of a fit: as asked (-1: one per core). Networks of folds take up to five unasked, of those that joblib leaves."""
+    from joblib import effective_n_jobs
+    from numba import config
+
+    asked = int(effective_n_jobs(n_jobs))
+    if n_jobs is None and of_folds and asked == 1:
+        return max(1, min(MOST_UNASKED, int(config.NUMBA_NUM_THREADS)))  # 1 in the processes of joblib
+    return asked
+
+
 @dataclass
 class StopSignal:
     """Stops a fit between sweeps or compiled calls: at a deadline, or when set.
@@ -27,6 +41,7 @@ class StopSignal:
     deadline: float | None = None
     seconds: float | None = None
     flag: threading.Event = field(default_factory=threading.Event)
+    clock: Callable[[], float] = field(default=lambda: time.monotonic(), repr=False)
 
     @classmethod
     def after(cls, seconds: float | None) -> "StopSignal":
@@ -35,7 +50,7 @@ class StopSignal:
 
     def __call__(self) -> bool:
         """Whether to stop now."""
-        return self.flag.is_set() or (self.deadline is not None and time.monotonic() > self.deadline)
+        return self.flag.is_set() or (self.deadline is not None and self.clock() > self.deadline)
 
     @contextmanager
     def on_interrupt(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """One network in training on part of the rows: layers are added, and all of them trained together."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -7,9 +8,11 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
+from pbdn.config import is_wide, starts_for
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
 from pbdn.growth.checkpoint import Arrays, arrays_of_sides, sides_from_arrays
 from pbdn.growth.holdout import losses_on
+from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run
 from pbdn.model.curve import Curve, curve_of
 from pbdn.model.network import Layer, Network, Side, inputs_above
@@ -26,11 +29,11 @@ Layers = tuple[Layer, ...]
 
 IDLE = 1e-4  # rate that an expert of the top layer adds to a row, at most, to be left out at the end
 
-N_STARTS = 3  # of every layer and side
-START_EXPERTS = 10  # of every start, or max_experts if that is less
 JOINT_RATE = 0.01
 JOINT_BATCH = 200  # rows per step of training together, and more where there are many rows
-JOINT_PASSES = 10  # over the rows, at least
+JOINT_PASSES = 10  # over the rows, at most
+JOINT_NUMBERS = 5e8  # rows x coefficients that training together goes through, at most
+FEWEST_STEPS = 200
 
 
 class Step(NamedTuple):
@@ -60,6 +63,8 @@ class View:
         Of the squares.
     noise : Noise
         Of full size, for all rows.
+    span : RowSpan or None
+        Where rows are fewer than features: what turns the coordinates that the first layer sees into features.
     """
 
     rows: LabelledRows
@@ -67,9 +72,11 @@ class View:
     curve: Curve | None
     squares: Scaling | None
     noise: Noise
+    span: RowSpan | None = None
 
     def network(self, layers: Layers, response: Response) -> Network:
         """The network of these layers on scaled features."""
+        layers = layers if self.span is None else self.span.unfold(layers)
         network = Network(layers, self.n_features, response, self.curve)
         return network if self.squares is None else self.squares.fold_squares(network)
 
@@ -78,15 +85,25 @@ class View:
         return losses_on(self.rows.take(some), response)(layers)
 
 
-def make_views(rows: LabelledRows, curved: bool | None, seed: int) -> list[View]:
-    """The flat view and the curved one; only one of them if ``curved`` says which."""
+def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
+    """The flat view and the curved one; only one of them if ``curved`` says which, or if rows are fewer than features.
+
+    Features with a sign are not squared, and stay features.
+    """
+    rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
+    if not curved and signs is None and is_wide(rows.n_rows, rows.n_features):
+        span = RowSpan.of(rows.inputs)
+        inside = rows.with_inputs(span.coordinates)
+        return [View(inside, rows.n_features, None, None, Noise(span.noise(rows.weights, rng)), span)]
     if hasattr(rows.inputs, "toarray"):
         rows = rows.with_inputs(rows.inputs.toarray())
     rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
     some = rows.inputs if rows.weights is None else rows.inputs[rows.weights > 0]
-    scale = neighbour_noise(some, np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,))))
+    scale = neighbour_noise(some, rng)
     flat = View(rows, rows.n_features, None, None, Noise(scale))
     curve = None if curved is False else curve_of(rows.inputs)
+    if curve is not None and signs is not None:
+        curve = curve.without(np.flatnonzero(signs))
     if curve is None:
         return [flat]
     squares = curve.expand(rows.inputs)[:, rows.n_features :]
@@ -125,7 +142,7 @@ class Trainee:
         n_fellows: int = 1,
     ) -> None:
         self.view, self.number, self.response, self.run, self.n_fellows = view, number, response, run, n_fellows
-        self.config = replace(config, max_experts=min(config.max_experts, START_EXPERTS))
+        self.config = config
         self.rows = view.rows.take(mask)
         noise = view.noise
         self.noise = noise if noise.slopes is None else noise._replace(slopes=noise.slopes[mask])
@@ -166,6 +183,7 @@ class Trainee:
         rows = self.rows.with_inputs(inputs)
         some = dense_rows(inputs, np.linspace(0, rows.n_rows - 1, min(rows.n_rows, START_ROWS)).astype(np.int64))
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
+        n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, self.config.max_experts)
         if self.response.timed:
             fitted = fit_timed_from_starts(
                 inputs,
@@ -173,32 +191,42 @@ class Trainee:
                 rows.weights,
                 penalty=step.penalty,
                 depth=depth,
-                config=self.config,
+                config=replace(self.config, max_experts=n_experts),
                 seed=int(seed),
-                n_starts=N_STARTS,
+                n_starts=n_starts,
                 should_stop=self.run.stop,
                 on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
             )
-            return (layers, False) if fitted is None else ((*layers, _busy(fitted, inputs, rows.targets)), True)
+            if fitted is None:
+                return layers, False
+            return self._in_signs((*layers, _busy(fitted, inputs, rows.targets))), True
         result = fit_from_starts(
             rows.source(self.response.n_outputs),
             some,
             self.response.labelling,
             depth=depth,
-            config=self.config,
+            config=replace(self.config, max_experts=n_experts),
             seed=int(seed),
-            n_starts=N_STARTS,
+            n_starts=n_starts,
             should_stop=self.run.stop,
             on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
         )
-        layer = Layer(tuple(side.strongest_first() for side in result.sides))
-        return (*layers, layer), bool(result.trace["loss"].size == self.config.n_minibatches)
+        layers = self._in_signs((*layers, Layer(tuple(side.strongest_first() for side in result.sides))))
+        return layers, bool(result.trace["loss"].size == self.config.n_minibatches)
+
+    def _in_signs(self, layers: Layers) -> Layers:
+        """The same layers without coefficients whose sign monotonicity forbids."""
+        if not self.config.is_monotonic:
+            return layers
+        return Packed.of(layers, self.rows.n_features, self.response.labelling, self.config).projected().layers()
 
     def _train(self, layers: Layers, n_taken: int, step: Step) -> Layers | None:
         """All layers trained together; None where the time was up or numbers overflowed."""
         rows = self.rows
         labelling = self.response.labelling
         done = self.config.n_minibatches if step.adds_layer else 0
+        n_coefficients = sum(side.hyperplanes.size for layer in layers for side in layer.sides)
+        n_steps, batch_size = joint_work(rows.n_rows, n_coefficients, step.n_steps)
         packed = Packed.of(layers, rows.n_features, labelling, self.config).with_gaussian_penalty(step.penalty)
         return train_together(
             packed,
@@ -206,23 +234,31 @@ class Trainee:
             rows.targets,
             rows.weights,
             noise=self.noise._replace(scale=step.noise * self.noise.scale),
-            rates=falling_rates(JOINT_RATE, step.n_steps),
-            batch_size=max(JOINT_BATCH, -(-JOINT_PASSES * rows.n_rows // step.n_steps)),
+            rates=falling_rates(JOINT_RATE, n_steps),
+            batch_size=batch_size,
             rng=np.random.default_rng(SeedSequence(self.run.seed, spawn_key=(self.number, n_taken, POLISH))),
             should_stop=self.run.stop,
-            on_progress=lambda info: self._tell(step, len(layers), done + info["step"], info["loss"]),
+            on_progress=lambda info: self._tell(
+                step, len(layers), done + info["step"] * step.n_steps // n_steps, info["loss"]
+            ),
         )
 
     def _tell(self, step: Step, depth: int, done: int, loss: float) -> None:
         """Move the progress bar: a phase is one step of all networks."""
         total = self.n_fellows * (step.n_steps + (self.config.n_minibatches if step.adds_layer else 0))
-        shape = "" if self.view.curve is None else "curved "
-        phase = f"{shape}layer {depth}" if step.adds_layer else f"penalty {step.penalty:g}, noise {step.noise:g}"
-        self.run.bar.update(phase, total, self.number, done, f"loss {loss:.4g}")
+        phase = f"layer {depth}" if step.adds_layer else f"penalty {step.penalty:g}, noise {step.noise:g}"
+        self.run.bar.update(phase, total, (self.view.curve is None, self.number), done, f"loss {loss:.4g}")
 
     def _name(self, history: tuple[Step, ...]) -> str:
         shape = "flat" if self.view.curve is None else "curved"
         return ".".join([shape, str(self.number), *(step.name for step in history)])
+
+
+def joint_work(n_rows: int, n_coefficients: int, n_steps: int) -> tuple[int, int]:
+    """Steps of training together, and rows per step: larger batches of many rows, fewer steps of a large network."""
+    visits = min(max(n_steps * JOINT_BATCH, JOINT_PASSES * n_rows), JOINT_NUMBERS / max(n_coefficients, 1))
+    steps = min(n_steps, max(FEWEST_STEPS, int(visits / JOINT_BATCH)))
+    return steps, max(JOINT_BATCH, int(visits / steps))
 
 
 def without_idle(layers: Layers, rows: LabelledRows) -> Layers:

@@ -42,12 +42,21 @@ class Quality:
         return asdict(self)
 
 
-def measure(y: NDArray[Any], probability: FloatArray, classes: NDArray[Any], seed: int = 0) -> Quality:
+def measure(
+    y: NDArray[Any],
+    probability: FloatArray,
+    classes: NDArray[Any],
+    seed: int = 0,
+    sample_weight: FloatArray | None = None,
+) -> Quality:
     """Compare class probabilities (n, n_classes) with labels.
 
     Values are those of `sklearn.metrics`: the Brier score of two classes is the mean of (p - y)², of more classes the sum
     over classes. The interval of the error is Wilson's; the others are bootstrap percentiles. A label outside ``classes``
     counts as a class of its own with probability zero.
+
+    With ``sample_weight`` rows count as much as it says, except in the confusion matrix, which counts rows. Wilson's interval
+    then takes the effective number of rows, (Σw)² / Σw².
     """
     known = np.asarray(classes).tolist()
     n_classes = len(known)
@@ -58,6 +67,9 @@ def measure(y: NDArray[Any], probability: FloatArray, classes: NDArray[Any], see
     columns = list(range(probability.shape[1]))
     best = np.argmax(probability, axis=1)
     n = len(codes)
+    w = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    effective = float(w.sum() ** 2 / (w @ w)) if n else 0.0
+    common = {"sample_weight": w, "labels": columns}
     # the intervals need the score of every row, of which scikit-learn gives the mean only
     hit = probability[np.arange(n), codes]
     losses = -np.log(np.maximum(hit, np.finfo(probability.dtype).eps))
@@ -65,44 +77,68 @@ def measure(y: NDArray[Any], probability: FloatArray, classes: NDArray[Any], see
     scores = ((probability - np.eye(len(columns))[codes]) ** 2).sum(axis=1) / (2.0 if halved else 1.0)
     return Quality(
         n_rows=n,
-        error=wilson(int(np.sum(best != codes)), n),
-        baseline_error=float(1.0 - np.bincount(codes, minlength=n_classes)[:n_classes].max() / n),
-        log_loss=_mean_interval(log_loss(codes, probability, labels=columns), losses, seed),
-        brier=_mean_interval(brier_score_loss(codes, probability, labels=columns, scale_by_half=halved), scores, seed),
-        area=_area(codes == 1, probability[:, 1], seed) if n_classes == 2 else None,
+        error=wilson(effective * float(np.average(best != codes, weights=w)), effective),
+        baseline_error=float(1.0 - np.bincount(codes, w, n_classes)[:n_classes].max() / w.sum()),
+        log_loss=_mean_interval(log_loss(codes, probability, **common), losses, w, seed),
+        brier=_mean_interval(brier_score_loss(codes, probability, scale_by_half=halved, **common), scores, w, seed),
+        area=_area(codes == 1, probability[:, 1], w, seed) if n_classes == 2 else None,
         classes=known,
         confusion=confusion_matrix(codes, best, labels=list(range(n_classes))).tolist(),
     )
 
 
-def wilson(n_hits: int, n: int) -> Estimate:
-    """Wilson's interval of a proportion."""
+def wilson(n_hits: float, n: float) -> Estimate:
+    """Wilson's interval of a proportion; n may be an effective number."""
     if n == 0:
         return Estimate(float("nan"), 0.0, 1.0)
-    ends = stats.binomtest(n_hits, n).proportion_ci(LEVEL, method="wilson")
-    return Estimate(n_hits / n, float(ends.low), float(ends.high))
+    z, share = float(stats.norm.ppf(0.5 + LEVEL / 2.0)), n_hits / n
+    centre = share + z**2 / (2.0 * n)
+    half = z * np.sqrt(share * (1.0 - share) / n + z**2 / (4.0 * n**2))
+    low, high = (centre - half) / (1.0 + z**2 / n), (centre + half) / (1.0 + z**2 / n)
+    return Estimate(share, 0.0 if n_hits == 0 else float(low), 1.0 if share == 1.0 else float(high))
 
 
-def _mean_interval(value: float, scores: FloatArray, seed: int) -> Estimate:
-    """A mean over rows with its percentile interval."""
-    return _interval(float(value), [scores], np.mean, seed)
+def _mean_interval(value: float, scores: FloatArray, weights: FloatArray, seed: int) -> Estimate:
+    """A weighted mean over rows with its percentile interval."""
+    return _interval(float(value), [_weighted(scores, weights)], _mean, seed)
 
 
-def _area(positive: NDArray[np.bool_], score: FloatArray, seed: int) -> Estimate | None:
+def _area(positive: NDArray[np.bool_], score: FloatArray, weights: FloatArray, seed: int) -> Estimate | None:
     """Area under the ROC curve; rows of each class are resampled apart, so that both are always there."""
-    if positive.all() or not positive.any():
+    rows = _weighted(score, weights)
+    above, below = rows[positive[weights > 0.0]], rows[~positive[weights > 0.0]]
+    if not above.size or not below.size:
         return None
-    value = float(roc_auc_score(positive, score))
-    return _interval(value, [score[positive], score[~positive]], _mann_whitney, seed)
+    value = float(roc_auc_score(positive, score, sample_weight=weights))
+    return _interval(value, [above, below], _pairs_in_order, seed)
 
 
-def _mann_whitney(above: FloatArray, below: FloatArray, axis: int = -1) -> FloatArray:
-    """The same area of many resamples at once: the share of pairs in the right order, ties counted half."""
-    found = stats.mannwhitneyu(above, below, axis=axis, method="asymptotic").statistic
-    return np.asarray(found / (above.shape[axis] * below.shape[axis]))
+def _weighted(scores: FloatArray, weights: FloatArray) -> NDArray[Any]:
+    """Scores and weights as pairs that are resampled together, of the rows that count; a pair is a complex number."""
+    return (scores + 1j * weights)[weights > 0.0]
 
 
-def _interval(value: float, samples: list[FloatArray], statistic: Any, seed: int) -> Estimate:
+def _mean(rows: NDArray[Any], axis: int = -1) -> Any:
+    return (rows.real * rows.imag).sum(axis=axis) / rows.imag.sum(axis=axis)
+
+
+def _pairs_in_order(above: NDArray[Any], below: NDArray[Any], axis: int = -1) -> Any:
+    """The same area of many resamples: the weighted share of pairs in the right order, ties counted half."""
+
+    def share(high: NDArray[Any], low: NDArray[Any]) -> float:
+        low = low[np.argsort(low.real)]
+        until = np.concatenate([[0.0], np.cumsum(low.imag)])
+        places = [np.searchsorted(low.real, high.real, side) for side in ("left", "right")]
+        return float(high.imag @ (until[places[0]] + until[places[1]]) / (2.0 * high.imag.sum() * until[-1]))
+
+    if above.ndim == 1:
+        return share(above, below)
+    return np.array(
+        [share(*one) for one in zip(np.moveaxis(above, axis, -1), np.moveaxis(below, axis, -1), strict=True)]
+    )
+
+
+def _interval(value: float, samples: list[NDArray[Any]], statistic: Any, seed: int) -> Estimate:
     """Percentile interval, from at most ``MAX_RESAMPLED`` rows, narrowed to the number that there are."""
     rng = np.random.default_rng(seed)
     n = sum(sample.size for sample in samples)

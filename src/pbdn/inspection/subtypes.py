@@ -88,17 +88,18 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
     return {key: np.concatenate(values) for key, values in columns.items()}
 
 
-def unit_names(network: Network, layer: int | None = None) -> list[str]:
-    """Names of the hidden units of layer 1, 2, … (default: the top), side by side."""
+def unit_names(network: Network, classes: NDArray[Any], layer: int | None = None) -> list[str]:
+    """Names of the hidden units of layer 1, 2, … (default: the top), side by side; they say which class a side is for."""
     layer = network.depth if layer is None else layer
-    sides = enumerate(network.layers[layer - 1].sides)
-    return [f"layer{layer}_side{s}_expert{k}" for s, side in sides for k in range(side.n_experts)]
+    sides = network.layers[layer - 1].sides
+    named = zip(network.response.labelling.names(classes.tolist()), sides, strict=True)
+    return [f"layer{layer}_for_{name}_expert{k}" for name, side in named for k in range(side.n_experts)]
 
 
-def inputs_of_layer(network: Network, layer: int, first: list[str]) -> list[str]:
+def inputs_of_layer(network: Network, classes: NDArray[Any], layer: int, first: list[str]) -> list[str]:
     """Names of the inputs of layer 1, 2, …, where ``first`` are those of the first layer."""
-    sources = sources_of(layer)
-    return [name for source in sources for name in (first if source == FEATURES else unit_names(network, source))]
+    units = {source: unit_names(network, classes, source) for source in sources_of(layer) if source != FEATURES}
+    return [name for source in sources_of(layer) for name in units.get(source, first)]
 
 
 def as_frame(table: dict[str, Any]) -> Any:

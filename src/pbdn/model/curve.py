@@ -37,6 +37,11 @@ class Curve:
         """Number of squares."""
         return int(self.columns.size)
 
+    def without(self, columns: IntArray) -> "Curve | None":
+        """The same without the squares of some features; None where none is left."""
+        keep = ~np.isin(self.columns, columns)
+        return Curve(self.columns[keep], self.centers[keep], self.scales[keep]) if keep.any() else None
+
     def expand(self, features: Inputs) -> Inputs:
         """The features and, after them, the squares: (n, n_features + n_squares)."""
         some = features[:, self.columns]

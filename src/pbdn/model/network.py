@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from pbdn.model.curve import Curve
+from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
 from pbdn.model.likelihood import probability, signed_distances, softplus
-from pbdn.model.response import Response
+from pbdn.model.response import Classes, Response
 from pbdn.model.wiring import Inputs, inputs_of, sees_features
 from pbdn.numerics.arrays import FloatArray, IntArray
 
@@ -179,8 +180,20 @@ class Network:
         """P(side s says yes) from the point of the top layer, shape (n, n_sides)."""
         return self.top.side_probability(self.top_inputs(features))
 
+    def side_rate(self, features: Inputs) -> FloatArray:
+        """λ of every side of the top layer, shape (n, n_sides); many dense rows by the compiled pass."""
+        if is_worth_it(features):
+            return side_rates(self._plan, len(self.top.sides), features)
+        return self.top.side_rate(self.top_inputs(features))
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return plan_of(self)
+
     def predict(self, features: Inputs) -> FloatArray:
         """The prediction of the recorded point, shape (n, n_outputs)."""
+        if isinstance(self.response, Classes):  # which ask for rates only
+            return self.response.prediction(self, features)
         return self.response.prediction(self.top, self.top_inputs(features))
 
     def predict_draws(self, features: Inputs) -> FloatArray:

@@ -1,13 +1,17 @@
-"""How functions are compiled: one decorator for each use, all cached on disk, without the interpreter's lock.
+"""How functions are compiled: one decorator for each use, those that Python calls cached on disk, without the interpreter's lock.
 
 Division by zero is as in NumPy. Numba's own cache looks at a function's file only; here a function is compiled again when
 anything changed that its file imports from this package (`pbdn.numerics.kernel_sources`). So a kernel's file must import what the
 kernel is made of: the functions it calls, its constants, and the classes of the tuples it is given.
 """
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any, TypeVar
 
 from numba import njit
@@ -20,7 +24,7 @@ from pbdn.numerics.kernel_sources import digest
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-_FROM_PYTHON: dict[str, Any] = {"no_cfunc_wrapper": True}
+_FROM_PYTHON: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
 _FROM_KERNELS: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 _FUSED = {"contract"}
 _ANY_ORDER = {"contract", "reassoc"}
@@ -40,7 +44,7 @@ class Compiler:
     """A decorator that compiles functions at their first call, with these options of numba."""
 
     def __init__(self, **options: Any) -> None:
-        self._compile = njit(cache=True, **_COMMON, **options)
+        self._compile = njit(**_COMMON, **options)
 
     def __call__(self, function: Function) -> Function:
         """The function, to be compiled for every combination of types that it is called with."""
@@ -93,6 +97,54 @@ def before_compiling(tell: Callable[[], None]) -> Iterator[None]:
     """Within, ``tell`` is called whenever a function is about to be compiled; one that the disk keeps is not."""
     with event.install_listener("numba:compile", _Told(tell)):
         yield
+
+
+_lock = Lock()
+_helpers: list[subprocess.Popen[bytes]] = []
+
+
+@contextmanager
+def help_with_compiling(work: Callable[[], None]) -> Iterator[None]:
+    """Within, as soon as something is compiled, a second process does some work that compiles other kernels.
+
+    It puts them where compiled code is kept, and `wait_for_helper` stands before their first use. At the end the process is
+    gone. Where it cannot start, or is killed, they are compiled in this process.
+    """
+    begun: list[subprocess.Popen[bytes]] = []
+
+    def begin() -> None:
+        with _lock:
+            if not _helpers:
+                begun.extend(_start(f"from {work.__module__} import {work.__name__}; {work.__name__}()"))
+                _helpers.extend(begun)
+
+    try:
+        with before_compiling(begin):
+            yield
+    finally:
+        for helper in begun:
+            helper.kill()
+            helper.wait()
+            _helpers.remove(helper)
+
+
+def wait_for_helper() -> None:
+    """Let the second process come to its end, if there is one."""
+    for helper in tuple(_helpers):
+        helper.wait()
+
+
+def _start(order: str) -> "list[subprocess.Popen[bytes]]":
+    """A second Python that finds the same packages; none where there cannot be one, or no core for it."""
+    frozen = getattr(sys, "frozen", False)  # an application with a Python inside: its program is not Python
+    if not sys.executable or frozen or (os.cpu_count() or 1) < 2:
+        return []
+    command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}; {order}"]
+    nowhere = subprocess.DEVNULL
+    try:
+        return [subprocess.Popen(command, stdin=nowhere, stdout=nowhere, stderr=nowhere)]
+    except OSError:
+        return []
 
 
 def chosen_by_type(function: Callable[..., Any]) -> Callable[[Function], Function]:

@@ -27,7 +27,7 @@ _EXP = tuple(1.0 / factorial(j) for j in range(14))  # e^r on |r| ≤ ½ ln 2: e
 _EXP_RATIO = tuple((-1.0) ** j / factorial(j + 1) for j in range(12))  # (1 - e^-t) / t on t ≤ 0.35
 _ATANH = tuple(1.0 / (2 * j + 1) for j in range(17))  # atanh(z) / z in z², on z ≤ ⅓: error 2e-17
 _ATANH_SHORT = _ATANH[:11]  # on z ≤ 0.172
-_ATANH_FITTED = (  # on z ≤ ⅓, by interpolation at ten Chebyshev nodes: error 1e-16
+ATANH_FITTED = (  # on z ≤ ⅓, by interpolation at ten Chebyshev nodes: error 1e-16
     *(1.0, 0.33333333333341286, 0.19999999997643111, 0.14285714555926696, 0.1111109542517742),
     *(0.09091430061792541, 0.07681835414020503, 0.06795678830141709, 0.049402605192742394, 0.08890666523141126),
 )
@@ -94,7 +94,7 @@ def atanh_ratio_fitted(q):
     A softplus and logistic take 13.5 ns with it and 17.6 ns with the series (one core of a Neoverse N1). The Gibbs sampler
     keeps the series: its chains are reproducible to the last bit.
     """
-    return polynomial(q, _ATANH_FITTED)
+    return polynomial(q, ATANH_FITTED)
 
 
 @elementary
@@ -133,3 +133,67 @@ def sine_quarter(v):
 def unit_interval(word):
     """U in (0, 1) from the upper 52 of 64 random bits (a uint64)."""
     return as_float(np.int64(word >> np.uint64(12)) | ONE_BITS) - (1.0 - 2.0**-53)
+
+
+LANES = 8  # doubles of one vector
+
+
+class Lanes:
+    """Writes the instructions of arithmetic on vectors of LANES doubles, for intrinsics of numba."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self.kind, self.bits = ir.VectorType(ir.DoubleType(), LANES), ir.VectorType(ir.IntType(64), LANES)
+
+    def constant(self, value: float) -> Any:
+        """The same number in all lanes."""
+        return ir.Constant(self.kind, [float(value)] * LANES)
+
+    def spread(self, value: Any) -> Any:
+        """A double in all lanes."""
+        undefined, first = ir.Constant(self.kind, ir.Undefined), ir.Constant(ir.IntType(32), 0)
+        single = self.builder.insert_element(undefined, value, first)
+        return self.builder.shuffle_vector(
+            single, undefined, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        )
+
+    def load(self, address: Any) -> Any:
+        """The doubles at an address."""
+        return self.builder.load(self.builder.inttoptr(address, self.kind.as_pointer()), align=8)
+
+    def store(self, value: Any, address: Any) -> None:
+        """Put doubles at an address."""
+        self.builder.store(value, self.builder.inttoptr(address, self.kind.as_pointer()), align=8)
+
+    def multiply(self, a: Any, b: Any) -> Any:
+        """a b, fused with an addition that follows."""
+        return self.builder.fmul(a, b, flags=("contract",))
+
+    def add(self, a: Any, b: Any) -> Any:
+        """a + b, fused with a multiplication before it."""
+        return self.builder.fadd(a, b, flags=("contract",))
+
+    def polynomial(self, x: Any, coefficients: tuple[float, ...]) -> Any:
+        """Σ_j coefficients_j x^j, even and odd powers apart: two shorter chains."""
+        square = self.multiply(x, x)
+
+        def horner(some: tuple[float, ...]) -> Any:
+            value = self.constant(some[-1])
+            for one in some[-2::-1]:
+                value = self.add(self.multiply(value, square), self.constant(one))
+            return value
+
+        return self.add(self.multiply(horner(coefficients[1::2]), x), horner(coefficients[::2]))
+
+    def exp_negative(self, x: Any) -> Any:
+        """e^x for x ≤ 0, as the function `exp_negative`."""
+        builder, least = self.builder, self.constant(LEAST_EXPONENT)
+        t = builder.select(builder.fcmp_ordered("<", x, least), least, x)
+        shifted = self.add(self.multiply(t, self.constant(_LOG2E)), self.constant(_MAGIC))
+        k = builder.fsub(shifted, self.constant(_MAGIC))
+        r = self.add(
+            self.add(t, self.multiply(k, self.constant(-_LN2_HIGH))), self.multiply(k, self.constant(-_LN2_LOW))
+        )
+        exponent = builder.add(builder.bitcast(shifted, self.bits), ir.Constant(self.bits, [1023] * LANES))
+        power = builder.bitcast(builder.shl(exponent, ir.Constant(self.bits, [52] * LANES)), self.kind)
+        return self.multiply(self.polynomial(r, _EXP), power)

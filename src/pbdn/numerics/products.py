@@ -16,9 +16,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from pbdn.numerics.compiled import inlined, summing_kernel
-
-LANES = 8  # doubles to whose multiple rows and columns are padded, and columns of a block
+from pbdn.numerics.compiled import inlined, summing
+from pbdn.numerics.elementary import LANES, Lanes  # rows and columns are padded to multiples of LANES
 
 
 def _block_rows() -> int:
@@ -54,17 +53,17 @@ def number_at(typing_context: Any, address: Any, i: Any) -> Any:
 
 
 @_intrinsic
-def _block_product(
+def block_product(
     typing_context: Any, c: Any, c_row: Any, a: Any, a_row: Any, a_depth: Any, b: Any, b_depth: Any, depth: Any
 ) -> Any:
     """Store C[r, s] = Σ_t A[r, t] B[t, s] for r < BLOCK_ROWS, s < LANES; addresses in bytes, strides in elements."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         c, c_row, a, a_row, a_depth, b, b_depth, depth = arguments
-        number, vector = ir.DoubleType(), ir.VectorType(ir.DoubleType(), LANES)
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+        numbers, number = Lanes(builder), ir.DoubleType()
+        vector = numbers.kind
         base_a, base_b, base_c = (builder.inttoptr(p, number.as_pointer()) for p in (a, b, c))
-        sums = [cgutils.alloca_once_value(builder, ir.Constant(vector, [0.0] * LANES)) for _ in range(BLOCK_ROWS)]
+        sums = [cgutils.alloca_once_value(builder, numbers.constant(0.0)) for _ in range(BLOCK_ROWS)]
         with cgutils.for_range(builder, depth) as loop:
             row = builder.gep(base_b, [builder.mul(loop.index, b_depth)])
             columns = builder.load(builder.bitcast(row, vector.as_pointer()), align=8)
@@ -72,12 +71,8 @@ def _block_product(
             for r, total in enumerate(sums):
                 place = builder.mul(a_row, ir.Constant(a_row.type, r))
                 value = builder.load(builder.gep(start, [place]), align=8)
-                single = builder.insert_element(
-                    ir.Constant(vector, ir.Undefined), value, ir.Constant(ir.IntType(32), 0)
-                )
-                spread = builder.shuffle_vector(single, ir.Constant(vector, ir.Undefined), lanes)
-                product = builder.fmul(spread, columns, flags=("contract",))
-                builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+                product = numbers.multiply(numbers.spread(value), columns)
+                builder.store(numbers.add(builder.load(total), product), total)
         for r, total in enumerate(sums):
             row = builder.gep(base_c, [builder.mul(c_row, ir.Constant(c_row.type, r))])
             builder.store(builder.load(total), builder.bitcast(row, vector.as_pointer()), align=8)
@@ -87,7 +82,7 @@ def _block_product(
     return types.void(types.uintp, size, types.uintp, size, size, types.uintp, size, size), generate
 
 
-@summing_kernel
+@summing
 def product(
     n_rows: int, n_columns: int, depth: int, a: Any, a_row: int, a_depth: int, b: Any, b_depth: int, c: Any, c_row: int
 ) -> None:
@@ -95,7 +90,7 @@ def product(
     start_a, start_b, start_c = a.ctypes.data, b.ctypes.data, c.ctypes.data
     for s in range(0, n_columns, LANES):
         for r in range(0, n_rows, BLOCK_ROWS):
-            _block_product(
+            block_product(
                 start_c + 8 * (r * c_row + s), c_row, start_a + 8 * r * a_row, a_row, a_depth,
                 start_b + 8 * s, b_depth, depth,
             )  # fmt: skip

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbdn.numerics.arrays import FloatArray
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import summing, summing_kernel
 from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.gradient import batch_gradient
 from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
-from pbdn.sgd.workspace import workspace
+from pbdn.sgd.workspace import Work
 
 
 class Prior(NamedTuple):
@@ -49,7 +49,7 @@ class AdamState(NamedTuple):
         return AdamState(p, m, v, mean, self.counters, self.step_factor)
 
 
-@summing_kernel
+@summing
 def add_penalty_gradient(parameters: Any, prior: Prior, gradient: Any) -> None:
     """Add ∂/∂ρ(-slope·ρ + c₀ e^ρ) and ∂/∂β(power · ln(1 + β²/2b)) = power · 2β/(2b + β²)."""
     slope, inv_scale, power, coef_rate, bias_power = prior
@@ -62,7 +62,7 @@ def add_penalty_gradient(parameters: Any, prior: Prior, gradient: Any) -> None:
         by_coef[j] += power * 2.0 * coefs[j] / (2.0 * coef_rate + coefs[j] * coefs[j])
 
 
-@summing_kernel
+@summing
 def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, factor: float, rate: float, step: int) -> None:
     """One Adam step (Kingma & Ba 2015) on the gradient times ``factor``; ``step`` counts from 1."""
     correction = math.sqrt(1.0 - BETA2**step)
@@ -76,7 +76,7 @@ def adam_step(parameters: Any, first: Any, second: Any, gradient: Any, factor: f
         p[j] -= size * m[j] / (math.sqrt(q[j]) + epsilon)
 
 
-@summing_kernel
+@summing
 def _sum_of_squares(values: Any) -> float:
     total = 0.0
     flat = values.reshape(-1)
@@ -85,9 +85,27 @@ def _sum_of_squares(values: Any) -> float:
     return total
 
 
+@summing
+def _copy(source: Any, target: Any) -> None:
+    """Set all numbers of a table. (An assignment of slices would compile what it says to wrong shapes, too.)"""
+    for v in range(source.shape[0]):
+        for k in range(source.shape[1]):
+            target[v, k] = source[v, k]
+
+
+@summing_kernel
+def layer_gradient(
+    data: LabelledRows, scale: float, parameters: Any, sides: SideColumns, prior: Prior, work: Work, gradient: Any
+) -> float:
+    """Scaled negative log-likelihood of all sides on all rows; fills the gradient of it and of the penalty."""
+    loss = batch_gradient(data, np.arange(data.codes.shape[0]), scale, parameters, sides, work, gradient)
+    add_penalty_gradient(parameters, prior, gradient)
+    return loss
+
+
 @summing_kernel
 def run_minibatches(
-    data: LabelledRows, steps: Steps, sides: SideColumns, state: AdamState, prior: Prior, losses: Any
+    data: LabelledRows, steps: Steps, sides: SideColumns, state: AdamState, prior: Prior, work: Work, losses: Any
 ) -> Any:
     """Take one Adam step per minibatch.
 
@@ -98,13 +116,12 @@ def run_minibatches(
     """
     parameters, first, second, average, counters, step_factor = state
     order, batch_size, total_weight = steps.order, steps.batch_size, steps.total_weight
-    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, sides.starts)
     gradient = np.empty_like(parameters)
     snapshot = parameters.copy()
     since_snapshot = 0
     n_batches = steps.rates.shape[0]
     for b in range(n_batches):
-        index = order[b * batch_size : min((b + 1) * batch_size, order.shape[0])]
+        index = order[b * batch_size : (b + 1) * batch_size]
         loss = batch_gradient(data, index, steps.n_rows / index.shape[0], parameters, sides, work, gradient)
         add_penalty_gradient(parameters, prior, gradient)
         if not (math.isfinite(loss) and math.isfinite(_sum_of_squares(gradient))):
@@ -114,13 +131,13 @@ def run_minibatches(
             step_factor[0] *= 0.5
             if counters[1] > MAX_HALVINGS:
                 return b
-            parameters[:] = snapshot
+            _copy(snapshot, parameters)
             first[:] = 0.0
             second[:] = 0.0
             continue
         losses[b] = loss / total_weight
         if since_snapshot % SNAPSHOT_EVERY == 0:
-            snapshot[:] = parameters
+            _copy(parameters, snapshot)
         since_snapshot += 1
         counters[0] += 1
         rate = steps.rates[b] * step_factor[0]

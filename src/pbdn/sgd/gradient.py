@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import inlined, summing
 from pbdn.numerics.softplus import softplus_logistic
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
 from pbdn.sgd.link_function import is_yes, link_slopes, row_rate, row_slopes, tiny_rate_slopes
@@ -16,7 +16,7 @@ from pbdn.sgd.row_formats import accumulate, gather, project
 from pbdn.sgd.workspace import TILE, Work, next_group, tile_of
 
 
-@summing_kernel
+@inlined
 def batch_gradient(
     data: LabelledRows, index: Any, scale: float, parameters: Any, sides: SideColumns, work: Work, gradient: Any
 ) -> float:
@@ -24,7 +24,7 @@ def batch_gradient(
     gradient[:] = 0.0
     loss = 0.0
     for begin in range(0, index.shape[0], TILE):
-        tile = index[begin : min(begin + TILE, index.shape[0])]
+        tile = index[begin : begin + TILE]
         gather(data.rows, tile, work)
         side = 0
         while side < sides.starts.shape[0] - 1:
@@ -34,7 +34,7 @@ def batch_gradient(
     return loss
 
 
-@summing_kernel
+@summing
 def _group_gradient(
     data: LabelledRows,
     index: Any,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import inlined, summing, summing_kernel
 from pbdn.numerics.softplus import log_event_probability_and_slope, log_softplus, softplus_only
 from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
@@ -19,7 +19,7 @@ from pbdn.sgd.row_formats import checksum, gather, project
 from pbdn.sgd.workspace import TILE, Work, group_of, tile_of
 
 
-@summing_kernel
+@summing
 def _undecided(log_inactive: Any, first: Any, last: Any, floor: float, found: Any) -> int:
     """How many experts of a side could still turn out to be inactive, and which (counted from ``first``)."""
     n = 0
@@ -30,7 +30,7 @@ def _undecided(log_inactive: Any, first: Any, last: Any, floor: float, found: An
     return n
 
 
-@summing_kernel
+@summing
 def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any) -> None:
     """Rows ``first`` to ``last`` in order of their codes; those of code c are order[run_starts[c] : run_starts[c + 1]]."""
     run_starts[:] = 0
@@ -44,7 +44,7 @@ def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any
         place[codes[i]] += 1
 
 
-@summing_kernel
+@summing
 def _rows_of_others(codes: Any, code: int, first: int, last: int, order: Any) -> int:
     """Rows ``first`` to ``last`` whose code is another, in ``order``; returns their number."""
     n = 0
@@ -66,11 +66,11 @@ def add_log_inactivity(
     """
     total, codes, starts = 0.0, data.codes, sides.starts
     n_rows = codes.shape[0]
-    by_code, others = np.empty(min(window, n_rows), np.int64), np.empty(min(window, n_rows), np.int64)
+    by_code, others = np.empty(n_rows, np.int64), np.empty(n_rows, np.int64)
     run_starts = np.empty(starts.shape[0] + 2, np.int64)  # a single side has two codes
     found = np.empty(parameters.shape[1], np.int64)
     for first in range(0, n_rows, window):
-        last = min(first + window, n_rows)
+        last = first + window if first + window < n_rows else n_rows
         total += checksum(data.rows, first, last)
         _sort_by_code(codes, first, last, by_code, run_starts)
         for side in range(starts.shape[0] - 1):
@@ -85,7 +85,7 @@ def add_log_inactivity(
     return total
 
 
-@summing_kernel
+@inlined
 def _add_side(
     data: LabelledRows,
     order: Any,
@@ -99,13 +99,15 @@ def _add_side(
     """The same for the positive rows ``order`` of one side."""
     row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
     k0, first, last = group.k0, np.int64(group.k0), np.int64(group.k1)
-    log_weight = parameters[0, first:last].copy()
-    weight = np.exp(log_weight)
+    log_weight, weight = work.experts[0, : last - first], work.experts[1]
+    for k in range(last - first):
+        log_weight[k] = parameters[0, first + k]
+        weight[k] = math.exp(log_weight[k])
     for begin in range(0, order.shape[0], TILE):
         n_open = _undecided(log_inactive, first, last, floor, found)
         if n_open == 0:
             return
-        index = order[begin : min(begin + TILE, order.shape[0])]
+        index = order[begin : begin + TILE]
         n = index.shape[0]
         psi, softplus = tile_of(work.psi, n, group), tile_of(work.softplus, n, group)
         gather(data.rows, index, work)
@@ -129,7 +131,7 @@ def _add_side(
             log_inactive[first + k] += total
 
 
-@summing_kernel
+@summing
 def _add_in_log_space(
     row_weight: float, log_weight: Any, psi: Any, softplus: Any, experts: Any, k0: Any, log_inactive: Any
 ) -> None:
@@ -138,5 +140,5 @@ def _add_in_log_space(
         return
     log_total = log_rate(log_weight, psi, softplus)
     for k in experts:
-        share = min(math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total), 1.0)
+        share = math.exp(log_weight[k] + log_softplus(psi[k], softplus[k]) - log_total)
         log_inactive[k0 + np.uint64(k)] += row_weight * (math.log1p(-share) if share < 1.0 else -math.inf)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.model.wiring import FEATURES
-from pbdn.numerics.compiled import chosen_by_type, summing, summing_kernel
+from pbdn.numerics.compiled import chosen_by_type, inlined, summing, summing_kernel
 from pbdn.numerics.products import padded_size, product
 from pbdn.numerics.softplus import softplus_logistic
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
@@ -23,13 +23,16 @@ from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
 @summing
 def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork) -> None:
     """Noisy features of a tile, with a leading one, into the inputs of the first layer."""
-    n_features = rows.inputs.shape[1]
-    stride = padded_size(n_features + 1)
+    n_plain, stride = rows.scale.shape[0], padded_size(rows.inputs.shape[1] + 1)
     for i in range(index.shape[0]):
-        begin, row = i * stride, index[i]
+        begin, row, offset = i * stride, index[i], rows.offsets[at + i]
         work.inputs[begin] = 1.0
-        for v in range(n_features):
-            work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.noise[at + i, v]
+        for v in range(n_plain):
+            work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.scale[v] * rows.pool[offset + v]
+        for j in range(rows.columns.shape[0]):
+            v = rows.columns[j]
+            moved = rows.slopes[row, j] * (rows.scale[v] * rows.pool[offset + v])
+            work.inputs[begin + 1 + n_plain + j] = rows.inputs[row, n_plain + j] + moved
 
 
 @summing
@@ -99,7 +102,7 @@ def _class_sides(
             units, rate = work.units[begin + i * width : begin + (i + 1) * width], 0.0
             for k in range(a, b):
                 rate += weights[k] * units[k]
-            work.rate[i] = max(rate, TINY_RATE)
+            work.rate[i] = TINY_RATE if rate < TINY_RATE else rate
             work.is_positive[i] = is_yes(rows.targets[index[i]], stack.positive[s])
         loss += link_slopes(n, work.is_positive, work.row_weight, work.rate)
         for i in range(n):
@@ -168,19 +171,19 @@ def _backward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork, gr
         place += below
 
 
-@summing_kernel
+@inlined
 def network_gradient(
     rows: NoisyRows, index: Any, at: int, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
 ) -> float:
     """Scaled negative log-likelihood of the top layer on the rows ``index``; fills its gradient.
 
-    The noise of these rows begins at row ``at`` of ``rows.noise``. The weights ln r of a lower layer get the gradient of that
+    The noise of these rows begins at place ``at`` of ``rows.offsets``. The weights ln r of a lower layer get the gradient of that
     layer's own likelihood, and so do its ln τ.
     """
     gradient[:] = 0.0
     n_layers, loss = stack.n_units.shape[0], 0.0
     for begin in range(0, index.shape[0], TILE):
-        tile = index[begin : min(begin + TILE, index.shape[0])]
+        tile = index[begin : begin + TILE]
         n = tile.shape[0]
         _gather(rows, tile, at + begin, stack, work)
         work.by_units[:] = 0.0
@@ -195,7 +198,7 @@ def network_gradient(
     return loss
 
 
-@summing_kernel
+@summing
 def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior, gradient: Any) -> float:
     """Add the gradient of every layer's penalty; returns the penalty: all of the top layer's, the hyperplanes' of the others.
 
@@ -220,6 +223,16 @@ def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior
 
 
 @summing_kernel
+def objective_gradient(
+    rows: NoisyRows, parameters: Any, stack: Stack, slopes: Any, prior: Prior, gradient: Any
+) -> float:
+    """The objective of the network on all rows; fills its gradient."""
+    index = np.arange(rows.targets.shape[0])
+    loss = network_gradient(rows, index, 0, 1.0, parameters, stack, joint_workspace(stack), gradient)
+    return loss + add_network_penalty(parameters, stack, slopes, prior, gradient)
+
+
+@summing_kernel
 def run_joint_steps(
     rows: NoisyRows,
     order: Any,
@@ -233,8 +246,11 @@ def run_joint_steps(
     second: Any,
     slopes: Any,
     prior: Prior,
+    signs: Any,
 ) -> float:
     """Take one Adam step per minibatch of ``order``; returns the last loss per unit of weight, NaN as soon as one is not finite.
+
+    Where ``signs``, which may be empty, has a sign, a parameter with another one becomes zero.
 
     ``done`` are the steps taken before; ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
     """
@@ -247,4 +263,7 @@ def run_joint_steps(
         if not math.isfinite(loss):
             return math.nan
         adam_step(parameters, first, second, gradient, 1.0 / total_weight, rates[b], done + b + 1)
+        for j in range(signs.shape[0]):
+            if signs[j] * parameters[j] < 0.0:
+                parameters[j] = 0.0
     return loss / total_weight

@@ -7,6 +7,12 @@ Growth trains a layer, freezes it and trains the next one on its units. Training
 over all hyperplanes and the weights of the top layer (f_s: `pbdn.sgd.objective`), by Adam on rows with Gaussian noise.
 No expert comes or goes. Prediction does not need the weights r of the lower layers; they follow the objective of their own
 layer as its units change, so that they still say how strongly an expert speaks for its side.
+
+Where the probability of the second of two classes may only rise (c_j = 1) or fall (c_j = -1) with a feature, the signs of
+coefficients see to it. Call σ = 1 the experts for the second class and σ = -1 those for the first. An expert that sees the
+feature has a coefficient of the sign σ c_j. An expert that sees another one has a coefficient of the sign of both σ
+multiplied. By induction all units of σ, and so the rates, move in the direction σ c_j. Every step ends with a projection on
+these signs.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,16 +25,19 @@ from numpy.random import Generator
 
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
+from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
-from pbdn.sgd.joint_gradient import add_network_penalty, network_gradient, run_joint_steps
-from pbdn.sgd.joint_workspace import NoisyRows, Stack, joint_workspace, make_stack
+from pbdn.sgd.constants import CALL_NUMBERS
+from pbdn.sgd.joint_gradient import objective_gradient, run_joint_steps
+from pbdn.sgd.joint_workspace import NoisyRows, Stack, make_stack
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
-
+NOISE_POOL = 1 << 16  # normal numbers; every noisy copy of a row takes a run of them that begins anywhere
 
 FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
 
@@ -50,12 +59,13 @@ class Noise(NamedTuple):
     slopes: FloatArray | None = None
     columns: IntArray | None = None
 
-    def draw(self, rng: Generator, order: IntArray) -> FloatArray:
-        """What is added to the rows ``order``."""
-        noise = self.scale * rng.standard_normal((len(order), self.scale.size))
-        if self.slopes is None:
-            return noise
-        return np.concatenate([noise, noise[:, self.columns] * self.slopes[order]], axis=1)
+    def on(
+        self, inputs: FloatArray, targets: Any, weights: FloatArray, pool: FloatArray, offsets: IntArray
+    ) -> NoisyRows:
+        """Rows with this noise, whose numbers stand in ``pool``."""
+        slopes = np.empty((0, 0)) if self.slopes is None else self.slopes
+        columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
+        return NoisyRows(inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
@@ -64,14 +74,19 @@ def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
     In proportion to the features' own, and of expected squared length δ²/2 in all, where δ is the median distance from a row
     to its nearest neighbour.
     """
-    from sklearn.neighbors import NearestNeighbors
-
     spread = inputs.std(axis=0)
     if len(inputs) < 2 or not spread.any():
         return np.zeros_like(spread)
+    return np.asarray(spread * neighbour_distance(inputs, rng) / np.sqrt(2.0 * (spread**2).sum()))
+
+
+def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
+    """δ, the median distance from some rows to their nearest neighbours; there are two rows at least."""
+    from sklearn.neighbors import NearestNeighbors
+
     rows = rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)
     distance, _ = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(inputs).kneighbors(inputs[rows])
-    return np.asarray(spread * np.median(distance[:, 1]) / np.sqrt(2.0 * (spread**2).sum()))
+    return float(np.median(distance[:, 1]))
 
 
 def network_loss_and_gradient(
@@ -88,10 +103,10 @@ def network_loss_and_gradient(
     is the gradient by ln τ, layer after layer, of every layer's own objective.
     """
     network = Packed.of(layers, inputs.shape[1], labelling, config)
-    rows = NoisyRows(inputs, targets, weights, np.zeros_like(inputs))
-    gradient, work = np.empty_like(network.parameters), joint_workspace(network.stack)
-    loss = network_gradient(rows, np.arange(len(targets)), 0, 1.0, network.parameters, network.stack, work, gradient)
-    loss += add_network_penalty(network.parameters, network.stack, network.slopes, network.prior, gradient)
+    still = Noise(np.zeros(inputs.shape[1]))
+    rows = still.on(inputs, targets, weights, np.zeros(inputs.shape[1]), np.zeros(len(targets), np.int64))
+    gradient = np.empty_like(network.parameters)
+    loss = objective_gradient(rows, network.parameters, network.stack, network.slopes, network.prior, gradient)
     times = gradient[network.stack.first[-1] :]
     return float(loss), [*network.by_layer(gradient), *([times] if times.size else [])]
 
@@ -103,6 +118,7 @@ class Packed(NamedTuple):
     parameters: FloatArray
     slopes: FloatArray  # of ln r in the penalty, expert after expert
     prior: Prior
+    signs: FloatArray = np.empty(0)  # of parameters, where monotonicity asks for one; else empty
 
     @classmethod
     def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
@@ -110,11 +126,13 @@ class Packed(NamedTuple):
         packed = [pack(layer.sides) for layer in layers]
         times = [np.log(side.time_coefs) for layer in layers for side in layer.sides if side.time_coefs is not None]
         priors = [prior_constants(config, starts) for _, starts in packed]
+        stack = make_stack([starts for _, starts in packed], n_features, labelling.positive)
         return cls(
-            make_stack([starts for _, starts in packed], n_features, labelling.positive),
+            stack,
             np.concatenate([*(parameters.ravel() for parameters, _ in packed), *times]),
             np.concatenate([prior.log_weight_slope for prior in priors]),
             priors[-1],
+            _signs(stack, config.monotonic_cst) if config.is_monotonic else np.empty(0),
         )
 
     def by_layer(self, numbers: FloatArray) -> list[FloatArray]:
@@ -133,9 +151,27 @@ class Packed(NamedTuple):
         parts = iter(np.split(times, ends[:-1]))
         return tuple(Layer(tuple(replace(side, time_coefs=next(parts)) for side in layer.sides)) for layer in layers)
 
+    def projected(self) -> "Packed":
+        """The same network with zeros in the place of coefficients of a wrong sign."""
+        wrong = self.signs * self.parameters[: self.signs.size] < 0.0
+        return self._replace(parameters=np.where(wrong, 0.0, self.parameters)) if wrong.any() else self
+
     def with_gaussian_penalty(self, precision: float) -> "Packed":
         """The same network, every coefficient β but the biases penalised by ``precision`` × β²/2."""
         return self._replace(prior=self.prior._replace(coef_power=precision * FLAT, coef_rate=FLAT, bias_power=0.0))
+
+
+def _signs(stack: Stack, of_features: Sequence[int]) -> FloatArray:
+    """The sign that every parameter must have, zero where any will do; ``of_features`` are c_1, c_2, …, squares are free."""
+    c = np.zeros(stack.n_inputs[0])
+    c[: len(of_features)] = of_features
+    side = np.where(stack.positive == 1, 1.0, -1.0)
+    sigma = [np.repeat(side, np.diff(starts)) for starts in stack.starts]
+    parts = []
+    for t, own in enumerate(sigma, 1):
+        below = np.concatenate([c if source == FEATURES else sigma[source - 1] for source in sources_of(t)])
+        parts += [np.zeros(2 * own.size), np.outer(below, own).ravel()]  # ln r and the bias are free
+    return np.concatenate(parts)
 
 
 def train_together(
@@ -166,9 +202,9 @@ def train_together(
     batch_size : int
     rng : Generator
     should_stop : callable or None
-        Asked every hundred steps.
+        Asked every hundred steps, more often where steps are long.
     on_progress : callable or None
-        Called every hundred steps with step, n_steps and loss.
+        Called as often with step, n_steps and loss.
 
     Returns
     -------
@@ -176,19 +212,22 @@ def train_together(
         None where ``should_stop`` said so, or numbers overflowed. The experts of lower layers keep their order; those of the
         top are sorted by weight.
     """
+    wait_for_helper()
     parameters = network.parameters
     first, second = np.zeros_like(parameters), np.zeros_like(parameters)
     row_weights = np.ones(len(targets)) if weights is None else weights
     n_rows, size, n_steps = len(targets), min(batch_size, len(targets)), len(rates)
     rest = np.empty(0, np.int64)
-    for step in range(0, n_steps, STEPS_PER_CHECK):
+    pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
+    per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * parameters.size))))
+    for step in range(0, n_steps, per_check):
         if should_stop is not None and should_stop():
             return None
-        some = rates[step : step + STEPS_PER_CHECK]
+        some = rates[step : step + per_check]
         while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
         order, rest = rest[: len(some) * size], rest[len(some) * size :]
-        rows = NoisyRows(inputs, targets, row_weights, noise.draw(rng, order))
+        rows = noise.on(inputs, targets, row_weights, pool, rng.integers(NOISE_POOL, size=len(order)))
         loss = run_joint_steps(
             rows,
             order,
@@ -202,6 +241,7 @@ def train_together(
             second,
             network.slopes,
             network.prior,
+            network.signs,
         )
         if not np.isfinite(loss) or not np.isfinite(parameters).all():
             return None

@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import summing
 from pbdn.numerics.products import padded_size
 
 TILE = 128  # rows that are worked on together
@@ -41,12 +41,18 @@ class NoisyRows(NamedTuple):
     """Rows, what they say, their weights, and what is added to each row of each minibatch.
 
     ``targets`` are class codes, or bounds of values on a line, shape (n_rows, 2); their type chooses what is compiled.
+    A row of a minibatch gets ``scale`` times the numbers of ``pool`` from its offset on. The square of feature ``columns[j]``
+    moves by ``slopes[row, j]`` times what the feature does.
     """
 
     inputs: FloatArray
     targets: Any
     weights: FloatArray
-    noise: FloatArray  # (rows of all minibatches, n_features)
+    pool: FloatArray  # standard normal numbers
+    offsets: IntArray  # (rows of all minibatches,)
+    scale: FloatArray  # (n_features without squares,)
+    slopes: FloatArray  # (n_rows, n_squares)
+    columns: IntArray  # (n_squares,)
 
 
 class LayerWork(NamedTuple):
@@ -78,7 +84,7 @@ def make_stack(starts: list[IntArray], n_features: int, positive: IntArray) -> S
     return Stack(first, n_inputs, n_units, np.stack(starts).astype(np.int64), sources, positive)
 
 
-@summing_kernel
+@summing
 def joint_workspace(stack: Stack) -> Any:
     """Memory for one tile of rows."""
     n_layers = stack.n_units.shape[0]

@@ -6,19 +6,21 @@ A row of rate λ is positive with probability 1 - e^{-λ}. Rates under ``TINY_RA
 import math
 from typing import Any
 
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import summing
 from pbdn.numerics.elementary import LEAST_EXPONENT
 from pbdn.numerics.softplus import log_event_probability_and_slope, log_logistic, log_softplus
 from pbdn.sgd.constants import TINY_RATE
 
+_MOST_EXPONENT = -LEAST_EXPONENT
 
-@summing_kernel
+
+@summing
 def is_yes(code: int, positive: int) -> bool:
     """Whether a row of this class is positive for a side (see `pbdn.sgd.kernel_arguments.SideColumns`)."""
     return code == positive if positive >= 0 else code != -1 - positive
 
 
-@summing_kernel
+@summing
 def row_rate(weight: Any, softplus: Any, i: int, first: Any, last: Any) -> float:
     """λ_i = Σ_k r_k s(ψ_ik) of one side."""
     rate = 0.0
@@ -27,12 +29,13 @@ def row_rate(weight: Any, softplus: Any, i: int, first: Any, last: Any) -> float
     return rate
 
 
-@summing_kernel
+@summing
 def log_rate(log_weight: Any, psi: Any, softplus: Any) -> float:
     """ln λ of one row and the experts of ``log_weight``, by log-sum-exp."""
     highest = -math.inf
     for k in range(log_weight.shape[0]):
-        highest = max(highest, log_weight[k] + log_softplus(psi[k], softplus[k]))
+        value = log_weight[k] + log_softplus(psi[k], softplus[k])
+        highest = value if value > highest else highest
     if not math.isfinite(highest):
         return highest
     total = 0.0
@@ -41,14 +44,14 @@ def log_rate(log_weight: Any, psi: Any, softplus: Any) -> float:
     return highest + math.log(total)
 
 
-@summing_kernel
+@summing
 def fill_log_probability(n: int, rate: Any, out: Any) -> None:
     """ln(1 - e^{-λ}) of n rates, those under TINY_RATE as if they were TINY_RATE."""
     for i in range(n):
         out[i] = log_event_probability_and_slope(rate[i] if rate[i] > TINY_RATE else TINY_RATE)[0]
 
 
-@summing_kernel
+@summing
 def link_slopes(n: int, is_positive: Any, row_weight: Any, rate: Any) -> float:
     """Loss of n rows for one side; turns λ in ``rate`` into w ∂f/∂λ.
 
@@ -66,7 +69,7 @@ def link_slopes(n: int, is_positive: Any, row_weight: Any, rate: Any) -> float:
     return loss
 
 
-@summing_kernel
+@summing
 def tiny_rate_slopes(log_weight: Any, psi: Any, softplus: Any, slope: Any) -> float:
     """Replace s and σ of a positive row with a rate under TINY_RATE by s/λ and σ/λ, in log space; returns ln λ.
 
@@ -74,13 +77,14 @@ def tiny_rate_slopes(log_weight: Any, psi: Any, softplus: Any, slope: Any) -> fl
     """
     log_total = log_rate(log_weight, psi, softplus)
     for k in range(log_weight.shape[0]):
-        log_slope = log_logistic(psi[k], slope[k])
-        softplus[k] = math.exp(min(log_softplus(psi[k], softplus[k]) - log_total, -LEAST_EXPONENT))
-        slope[k] = math.exp(min(log_slope - log_total, -LEAST_EXPONENT))
+        log_slope = log_logistic(psi[k], slope[k]) - log_total
+        log_soft = log_softplus(psi[k], softplus[k]) - log_total
+        softplus[k] = math.exp(_MOST_EXPONENT if log_soft > _MOST_EXPONENT else log_soft)
+        slope[k] = math.exp(_MOST_EXPONENT if log_slope > _MOST_EXPONENT else log_slope)
     return log_total
 
 
-@summing_kernel
+@summing
 def row_slopes(link_slope: float, i: int, first: Any, last: Any, softplus: Any, slope: Any, by_weight: Any) -> None:
     """Turn σ in ``slope`` into ∂f/∂λ σ and add ∂f/∂λ s, for row i and the experts of one side."""
     for k in range(first, last):

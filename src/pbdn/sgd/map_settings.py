@@ -6,7 +6,7 @@ shrinkage to speak of) and are this library's own elsewhere (balanced start, exa
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pbdn.errors import InvalidInputError
 from pbdn.validation import check_choice, check_finite, check_flag, check_integer, check_share
@@ -56,6 +56,8 @@ class MapSettings:
         A stream draws its fresh rows from the shuffle buffer.
     when_empty : {"keep_strongest", "reinitialise"}
         All experts of a side with a positive row cannot be inactive, so a rule that drops them all cannot mean it.
+    monotonic_cst : sequence of int or None
+        -1, 0 or 1 for every feature; by name only until the names are known.
     device : str or None
         None runs the compiled CPU kernels; anything else ("cpu", "cuda", "cuda:1", "mps") is a torch device.
     precision : {"double", "single"}
@@ -84,6 +86,7 @@ class MapSettings:
     polish: bool = False
     n_members: int = 3
     curved: bool | None = None
+    monotonic_cst: Any = None
     device: str | None = None
     precision: Precision = "double"
 
@@ -103,6 +106,8 @@ class MapSettings:
             check_flag("curved", self.curved)
         check_share("prune_above", self.prune_above)
         check_share("average_last", self.average_last, zero=True)
+        if self.monotonic_cst is not None:
+            _check_signs(self.monotonic_cst)
         if self.device is not None and not isinstance(self.device, str):
             raise InvalidInputError(
                 f"device={self.device!r} must be None or the name of a torch device, such as 'cuda'."
@@ -113,6 +118,19 @@ class MapSettings:
         return 0.05 / (4 + depth) if self.learning_rate is None else self.learning_rate
 
     @property
+    def is_monotonic(self) -> bool:
+        """Whether probabilities may only rise, or only fall, along some feature."""
+        return self.monotonic_cst is not None and any(self.monotonic_cst)
+
+    @property
     def coef_power(self) -> float:
         """Factor of Σ ln(1 + β²/2b)."""
         return self.coef_shape + (0.5 if self.shrinkage == "student_t" else 0.0)
+
+
+def _check_signs(given: Any) -> None:
+    signs = list(given.values()) if isinstance(given, dict) else given
+    if not isinstance(signs, list | tuple) or any(isinstance(s, bool) or s not in (-1, 0, 1) for s in signs):
+        raise InvalidInputError(
+            f"monotonic_cst={given!r} must have -1 (falls), 0 (free) or 1 (rises) for every column, or be a dict of them by name."
+        )

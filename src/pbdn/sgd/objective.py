@@ -20,8 +20,7 @@ from pbdn.data.columns import Columns
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.sgd.adam import Prior, add_penalty_gradient
-from pbdn.sgd.gradient import batch_gradient
+from pbdn.sgd.adam import Prior, layer_gradient
 from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.workspace import workspace
@@ -85,8 +84,7 @@ def loss_and_gradient(
     gradient = np.empty_like(parameters)
     data = LabelledRows(as_rows(inputs), codes, weights)
     sides = SideColumns(starts, labelling.positive)
-    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, starts)
-    loss = batch_gradient(data, np.arange(len(codes)), float(scale), parameters, sides, work, gradient)
     prior = prior_constants(config, starts)
-    add_penalty_gradient(parameters, prior, gradient)
+    work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, starts)
+    loss = layer_gradient(data, float(scale), parameters, sides, prior, work, gradient)
     return float(loss) + penalty(parameters, prior), gradient

@@ -1,6 +1,7 @@
 """Passes over all rows: which experts the data need, by exact probabilities or by a draw, and the sides' likelihoods."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,16 +37,18 @@ def log_inactivity(
     positive: IntArray,
     *,
     floor: float = -math.inf,
+    should_stop: Callable[[], bool] | None = None,
 ) -> FloatArray:
     """ln P(expert inactive | all labels) of every expert, in one pass.
 
     The pass ends as soon as every expert has fallen below ``floor``; values under that are then only upper
-    bounds, which is all that a pruning rule with that threshold needs.
+    bounds, which is all that a pruning rule with that threshold needs. ``should_stop`` is asked between blocks of rows;
+    a pass that it ends says -∞, which no rule prunes.
     """
     result = np.zeros(parameters.shape[1])
     sides = SideColumns(starts, positive)
 
-    def of_block(block: Block) -> FloatArray:
+    def of_block(block: Block) -> tuple[FloatArray, int]:
         sums = np.where(result > floor, 0.0, result)  # who is decided stays out, whatever the others' sums
         is_columns = isinstance(block.inputs, Columns)
         data, work = _prepared(block, parameters, starts)
@@ -53,30 +56,46 @@ def log_inactivity(
         check = add_log_inactivity(data, parameters, sides, floor, window, work, sums)
         if is_columns:
             block.inputs.refuse_not_finite(check)
-        return sums
+        return sums, len(block)
 
-    for sums in source.each(of_block):
+    seen = 0
+    for sums, n_rows in source.each(of_block):
+        seen += n_rows
         result += np.where(result > floor, sums, 0.0)
         if not (result > floor).any():
             break
+        if should_stop is not None and source.n_rows > seen and should_stop():
+            return np.full_like(result, -math.inf)
     return result
 
 
-def log_likelihoods(source: RowSource, parameters: FloatArray, starts: IntArray, positive: IntArray) -> FloatArray:
-    """Log-likelihood of every side over all rows."""
-    total = np.zeros(len(starts) - 1)
+def log_likelihoods(
+    source: RowSource,
+    parameters: FloatArray,
+    starts: IntArray,
+    positive: IntArray,
+    should_stop: Callable[[], bool] | None = None,
+) -> FloatArray:
+    """Log-likelihood of every side over all rows.
+
+    ``should_stop`` is asked between blocks of rows; what the rows left would add is then guessed from those seen.
+    """
+    total, weight = np.zeros(len(starts) - 1), 0.0
     sides = SideColumns(starts, positive)
 
-    def of_block(block: Block) -> FloatArray:
+    def of_block(block: Block) -> tuple[FloatArray, float]:
         sums = np.zeros_like(total)
         data, work = _prepared(block, parameters, starts)
         check = side_log_likelihood(data, parameters, sides, work, sums)
         if isinstance(block.inputs, Columns):
             block.inputs.refuse_not_finite(check)
-        return sums
+        return sums, float(block.weights.sum())
 
-    for sums in source.each(of_block):
+    for sums, of_rows in source.each(of_block):
         total += sums
+        weight += of_rows
+        if should_stop is not None and 0.0 < weight < source.total_weight and should_stop():
+            return total * (source.total_weight / weight)
     return total
 
 
@@ -134,13 +153,14 @@ def surviving(
     starts: IntArray,
     positive: IntArray,
     config: MapSettings,
+    should_stop: Callable[[], bool] | None = None,
 ) -> tuple[Any, FloatArray]:
     """Which experts to keep, and how much each is needed (for sides that would lose all)."""
     if config.pruning == "none":
         return np.ones(parameters.shape[1], bool), parameters[0].copy()
     if config.pruning == "exact":
         threshold = math.log(config.prune_above)
-        log_inactive = log_inactivity(source, parameters, starts, positive, floor=threshold)
+        log_inactive = log_inactivity(source, parameters, starts, positive, floor=threshold, should_stop=should_stop)
         return log_inactive <= threshold, -log_inactive
     published = config.pruning == "published_draw"
     return draw_activity(rng, source, parameters, starts, positive, published=published), parameters[0].copy()

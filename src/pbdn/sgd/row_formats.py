@@ -7,7 +7,7 @@ gradient see columns.
 from typing import Any
 
 from pbdn.data.columns import column_sum
-from pbdn.numerics.compiled import chosen_by_type, summing_kernel
+from pbdn.numerics.compiled import chosen_by_type, summing
 from pbdn.numerics.products import number_at, padded_size, product
 from pbdn.sgd.kernel_arguments import Group
 from pbdn.sgd.workspace import COLUMN, Work, tile_of
@@ -74,7 +74,7 @@ def _checksum(rows: Any, first: int, last: int) -> Any:
     return _choose(rows, checked, checked, columns)
 
 
-@summing_kernel
+@summing
 def fill_panel(depth: int, parameters: Any, group: Group, panel: Any) -> None:
     """Hyperplanes of a group side by side in rows of its width."""
     table = panel[: depth * group.width].reshape((-1, group.width))

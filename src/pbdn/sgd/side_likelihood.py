@@ -1,10 +1,11 @@
 """Compiled log-likelihood of every side over all rows of a block of data."""
 
+import math
 from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.compiled import inlined, summing_kernel
 from pbdn.numerics.softplus import softplus_only
 from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.kernel_arguments import Group, LabelledRows, SideColumns
@@ -18,8 +19,9 @@ def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns,
     """Add the log-likelihood of every side to ``total``; returns the `checksum` of the rows."""
     check, n_rows = 0.0, data.codes.shape[0]
     for begin in range(0, n_rows, TILE):
-        index = np.arange(begin, min(begin + TILE, n_rows))
-        check += checksum(data.rows, begin, min(begin + TILE, n_rows))
+        end = begin + TILE if begin + TILE < n_rows else n_rows
+        index = np.arange(begin, end)
+        check += checksum(data.rows, begin, end)
         gather(data.rows, index, work)
         side = 0
         while side < sides.starts.shape[0] - 1:
@@ -31,14 +33,16 @@ def side_log_likelihood(data: LabelledRows, parameters: Any, sides: SideColumns,
     return check
 
 
-@summing_kernel
+@inlined
 def _add_group(
     data: LabelledRows, index: Any, log_weight: Any, sides: SideColumns, group: Group, work: Work, total: Any
 ) -> None:
     """The same for one tile of rows and one group of sides, with ψ and s(ψ) in the workspace."""
     n, starts, rate, log_probability = index.shape[0], sides.starts, work.rate, work.row_weight
     psi, softplus = tile_of(work.psi, n, group), tile_of(work.softplus, n, group)
-    weight = np.exp(log_weight[group.k0 : group.k1])
+    weight = work.experts[1]
+    for k in range(group.k1 - group.k0):
+        weight[k] = math.exp(log_weight[group.k0 + k])
     for s in range(group.side, group.end):
         first, last = np.uint64(starts[s]) - group.k0, np.uint64(starts[s + 1]) - group.k0
         for i in range(n):

@@ -136,8 +136,9 @@ def fit_timed_from_starts(
     some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), START_ROWS)).astype(np.int64)]
     scattered = scattered_sides(rng, some, config.max_experts, 2 * n_starts, LEAST_SPREAD)
     begun = Layer(tuple(replace(side, time_coefs=np.full(side.n_experts, START_TIME)) for side in scattered))
+    free = replace(config, monotonic_cst=())  # signs are set when the layer stands in its network
     trained = train_together(
-        Packed.of([begun], inputs.shape[1], Labelling((0, 1) * n_starts), config).with_gaussian_penalty(penalty),
+        Packed.of([begun], inputs.shape[1], Labelling((0, 1) * n_starts), free).with_gaussian_penalty(penalty),
         inputs,
         bounds,
         weights,

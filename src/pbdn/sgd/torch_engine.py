@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.data.row_source import Block, Minibatches, RowSource
+from pbdn.data.row_source import CHUNK_BATCHES, Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
@@ -63,6 +63,11 @@ class TorchTrainer(Trainer):
             return
         for place, values in zip(old, new, strict=True):
             place[: len(block)].copy_(values)
+
+    @property
+    def batches_per_call(self) -> int:
+        """All that are read at a time: a device goes through them quickly."""
+        return CHUNK_BATCHES
 
     def release(self) -> None:
         """Let go of rows held on the device."""

@@ -14,6 +14,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import penalty, prior_constants, unpack
 from pbdn.sgd.pruning import log_likelihoods
@@ -106,17 +107,17 @@ def fit_map(
     trainer.start(initial)
     batches = source.minibatches(trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement)
     held: Minibatches | None = None
-    rates = _rates(config, depth)
+    stopped = should_stop is not None and should_stop()
+    rates = np.empty(0) if stopped else _rates(config, depth)
     losses: list[FloatArray] = []
     pruned_at: list[int] = []
     experts: list[NDArray[Any]] = []
     step = 0
-    stopped = should_stop is not None and should_stop()
-    for end, averaging in _segments(config):
+    for end, averaging in () if stopped else _segments(config):
         if stopped:
             break
         while step < end:
-            chunk, held = (held or next(batches)).split(end - step)
+            chunk, held = (held or next(batches)).split(min(end - step, trainer.batches_per_call))
             losses.append(trainer.run(chunk, rates[step : step + chunk.n_batches], averaging))
             step += chunk.n_batches
             if on_progress is not None:
@@ -133,11 +134,12 @@ def fit_map(
                 break
         if averaging:
             trainer.adopt_average()
-        trainer.prune(may_restart=end < config.n_minibatches and not stopped)
+        trainer.prune(end < config.n_minibatches and not stopped, should_stop)
         pruned_at.append(step)
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
-    likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive)
+    wait_for_helper()
+    likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive, should_stop)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),
         "pruned_at": np.array(pruned_at, np.int64),

@@ -1,6 +1,7 @@
 """The state of a MAP fit between compiled calls: starting point, steps, pruning."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,12 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
+from pbdn.sgd.constants import CALL_NUMBERS
 from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_rows, pack, prior_constants
 from pbdn.sgd.pruning import surviving
+from pbdn.sgd.workspace import workspace
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
@@ -74,7 +77,8 @@ class Trainer:
         data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
         steps = Steps(chunk.order, chunk.batch_size, rates, averaging, float(self.n_rows), self.total_weight)
         sides, prior = SideColumns(self.starts, self.positive), prior_constants(self.config, self.starts)
-        done = run_minibatches(data, steps, sides, self.state, prior, losses)
+        work = workspace(len(data.rows) == 1, self.n_inputs, self.starts)
+        done = run_minibatches(data, steps, sides, self.state, prior, work, losses)
         if done < len(rates):
             raise NumericalError(
                 f"The MAP objective of layer {self.depth} is not finite even after "
@@ -83,9 +87,16 @@ class Trainer:
             )
         return losses
 
-    def prune(self, may_restart: bool) -> None:
-        """Drop experts that all rows find inactive."""
-        keep, score = surviving(self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config)
+    @property
+    def batches_per_call(self) -> int:
+        """Minibatches between two looks at the clock."""
+        return max(1, int(CALL_NUMBERS / (self.batch_size * max(self.state.parameters.size, 1))))
+
+    def prune(self, may_restart: bool, should_stop: Callable[[], bool] | None = None) -> None:
+        """Drop experts that all rows find inactive; none where there was no time to look at all rows."""
+        keep, score = surviving(
+            self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config, should_stop
+        )
         self.drop(keep, score, may_restart)
 
     def drop(self, keep: Any, score: FloatArray, may_restart: bool) -> None:

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbdn.numerics.compiled import summing_kernel
-from pbdn.numerics.products import LANES, padded_size
+from pbdn.numerics.arrays import IntArray
+from pbdn.numerics.compiled import summing
+from pbdn.numerics.elementary import LANES
+from pbdn.numerics.products import padded, padded_size
 from pbdn.sgd.kernel_arguments import Group
 
 BLOCK = 192  # experts of one group of sides
@@ -30,20 +32,15 @@ class Work(NamedTuple):
     is_positive: Any
 
 
-@summing_kernel
-def row_stride(n_inputs: int) -> Any:
+def row_stride(n_inputs: int) -> int:
     """Padded length of a buffered row; not a multiple of 512 bytes, which would crowd the cache."""
-    stride = padded_size(n_inputs + 1)
+    stride = padded(n_inputs + 1)
     return stride + 8 if stride % 64 == 0 else stride
 
 
-@summing_kernel
-def workspace(is_dense: bool, n_inputs: int, starts: Any) -> Any:
+def workspace(is_dense: bool, n_inputs: int, starts: IntArray) -> Work:
     """Memory that the kernels need for these sides."""
-    width = 1
-    for side in range(starts.shape[0] - 1):
-        width = max(width, starts[side + 1] - starts[side])
-    width = padded_size(max(width, min(BLOCK, starts[-1])))
+    width = padded(max(1, int(np.diff(starts).max(initial=0)), min(BLOCK, int(starts[-1]))))
     stride = row_stride(n_inputs) if is_dense else 1
     buffer = np.zeros((COLUMN, stride))
     buffer[:, 0] = 1.0
@@ -53,14 +50,14 @@ def workspace(is_dense: bool, n_inputs: int, starts: Any) -> Any:
     return Work(buffer, panel, psi, softplus, slope, np.zeros((3, width)), row[0], row[1], is_positive)
 
 
-@summing_kernel
+@summing
 def group_of(starts: Any, side: int, end: int) -> Any:
     """The sides side ≤ s < end as a group."""
     first, last = starts[side], starts[end]
     return Group(side, end, np.uint64(first), np.uint64(last), padded_size(last - first))
 
 
-@summing_kernel
+@summing
 def next_group(starts: Any, side: int) -> Any:
     """As many sides from ``side`` on as fit into one block, one at least."""
     end = side + 1
@@ -69,7 +66,7 @@ def next_group(starts: Any, side: int) -> Any:
     return group_of(starts, side, end)
 
 
-@summing_kernel
+@summing
 def tile_of(numbers: Any, n: int, group: Group) -> Any:
     """The beginning of a flat array as n rows (padded) of the group's experts."""
     return numbers[: padded_size(n) * group.width].reshape((-1, group.width))

@@ -5,8 +5,8 @@ A database may hold a column in its own type or as the text of the training file
 
 import re
 
-from pbdn.errors import InvalidInputError
 from pbdn.export.sql import literal
+from pbdn.tables.column_format import date_tokens
 from pbdn.tables.read_cell import CURRENCIES, CURRENCY, MISSING, SPACES, TIME, number_pattern
 
 DATE_PARTS = {"d": "0?[1-9]|[12][0-9]|3[01]", "m": "0?[1-9]|1[0-2]", "Y": "[0-9]{4}", "y": "[0-9]{2}", "b": "[A-Za-z]{3}",
@@ -87,18 +87,14 @@ def number(raw: str, bare: str, style: str, dialect: str) -> str:
 def date(raw: str, style: str, dialect: str) -> str:
     """A date: a timestamp, in SQLite its ISO text."""
     text = as_text(raw, dialect)
-    parts = {part for kind, part in _tokens(style) if kind}
-    if style != "iso" and (not parts & {"Y", "y"} or parts - set(DATE_PARTS)):
-        raise InvalidInputError(
-            f"Dates of the format {style!r} cannot be read in SQL; fit on a table with dates such as 2024-03-31."
-        )
+    tokens = [] if style == "iso" else date_tokens(style, "SQL")
     if dialect == "sqlite":
         iso = "[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9]*"
         short = f"SUBSTR({text}, 1, CASE WHEN {text} GLOB '*:[0-9][0-9].[0-9]*' THEN 23 ELSE 19 END)"
         valid = f"CASE WHEN DATE({short}, '+0 days') = SUBSTR({text}, 1, 10) THEN {short} END"
         if style == "iso":
             return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} END"
-        made, whole = _made_iso(text, style)
+        made, whole = _made_iso(text, tokens)
         found = f"{whole} AND DATE({made}, '+0 days') = SUBSTR({made}, 1, 10)"
         return f"CASE WHEN {text} GLOB '{iso}' THEN {valid} WHEN {found} THEN {made} END"
     stamp = f"CAST({text} AS TIMESTAMP)" if dialect == "postgresql" else f"TRY_CAST({text} AS TIMESTAMP)"
@@ -111,8 +107,8 @@ def date(raw: str, style: str, dialect: str) -> str:
         return found + " END"
     if dialect == "duckdb":
         return f"{found} ELSE TRY_STRPTIME({text}, {literal(style)}) END"
-    shape = "".join(f"({DATE_PARTS[part]})" if kind else re.escape(part) for kind, part in _tokens(style))
-    form = "".join(POSTGRESQL_PARTS[part] if kind else part for kind, part in _tokens(style))
+    shape = "".join(f"({DATE_PARTS[part]})" if kind else re.escape(part) for kind, part in tokens)
+    form = "".join(POSTGRESQL_PARTS[part] if kind else part for kind, part in tokens)
     parsed = f"CAST(TO_TIMESTAMP({text}, {literal(form)}) AS TIMESTAMP)"
     return f"{found} WHEN {_matches(text, shape, dialect)} THEN {parsed} END"
 
@@ -162,15 +158,10 @@ def _hours(text: str, dialect: str) -> str:
     return f"CASE WHEN {found} THEN {hour} + {minute} / 60e0 + {second} / 3600e0 END"
 
 
-def _tokens(style: str) -> list[tuple[bool, str]]:
-    """Pieces of a date format: (True, directive) or (False, text)."""
-    return [(one.startswith("%"), one.removeprefix("%")) for one in re.findall(r"%[a-zA-Z]|[^%]+", style)]
-
-
-def _made_iso(text: str, style: str) -> tuple[str, str]:
+def _made_iso(text: str, tokens: list[tuple[bool, str]]) -> tuple[str, str]:
     """ISO text of a date in another style, by SQLite's functions, and whether its parts are there."""
     found: dict[str, str] = {}
-    tokens, rest = _tokens(style), text
+    rest = text
     for at, (kind, part) in enumerate(tokens):
         if not kind:
             continue

@@ -155,6 +155,17 @@ def example(style: str) -> str:
     return {"$": "$"}.get(style[-1], "") + f"1{mark}234{style[0]}5" + {"%": "%"}.get(style[-1], "")
 
 
+def date_tokens(style: str, language: str) -> list[tuple[bool, str]]:
+    """Pieces of a date format, (True, directive) or (False, text), if another language can read dates of it."""
+    tokens = [(one.startswith("%"), one.removeprefix("%")) for one in re.findall(r"%[a-zA-Z]|[^%]+", style)]
+    parts = {part for directive, part in tokens if directive}
+    if not parts & {"Y", "y"} or parts - set("dmYybBHMS"):
+        raise InvalidInputError(
+            f"Dates of the format {style!r} cannot be read in {language}; fit on a table with dates such as 2024-03-31."
+        )
+    return tokens
+
+
 def count(number: int, what: str) -> str:
     """``1 cell``, ``2 cells``."""
     return f"{number} {what}" + "s" * (number != 1)

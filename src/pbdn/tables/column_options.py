@@ -34,6 +34,11 @@ class ColumnOptions:
         """The option that names a column; empty if none does."""
         return next((kind for kind in self.kinds() if name in getattr(self, kind)), "")
 
+    @property
+    def read_as_text(self) -> tuple[str, ...]:
+        """Columns of which the cells count as they stand, whatever numbers they are."""
+        return (*self.categorical, *self.date, *self.formats)
+
     @staticmethod
     def kinds() -> list[str]:
         """Names of the options that say what a column is."""

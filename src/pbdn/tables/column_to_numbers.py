@@ -8,21 +8,20 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.cells import numbers, seconds, words
 from pbdn.tables.column_format import example
-from pbdn.tables.read_cell import numbers, seconds, words
 
 DAY = 86400.0
-DATE_PARTS = {
-    "days": "days since 1970",
-    "month": "month (1 to 12)",
-    "weekday": "weekday (Monday is 0)",
-    "hour": "hour (0 to 23)",
-}
+DATE_PARTS = ("days", "month", "weekday", "hour")  # since 1970; 1 to 12; Monday is 0; 0 to 23
+OTHER, MISSING = -1, -2  # codes of cells that are no category of training
 
 
 @dataclass(frozen=True)
 class ColumnPlan:
     """What becomes of one column.
+
+    A missing value gives the features ``missing``. A number gives itself and then ``rest``; a date gives its ``parts`` and then
+    ``rest``; a category gives those that are ``known`` for it, or ``rest``. The exports write this down in other languages.
 
     Attributes
     ----------
@@ -69,6 +68,30 @@ class ColumnPlan:
         return len(self.levels) == 2 and not self.others
 
     @property
+    def known(self) -> dict[str, tuple[float, ...]]:
+        """The features of each category with one of its own."""
+        own = np.array([[0.0], [1.0]]) if self.single else np.eye(len(self.levels))
+        more = (0.0,) * (self.others + self.indicator)
+        return {level: (*row, *more) for level, row in zip(self.levels, own.tolist(), strict=True)}
+
+    @property
+    def rest(self) -> tuple[float, ...]:
+        """The features of any other category; what follows the features of a number or a date."""
+        none = ((0.5,) if self.single else (0.0,) * len(self.levels)) if self.kind == "category" else ()
+        return none + (1.0,) * self.others + (0.0,) * self.indicator
+
+    @property
+    def missing(self) -> tuple[float, ...]:
+        """The features of a missing value."""
+        if self.kind == "date":
+            own = tuple(float(date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts)
+        elif self.kind == "number":
+            own = (self.fill,)
+        else:
+            own = self.rest[: len(self.rest) - self.others - self.indicator] + (0.0,) * self.others
+        return own + (1.0,) * self.indicator
+
+    @property
     def expected(self) -> str:
         """How a number or a date of the column looks; empty for categories."""
         return example(self.style) if self.kind in ("number", "date") else ""
@@ -94,91 +117,91 @@ class ColumnPlan:
             own = {"number": ("value",), "date": self.parts}.get(self.kind, ())
             return (own + missing if own else ()), ()
         shown = (self.levels[1:] if self.single else self.levels) + (("(other)",) if self.others else ())
-        parts = shown + missing
-        first = [(self.levels[0], (0.0,) * len(parts))] if self.single else []
-        choices = first + [(part, tuple(float(part == other) for other in parts)) for part in parts]
-        if self.single and self.indicator:
-            choices[-1] = ("missing", (0.5, 1.0))
-        return parts, tuple(choices)
+        choices = list(self.known.items())
+        choices += [("(other)", self.rest)] if self.others else []
+        choices += [("missing", self.missing)] if self.indicator else []
+        return shown + missing, tuple(choices)
 
-    def recipes(self) -> list[str]:
-        """How each feature of `feature_names` is made from the raw value, in words."""
-        missing = [f"1 if {self.name!r} is missing, else 0"] if self.indicator else []
-        if self.kind == "number":
-            how = "" if self.style == "." else f" (written like {self.expected!r})"
-            if self.style == "time":
-                return [f"hours of the time {self.name!r}{how}; {self.fill!r} where missing", *missing]
-            return [f"the number {self.name!r}{how}; {self.fill!r} where missing", *missing]
-        if self.kind == "date":
-            fills = [float(date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts]
-            made = [f"{DATE_PARTS[part]} of the date {self.name!r}" for part in self.parts]
-            return [f"{text}; {fill!r} where missing" for text, fill in zip(made, fills, strict=True)] + missing
-        if self.kind != "category":
-            return []
-        if self.single:
-            return [f"0 if {self.name!r} is {self.levels[0]!r}, 1 if {self.levels[1]!r}, 0.5 otherwise", *missing]
-        rest = [f"1 if {self.name!r} is there and none of the categories before, else 0"] if self.others else []
-        return [f"1 if {self.name!r} is {level!r}, else 0" for level in self.levels] + rest + missing
-
-    def features(self, values: NDArray[Any], notes: list[str]) -> list[FloatArray]:
-        """The features of some rows, each an array; surprises are noted."""
+    def features(self, values: NDArray[Any], seen: "Seen") -> list[FloatArray]:
+        """The features of some rows, each an array; surprises are counted in ``seen``."""
         if self.kind == "category":
-            return self._category(words(values), notes)
-        if self.kind == "date":
-            stamps, bad = seconds(values, self.style)
-            odd = self._note_odd(values, bad, stamps, "dates", notes)
-            found = np.isnan(stamps)
-            filled = np.where(found, self.fill * DAY, stamps)
-            out = [date_part(filled, part) for part in self.parts]
-        else:
-            number, bad = numbers(values, self.style)
-            odd = self._note_odd(values, bad, number, "numbers", notes)
-            found = np.isnan(number)
-            out = [np.where(found, self.fill, number)]
-        if self.indicator:
-            out.append(found.astype(np.float64))
-        elif found.sum() > odd:
-            notes.append(
-                f"{self.name}: {int(found.sum()) - odd} missing, almost none in training; the median stands in."
-            )
-        return out
-
-    def _category(self, values: list[str | None], notes: list[str]) -> list[FloatArray]:
-        known = set(self.levels)
-        missing = np.array([value is None for value in values])
-        strange = np.array([value is not None and value not in known for value in values])
-        if strange.any() and not self.others:
-            shown = sorted({str(value) for value, new in zip(values, strange, strict=True) if new})[:3]
-            notes.append(f"{self.name}: {int(strange.sum())} value(s) not seen in training, e.g. {shown[0]!r}.")
-        if self.single:
-            code = {self.levels[0]: 0.0, self.levels[1]: 1.0}
-            out = [np.array([code.get(value or "", 0.5) for value in values])]
-        else:
-            out = [np.array([float(value == level) for value in values]) for level in self.levels]
-        if self.others:
-            out.append(strange.astype(np.float64))
-        if self.indicator:
-            out.append(missing.astype(np.float64))
-        elif missing.any():
-            notes.append(f"{self.name}: {int(missing.sum())} missing, almost none in training.")
-        return out
-
-    def _note_odd(self, values: NDArray[Any], bad: list[int], read: FloatArray, what: str, notes: list[str]) -> int:
-        """Note cells that are not written as in training, and count them; refuse a column in which all are so."""
+            return self._category(words(values), seen)
+        read = seconds if self.kind == "date" else numbers
+        number, bad = read(values, self.style)
         known = set(self.odd)
         new = [i for i in bad if str(values[i]) not in known]
-        if not new:
-            return len(bad)
-        form = f"{what} written like {self.expected!r}"
-        shown = f"row {new[0] + 1} has {str(values[new[0]])[:40]!r}"
-        if np.isnan(read).all():
+        if new and not seen.n_new:
+            seen.first = f"row {seen.n_rows + new[0] + 1} has {str(values[new[0]])[:40]!r}"
+        found = np.isnan(number)
+        seen.n_rows += len(values)
+        seen.n_missing += int(found.sum())
+        seen.n_odd += len(bad)
+        seen.n_new += len(new)
+        if self.kind == "date":
+            filled = np.where(found, self.fill * DAY, number)
+            out = [date_part(filled, part) for part in self.parts]
+        else:
+            out = [np.where(found, self.fill, number)]
+        return [*out, found.astype(np.float64)] if self.indicator else out
+
+    def _category(self, values: list[str | None], seen: "Seen") -> list[FloatArray]:
+        place = {level: j for j, level in enumerate(self.levels)}
+        codes = np.array([MISSING if value is None else place.get(value, OTHER) for value in values], dtype=np.int64)
+        missing, strange = codes == MISSING, codes == OTHER
+        if strange.any() and not self.others:
+            least = min(str(value) for value, new in zip(values, strange, strict=True) if new)
+            seen.first = least if not seen.n_new else min(seen.first, least)
+        seen.n_rows += len(values)
+        seen.n_missing += int(missing.sum())
+        seen.n_new += int(strange.sum())
+        book = np.array([*self.known.values(), self.missing, self.rest])
+        return list(book[codes].T)
+
+    def surprises(self, seen: "Seen") -> list[str]:
+        """Notes on what was not so in training; refuses a column in which no cell is written as in training."""
+        notes = []
+        if self.kind == "category":
+            if seen.n_new and not self.others:
+                notes.append(f"{self.name}: {seen.n_new} value(s) not seen in training, e.g. {seen.first!r}.")
+            if seen.n_missing and not self.indicator:
+                notes.append(f"{self.name}: {seen.n_missing} missing, almost none in training.")
+            return notes
+        form = f"{'dates' if self.kind == 'date' else 'numbers'} written like {self.expected!r}"
+        if seen.n_new and seen.n_missing == seen.n_rows:
             raise InvalidInputError(
-                f"Column {self.name!r} held {form} in training, but no cell is one here ({shown}); write them as in "
+                f"Column {self.name!r} held {form} in training, but no cell is one here ({seen.first}); write them as in "
                 "training, or leave them empty."
             )
-        are = "1 cell counts" if len(new) == 1 else f"{len(new)} cells count"
-        notes.append(f"{self.name}: {are} as missing, because they are no {form}: {shown}.")
-        return len(bad)
+        if seen.n_new:
+            one = f"1 cell is no {form.replace('s ', ' ', 1)}, and counts as missing"
+            many = f"{seen.n_new} cells are no {form}, and count as missing"
+            notes.append(f"{self.name}: {one if seen.n_new == 1 else many}: {seen.first}.")
+        if seen.n_missing > seen.n_odd and not self.indicator:
+            notes.append(
+                f"{self.name}: {seen.n_missing - seen.n_odd} missing, almost none in training; the median stands in."
+            )
+        return notes
+
+
+@dataclass
+class Seen:
+    """What a column held so far that it did not hold in training.
+
+    Attributes
+    ----------
+    n_rows, n_missing : int
+        Rows, and those without a value.
+    n_odd, n_new : int
+        Cells that are no numbers (dates), and those of them that were not so in training; of categories, unknown ones.
+    first : str
+        The first such cell, in words; of categories, the first by the alphabet.
+    """
+
+    n_rows: int = 0
+    n_missing: int = 0
+    n_odd: int = 0
+    n_new: int = 0
+    first: str = ""
 
 
 def one_line(text: str) -> str:

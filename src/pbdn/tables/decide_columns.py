@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.cells import numbers, words
 from pbdn.tables.column_format import (
     Format,
     date_format,
@@ -22,7 +23,7 @@ from pbdn.tables.column_format import (
     whole_codes,
 )  # fmt: skip
 from pbdn.tables.column_options import ColumnOptions, option
-from pbdn.tables.read_cell import is_missing, numbers, to_date, to_number, words
+from pbdn.tables.read_cell import is_missing, to_date, to_number
 from pbdn.tables.table import Table
 
 LEAST_ROWS = 11

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
+from pbdn.tables.cells import numbers, seconds, words
 from pbdn.tables.column_format import style_words
 from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
@@ -21,7 +22,6 @@ from pbdn.tables.decide_columns import (
     frequent_levels,
 )
 from pbdn.tables.preparation import Preparation
-from pbdn.tables.read_cell import numbers, seconds, words
 from pbdn.tables.table import Table
 
 

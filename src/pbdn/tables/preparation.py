@@ -9,7 +9,7 @@ from pbdn.errors import FileFormatError
 from pbdn.inspection.columns import ColumnGroup
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.column_format import is_number_style
-from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan
+from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan, Seen
 from pbdn.tables.table import Table, column
 
 _LISTS = ("levels", "parts", "odd", "notes")
@@ -34,9 +34,9 @@ class Preparation:
         return names
 
     @property
-    def recipes(self) -> list[str]:
-        """How each feature is made, in the order of `feature_names`."""
-        return [text for plan in self.columns for text in plan.recipes()]
+    def used(self) -> list[ColumnPlan]:
+        """The plans of the columns that give features."""
+        return [plan for plan in self.columns if plan.kind != "dropped"]
 
     @property
     def groups(self) -> list[ColumnGroup]:
@@ -53,10 +53,7 @@ class Preparation:
     @property
     def is_plain(self) -> bool:
         """Whether features are the used columns themselves."""
-        return all(
-            p.kind == "dropped" or (p.kind == "number" and not p.indicator and p.style == "." and not p.odd)
-            for p in self.columns
-        )
+        return all(p.kind == "number" and not p.indicator and p.style == "." and not p.odd for p in self.used)
 
     @property
     def notes(self) -> list[str]:
@@ -65,12 +62,32 @@ class Preparation:
 
     def apply(self, table: Table) -> tuple[FloatArray, list[str]]:
         """Features of a table (n_rows, n_features) and notes on what was not seen in training."""
-        notes: list[str] = []
-        parts: list[FloatArray] = []
-        for plan in self.columns:
-            if plan.kind != "dropped":
-                parts.extend(plan.features(column(table, plan.name), notes))
-        return np.column_stack(parts), notes
+        seen = self.nothing_seen()
+        values = self.features(table, seen)
+        return values, self.surprises(seen)
+
+    def nothing_seen(self) -> list[Seen]:
+        """What `features` counts in, one entry per column."""
+        return [Seen() for _ in self.used]
+
+    def features(self, table: Table, seen: list[Seen]) -> FloatArray:
+        """Features of some rows of a table; what was not so in training is counted in ``seen``."""
+        out = np.empty((table.n_rows, len(self.feature_names)))
+        at = 0
+        for plan, own in zip(self.used, seen, strict=True):
+            for values in plan.features(column(table, plan.name), own):
+                out[:, at] = values
+                at += 1
+        return out
+
+    def surprises(self, seen: list[Seen]) -> list[str]:
+        """Notes on what was counted; refuses a column in which no cell is written as in training."""
+        return [note for plan, own in zip(self.used, seen, strict=True) for note in plan.surprises(own)]
+
+    @property
+    def needs_text(self) -> list[str]:
+        """Columns whose cells say more as text than as numbers."""
+        return [plan.name for plan in self.columns if plan.kind in ("category", "date") or plan.style != "."]
 
     def to_json(self) -> list[dict[str, Any]]:
         """Plain lists and dicts for a file header."""

@@ -11,7 +11,7 @@ from pbdn.tables.preparation import Preparation
 
 _SOURCE = '''
 
-COLUMNS = (  # name, kind, stand-in for a missing value, whether a feature says "missing", categories, whether others count, style, parts of a date, what a cell looks like
+COLUMNS = (  # name, kind, style, what a cell looks like, parts of a date, features of a missing cell, of each category, of the rest
 {columns})
 EPOCH = datetime(1970, 1, 1)
 
@@ -38,27 +38,19 @@ def _read(value, kind, style):
     return {{"number": _number, "date": _seconds}}[kind](value, style) if kind != "category" else value
 
 
-def _date(seconds, parts):
+def _parts(seconds, parts):
     moment = EPOCH + timedelta(seconds=seconds)
     known = {{"days": seconds / 86400.0, "month": moment.month, "weekday": moment.weekday(), "hour": moment.hour}}
     return [float(known[part]) for part in parts]
 
 
-def _text(value, levels):
+def _text(value, known):
     if isinstance(value, float) and value == int(value):
         return str(int(value))
     text = str(value)
     if text in ("True", "False") and not isinstance(value, str):
-        return next((level for level in levels if level.lower() == text.lower()), text)
+        return next((level for level in known if level.lower() == text.lower()), text)
     return text
-
-
-def _category(value, levels, others):
-    text = _text(value, levels)
-    if len(levels) == 2 and not others:
-        return [0.5 if value is None or text not in levels else float(text == levels[1])]
-    known = [float(value is not None and text == level) for level in levels]
-    return known + [float(value is not None and text not in levels)] if others else known
 
 
 def prepare(row):
@@ -67,16 +59,14 @@ def prepare(row):
     None, NaN, words such as "" or "NA", and cells that are no numbers (dates) as in training count as missing.
     """
     out = []
-    for name, kind, fill, indicator, levels, others, style, parts, _ in COLUMNS:
+    for name, kind, style, _, parts, missing, known, rest in COLUMNS:
         value = _read(row[name], kind, style)
-        if kind == "number":
-            out.append(fill if value is None else value)
-        elif kind == "date":
-            out += _date(fill * 86400.0 if value is None else value, parts)
+        if value is None:
+            out += missing
+        elif kind == "category":
+            out += known.get(_text(value, known), rest)
         else:
-            out += _category(value, levels, others)
-        if indicator:
-            out.append(float(value is None))
+            out += [value, *rest] if kind == "number" else [*_parts(value, parts), *rest]
     return out
 
 
@@ -84,7 +74,7 @@ def unreadable(row):
     """Columns whose cells are there but not written as in training, each with an example of what is expected."""
     return {{
         name: expected
-        for name, kind, *_, style, _, expected in COLUMNS
+        for name, kind, style, expected, *_ in COLUMNS
         if not is_missing(row[name]) and _read(row[name], kind, style) is None
     }}
 
@@ -101,9 +91,8 @@ def to_python_with_preparation(preparation: Preparation, network: Network, class
     It holds ``prepare(row)``, the features, and ``score(features)``, the recorded point of the network.
     """
     plans = [
-        (p.name, p.kind, p.fill, p.indicator, p.levels, p.others, p.style, p.parts, p.expected)
-        for p in preparation.columns
-        if p.kind != "dropped"
+        (p.name, p.kind, p.style, p.expected, p.parts, p.missing, p.known if p.kind == "category" else {}, p.rest)
+        for p in preparation.used
     ]
     lines = "".join(f"    {plan!a},\n" for plan in plans)
     base = to_python(network, classes, preparation.feature_names, name="score")

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from pbdn.errors import InvalidInputError
+from pbdn.export.plan import number as constant
 from pbdn.export.sql import identifier, literal
 from pbdn.model.network import Network
 from pbdn.tables.cells_in_sql import bare_number, date, number, word
-from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
+from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.preparation import Preparation
 
 PREPARED = "pbdn_prepared"
@@ -30,7 +29,7 @@ def to_sql_with_preparation(
     """
     from pbdn.export import to_sql
 
-    used = [plan for plan in preparation.columns if plan.kind != "dropped"]
+    used = preparation.used
     kept = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
     passed = [f"k{j}" for j in range(len(keep))]
     raw = [f"src.{identifier(plan.name)} AS r{j}" for j, plan in enumerate(used)]
@@ -79,21 +78,21 @@ def _meaning(plan: ColumnPlan, j: int, dialect: str) -> str:
 
 def _features(plan: ColumnPlan, raw: str, dialect: str) -> list[str]:
     """One expression per feature of a column from its meaning."""
-    missing = [f"CASE WHEN {raw} IS NULL THEN 1e0 ELSE 0e0 END"] if plan.indicator else []
-    if plan.kind == "number":
-        return [f"COALESCE({raw}, {plan.fill!r})", *missing]
-    if plan.kind == "date":
-        filled = np.array([plan.fill * DAY])
-        parts = [(_part(raw, part, dialect), float(date_part(filled, part)[0])) for part in plan.parts]
-        return [f"COALESCE({text}, {fill!r})" for text, fill in parts] + missing
-    if plan.single:
-        first, second = map(literal, plan.levels)
-        return [f"CASE {raw} WHEN {first} THEN 0e0 WHEN {second} THEN 1e0 ELSE 5e-1 END", *missing]
-    out = [f"CASE WHEN {raw} = {literal(level)} THEN 1e0 ELSE 0e0 END" for level in plan.levels]
-    if plan.others:
-        known = ", ".join(map(literal, plan.levels))
-        out.append(f"CASE WHEN {raw} IS NULL OR {raw} IN ({known}) THEN 0e0 ELSE 1e0 END")
-    return out + missing
+    if plan.kind == "category":
+        there = [_of_category(plan, raw, j) for j in range(len(plan.rest))]
+    else:
+        own = [raw] if plan.kind == "number" else [_part(raw, part, dialect) for part in plan.parts]
+        there = own + [constant(value) for value in plan.rest]
+    pairs = zip(there, plan.missing, strict=True)
+    return [f"CASE WHEN {raw} IS NULL THEN {constant(missing)} ELSE {text} END" for text, missing in pairs]
+
+
+def _of_category(plan: ColumnPlan, raw: str, j: int) -> str:
+    """Feature j of a category that is there."""
+    rest = plan.rest[j]
+    known = [(level, features[j]) for level, features in plan.known.items() if features[j] != rest]
+    cases = "".join(f" WHEN {literal(level)} THEN {constant(value)}" for level, value in known)
+    return f"CASE {raw}{cases} ELSE {constant(rest)} END" if cases else constant(rest)
 
 
 def _part(raw: str, part: str, dialect: str) -> str:

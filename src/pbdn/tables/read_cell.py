@@ -8,13 +8,8 @@ The style of a number is its decimal mark, then the mark between thousands if th
 
 import math
 import re
-from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 MISSING = frozenset(["", "na", "n/a", "#n/a", "nan", "<na>", "nat", "null", "none", "nil", "?", "-", "."])
 CURRENCIES = (
@@ -50,7 +45,6 @@ MONEY = re.compile(rf"([+-]?)\s*(?:{CURRENCY})?\s*([^\s(].*?)\s*(?:{CURRENCY})?"
 TIME = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?(?:\s*([AaPp])\.?[Mm]\.?)?")
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}.*)?")
 SPACES = "\u00a0\u2009\u202f"  # kinds of space that stand between thousands
-EPOCH = datetime(1970, 1, 1)
 
 
 @lru_cache(maxsize=64)
@@ -123,52 +117,3 @@ def to_date(text: str, style: str) -> datetime | None:
         return None if style == "iso" else datetime.strptime(text, style)
     except ValueError:
         return None
-
-
-def numbers(values: NDArray[Any], style: str = ".") -> tuple[NDArray[np.float64], list[int]]:
-    """Float array with NaN for missing ones, and the positions of cells that are no finite numbers."""
-    if values.dtype.kind in "fiub":
-        out = values.astype(np.float64)
-        return np.where(np.isfinite(out), out, np.nan), np.flatnonzero(np.isinf(out)).tolist()
-    return _read(values, lambda text: to_number(text, style))
-
-
-def seconds(values: NDArray[Any], style: str = "iso") -> tuple[NDArray[np.float64], list[int]]:
-    """Seconds since 1970 with NaN for missing ones, and the positions of cells that are no dates."""
-    if values.dtype.kind == "M":
-        stamps = values.astype("datetime64[s]")
-        return np.where(np.isnat(stamps), np.nan, stamps.astype(np.int64)).astype(np.float64), []
-    if values.dtype.kind == "f":
-        values = np.array([*words(values), None], dtype=object)[:-1]
-
-    def stamp(text: str) -> float | None:
-        date = to_date(text, style)
-        return None if date is None else (date - EPOCH).total_seconds()
-
-    return _read(values, stamp)
-
-
-def words(values: NDArray[Any]) -> list[str | None]:
-    """Text with None for missing ones; whole numbers without a decimal point."""
-    if values.dtype.kind == "f":
-        return [
-            None if x != x else str(int(x)) if x == round(x, 0) and abs(x) < 2**63 else repr(float(x)) for x in values
-        ]
-    return [None if is_missing(value) else str(value) for value in values]
-
-
-def _read(values: NDArray[Any], meaning: Callable[[str], float | None]) -> tuple[NDArray[np.float64], list[int]]:
-    out, bad = np.full(len(values), np.nan), []
-    known: dict[str, float | None] = {}
-    for i, value in enumerate(values):
-        if is_missing(value):
-            continue
-        text = str(value)
-        if text not in known:
-            known[text] = meaning(text)
-        number = known[text]
-        if number is None:
-            bad.append(i)
-        else:
-            out[i] = number
-    return out, bad

@@ -1,83 +1,246 @@
-"""CSV and other text tables: encoding, separator and quoting are found out, rows of unequal length are named by line."""
+"""CSV and other text tables: encoding, separator and quoting are found out, rows of unequal length are named by line.
 
+A file is read piece by piece. Of a large one, columns of plain numbers are kept as numbers and not as text, which takes a
+tenth of the memory; `pbdn.tables.decide_columns` says the same about both.
+"""
+
+import codecs
 import csv
 import io
+import re
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.read_cell import to_number
-from pbdn.tables.table import Table, unique_names
+from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.read_cell import MISSING, to_number
+from pbdn.tables.table import Column, Table, joined_column, unique_names
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 SAMPLE_LINES = 200
+SAMPLE_LETTERS = 1 << 18
 MAX_FIELD = 1 << 20  # characters in one cell
+LARGE = 1 << 24  # bytes from which columns of plain numbers are not kept as text
+PIECE_CELLS = 500_000  # cells that are text at the same time
+MOST_SHARED = 10_000  # different cells of a column that are looked up to be kept once
+READ_BYTES = 1 << 20
+NOT_PLAIN = re.compile(
+    r"[^0-9+\-.eE\n]|(?:^|\n)0[0-9]+(?:\n|$)"
+)  # a sign that is in no plain number, or a code with zeros
+
+Opener = Callable[[], BinaryIO]
+Row = tuple[int, list[str]]
+"""The number of its last line, and its cells."""
 
 
-def parse_csv(data: bytes, name: str, separator: str | None = None) -> Table:
-    """A table of text, cells as they stand, from the bytes of a file; its notes say what was guessed."""
-    text, notes = _decode(data, name)
-    if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
-        raise InvalidInputError(f"separator={separator!r} must be a single character such as ',' or ';'.")
-    mark, quote = _dialect(text, separator)
-    if mark != ",":
-        notes.append(f"Cells are separated by {SEPARATORS.get(mark, repr(mark))}s.")
-    if quote == "'":
-        notes.append("Cells are quoted by apostrophes.")
-    csv.field_size_limit(MAX_FIELD)
-    reader = csv.reader(_lines(text), delimiter=mark, quotechar=quote, skipinitialspace=True)
-    try:
-        rows = [(reader.line_num, row) for row in reader if row and any(cell.strip() for cell in row)]
-    except csv.Error as error:
-        raise InvalidInputError(f"{name} is not a readable table near line {reader.line_num}: {error}.") from error
-    if not rows:
-        raise InvalidInputError(f"{name} is empty; give a table with a line of column names and rows below it.")
-    names, body = _header(rows, notes)
-    width = len(names)
-    for line, row in body:
-        if len(row) != width:
-            raise InvalidInputError(
-                f"Line {line} of {name} has {len(row)} cell{'' if len(row) == 1 else 's'} where the first line has {width}; mend the line "
-                "or its quotes, or give the separator."
-            )
-    cells = [[cell.strip() for cell in row] for _, row in body]
-    columns = {key: _objects([row[j] for row in cells]) for j, key in enumerate(names)}
-    return Table(columns, len(cells), notes, separator=mark)
+class TextFile:
+    """A text table that can be read several times.
+
+    Parameters
+    ----------
+    open_bytes : callable
+        Returns the bytes from their beginning.
+    name : str
+        For messages.
+    separator : str, optional
+
+    Attributes
+    ----------
+    names : list of str
+    notes : list of str
+        What was guessed, in words.
+    separator : str
+    size : int
+        Bytes.
+    """
+
+    def __init__(self, open_bytes: Opener, name: str, separator: str | None = None) -> None:
+        if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
+            raise InvalidInputError(f"separator={separator!r} must be a single character such as ',' or ';'.")
+        self._open, self.name = open_bytes, name
+        self._encoding, self._errors, self.size, self.notes = _encoding(open_bytes, name)
+        with self._text() as text:
+            beginning = text.read(SAMPLE_LETTERS)
+        self.separator, self._quote = _dialect(beginning, separator)
+        if self.separator != ",":
+            self.notes.append(f"Cells are separated by {SEPARATORS.get(self.separator, repr(self.separator))}s.")
+        if self._quote == "'":
+            self.notes.append("Cells are quoted by apostrophes.")
+        first = list(islice(self._all_rows(), 2))
+        if not first:
+            raise InvalidInputError(f"{name} is empty; give a table with a line of column names and rows below it.")
+        cells = [cell.strip() for cell in first[0][1]]
+        self._has_header = len(first) == 1 or any(to_number(cell) is None for cell in cells)
+        if self._has_header:
+            self.names = unique_names(cells, self.notes)
+        else:
+            self.names = [f"column_{j}" for j in range(1, len(cells) + 1)]
+            self.notes.append("The first line holds numbers, not names: columns are called column_1, column_2, ….")
+
+    def whole(self, keep_text: Collection[str] | None = None) -> Table:
+        """All rows.
+
+        Cells are text as they stand. Of a large file, columns that hold plain numbers only are numbers, but for those
+        named in ``keep_text``; None keeps all as text.
+        """
+        text = set(self.names if keep_text is None or self.size < LARGE else keep_text)
+        columns = self._columns(text)
+        while not all(name in columns for name in self.names):  # numbers that end in other cells: read again, as text
+            columns = self._columns(text | {name for name in self.names if name not in columns})
+        n_rows = len(columns[self.names[0]])
+        return Table(columns, n_rows, list(self.notes), separator=self.separator)
+
+    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
+        """All rows, some at a time; columns that hold plain numbers only in these rows as in `whole`."""
+        text = set(self.names if keep_text is None else keep_text)
+        for rows in self._pieces():
+            columns = {}
+            for name, cells in self._cells(rows):
+                numbers = None if name in text else plain_numbers(cells)
+                columns[name] = text_column(cells) if numbers is None else numbers
+            yield Table(columns, len(rows), list(self.notes), separator=self.separator)
+
+    def _columns(self, text: Collection[str]) -> dict[str, Column]:
+        """Columns of text by name, and those others that hold plain numbers only."""
+        parts: dict[str, list[Column]] = {name: [] for name in self.names}
+        shared: dict[str, dict[str, str]] = {name: {} for name in self.names}
+        fractions, doubtful = set[str](), set[str]()
+        for rows in self._pieces():
+            for name, cells in self._cells(rows):
+                if name in text:
+                    parts[name].append(text_column(cells, shared[name]))
+                elif name in parts:
+                    numbers = plain_numbers(cells)
+                    if numbers is None:
+                        del parts[name]
+                        continue
+                    parts[name].append(numbers)
+                    if self.separator == ";" and name not in fractions:  # between semicolons, 1.234 may be a thousand
+                        if any(map(_is_fraction, cells)):
+                            fractions.add(name)
+                        elif any("." in cell for cell in cells):
+                            doubtful.add(name)
+        return {name: joined_column(parts.pop(name)) for name in list(parts) if name not in doubtful - fractions}
+
+    def _cells(self, rows: list[list[str]]) -> Iterator[tuple[str, Sequence[str]]]:
+        """Name and cells of every column."""
+        return zip(self.names, zip(*rows, strict=True) if rows else ((),) * len(self.names), strict=True)
+
+    def _pieces(self) -> Iterator[list[list[str]]]:
+        """Rows below the header, some at a time; at least once."""
+        rows = self._rows()
+        size = max(1, PIECE_CELLS // len(self.names))
+        piece = list(islice(rows, size))
+        yield piece
+        while len(piece) == size:
+            piece = list(islice(rows, size))
+            if piece:
+                yield piece
+
+    def _rows(self) -> Iterator[list[str]]:
+        width = len(self.names)
+        for line, row in islice(self._all_rows(), int(self._has_header), None):
+            if len(row) != width:
+                raise InvalidInputError(
+                    f"Line {line} of {self.name} has {len(row)} cell{'' if len(row) == 1 else 's'} where the first line has {width}; "
+                    "mend the line or its quotes, or give the separator."
+                )
+            yield row
+
+    def _all_rows(self) -> Iterator[Row]:
+        """Rows that are not blank, the header included."""
+        csv.field_size_limit(MAX_FIELD)
+        with self._text() as text:
+            reader = csv.reader(text, delimiter=self.separator, quotechar=self._quote, skipinitialspace=True)
+            try:
+                for row in reader:
+                    if row and any(cell.strip() for cell in row):
+                        yield reader.line_num, row
+            except csv.Error as error:
+                raise InvalidInputError(
+                    f"{self.name} is not a readable table near line {reader.line_num}: {error}."
+                ) from error
+
+    def _text(self) -> io.TextIOWrapper:
+        """Lines, ended by carriage returns and line feeds only; a cell may hold what else Unicode calls a line end."""
+        return io.TextIOWrapper(self._open(), encoding=self._encoding, errors=self._errors, newline="")
 
 
-def _lines(text: str) -> io.StringIO:
-    """Lines, ended by carriage returns and line feeds only; a cell may hold what else Unicode calls a line end."""
-    return io.StringIO(text, newline="")
-
-
-def _objects(values: list[Any]) -> NDArray[Any]:
-    out = np.empty(len(values), dtype=object)
-    out[:] = values
+def text_column(cells: Sequence[str], shared: dict[str, str] | None = None) -> NDArray[Any]:
+    """Cells without spaces around them; those that occur often are kept once."""
+    known = {} if shared is None else shared
+    out = np.empty(len(cells), dtype=object)
+    stripped = (cell.strip() for cell in cells)
+    out[:] = [known.setdefault(cell, cell) if len(known) < MOST_SHARED else known.get(cell, cell) for cell in stripped]
     return out
 
 
-def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        try:
-            return data.decode("utf-16"), ["The text is encoded in UTF-16."]
-        except UnicodeDecodeError:
-            pass
-    control = sum(data[:4096].count(byte) for byte in range(32) if byte not in (9, 10, 12, 13))
-    if b"\0" in data[:65536] or control > 0.02 * len(data[:4096]):
-        raise InvalidInputError(f"{name} is a binary file, not a table; give CSV, Parquet or Arrow.")
+def plain_numbers(cells: Sequence[str]) -> FloatArray | None:
+    """Cells as numbers, NaN for missing ones; None where a cell is neither, or could mean something else than its number."""
+    stripped = [cell.strip() for cell in cells]
+    present = [cell for cell in stripped if cell.lower() not in MISSING]
+    joined = "\n".join(present)
+    if NOT_PLAIN.search(joined) or joined.count("\n") != max(len(present), 1) - 1:  # the latter: a line end in a cell
+        return None
     try:
-        return data.decode("utf-8-sig"), []
-    except UnicodeDecodeError:
-        return data.decode("cp1252", errors="replace"), ["The text is not UTF-8; it was read as Windows-1252."]
+        numbers = np.array([float(cell) for cell in present], dtype=np.float64)
+    except ValueError:
+        return None
+    if np.isinf(numbers).any():
+        return None
+    if len(present) == len(stripped):
+        return numbers
+    out = np.full(len(stripped), np.nan)
+    out[[cell.lower() not in MISSING for cell in stripped]] = numbers
+    return out
+
+
+def _is_fraction(cell: str) -> bool:
+    """Whether the point in a cell cannot stand between thousands."""
+    text = cell.strip()
+    return "." in text and text not in MISSING and to_number(text, ",.") is None
+
+
+def _encoding(open_bytes: Opener, name: str) -> tuple[str, str, int, list[str]]:
+    """Encoding and what to do with bytes that it does not know, size in bytes, and a note."""
+    with open_bytes() as stream:
+        beginning = stream.read(1 << 16)
+    if beginning[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        size = _readable_size(open_bytes, "utf-16")
+        if size is not None:
+            return "utf-16", "strict", size, ["The text is encoded in UTF-16."]
+    control = sum(beginning[:4096].count(byte) for byte in range(32) if byte not in (9, 10, 12, 13))
+    if b"\0" in beginning or control > 0.02 * len(beginning[:4096]):
+        raise InvalidInputError(f"{name} is a binary file, not a table; give CSV, Parquet or Arrow.")
+    size = _readable_size(open_bytes, "utf-8")
+    if size is not None:
+        return "utf-8-sig", "strict", size, []
+    size = _readable_size(open_bytes, "latin-1") or 0
+    return "cp1252", "replace", size, ["The text is not UTF-8; it was read as Windows-1252."]
+
+
+def _readable_size(open_bytes: Opener, encoding: str) -> int | None:
+    """Bytes of a file in this encoding; None if it is in another one."""
+    decoder, size = codecs.getincrementaldecoder(encoding)(), 0
+    with open_bytes() as stream:
+        try:
+            while block := stream.read(READ_BYTES):
+                decoder.decode(block)
+                size += len(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return None
+    return size
 
 
 def _dialect(text: str, separator: str | None) -> tuple[str, str]:
     """The separator and quote with which the first lines have equally many cells, as many as possible."""
-    sample = list(islice(_lines(text[: 1 << 18]), SAMPLE_LINES))
+    sample = list(islice(io.StringIO(text, newline=""), SAMPLE_LINES))
     best, best_score = (separator or ",", '"'), -1.0
     for quote in ('"', "'"):
         for mark in (separator,) if separator else SEPARATORS:
@@ -93,11 +256,3 @@ def _dialect(text: str, separator: str | None) -> tuple[str, str]:
             if score > best_score + 1e-12:
                 best, best_score = (mark, quote), score
     return best
-
-
-def _header(rows: list[tuple[int, list[str]]], notes: list[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
-    first = [cell.strip() for cell in rows[0][1]]
-    if len(rows) > 1 and all(to_number(cell) is not None for cell in first):
-        notes.append("The first line holds numbers, not names: columns are called column_1, column_2, ….")
-        return [f"column_{j}" for j in range(1, len(first) + 1)], rows
-    return unique_names(first, notes), rows[1:]

@@ -44,9 +44,18 @@ class Table:
         return list(self.columns)
 
     def rows(self, which: NDArray[Any]) -> "Table":
-        """Some rows, by number or mask."""
+        """Some rows, by number or mask; the table itself if a mask has them all."""
+        if which.dtype == bool and which.all():
+            return self
         columns = {name: values[which] for name, values in self.columns.items()}
         return replace(self, columns=columns, n_rows=len(np.arange(self.n_rows)[which]))
+
+
+def joined_column(parts: list[Column]) -> Column:
+    """One column from its pieces, which are let go."""
+    whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+    parts.clear()
+    return whole
 
 
 def unique_names(given: list[str], notes: list[str]) -> list[str]:

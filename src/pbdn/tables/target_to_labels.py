@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
+from pbdn.tables.cells import numbers, words
 from pbdn.tables.column_format import whole_codes
-from pbdn.tables.read_cell import is_missing, numbers, to_number, words
+from pbdn.tables.read_cell import is_missing, to_number
 
 MAX_CLASSES = 100
 

@@ -1,4 +1,4 @@
-"""Counts: Poisson, zero-truncated Poisson, binomial and multinomial, and the tables of a Chinese restaurant."""
+"""Counts: Poisson, zero-truncated Poisson, binomial, multinomial and Bessel, and the tables of a Chinese restaurant."""
 
 import math
 
@@ -152,6 +152,43 @@ def choose(stream, mass, whole):
             if left < 0.0:
                 return k
     return last
+
+
+@internal
+def bessel_count(stream, z):
+    """N ≥ 1 with P(N = n) = zⁿ / (n! (n-1)!) / c(z): how many gamma variates add up to a known sum (Bessel law of order one).
+
+    With N ~ Poisson(λ) and Y | N ~ Gamma(N, ς) this is the law of N given Y = y > 0, at z = ς y λ. Weights are summed from the
+    mode outward until they are below 1e-18 of the largest, then searched; the cost grows as the fourth root of z.
+    """
+    if z < 1e-30:
+        return 1.0
+    mode = max(1.0, np.floor(0.5 + np.sqrt(z + 0.25)))
+    whole = 1.0
+    mass, n = 1.0, mode
+    while mass > 1e-18:
+        n += 1.0
+        mass *= z / (n * (n - 1.0))
+        whole += mass
+    mass, n = 1.0, mode
+    while n > 1.0 and mass > 1e-18:
+        mass *= n * (n - 1.0) / z
+        n -= 1.0
+        whole += mass
+    left = uniform(stream) * whole - 1.0
+    mass, n = 1.0, mode
+    while left >= 0.0 and mass > 1e-18:
+        n += 1.0
+        mass *= z / (n * (n - 1.0))
+        left -= mass
+    if left < 0.0:
+        return n
+    mass, n = 1.0, mode
+    while left >= 0.0 and n > 1.0:
+        mass *= n * (n - 1.0) / z
+        n -= 1.0
+        left -= mass
+    return n
 
 
 @internal

@@ -28,7 +28,9 @@ from pbdn.numerics.compiled import address_of, elementary, internal, kernel
 
 # purposes: one independent stream each within a sweep
 # (NumPy integers, because a literal argument makes the compiler specialise for every value)
-TABLES, PG_WEIGHTS, WEIGHTS, HYPERPLANES, INITIAL, MISSING_CUSTOMERS = (np.int64(j) for j in range(6))
+TABLES, PG_WEIGHTS, WEIGHTS, HYPERPLANES, INITIAL, MISSING_CUSTOMERS, RESPONSE, ROW_RESPONSE = (
+    np.int64(j) for j in range(8)
+)
 
 _HEADER = 7
 _KEY, _BLOCK, _SWEEP, _PURPOSE, _POSITION, _CURSOR, _CIPHER = range(_HEADER)

@@ -1,0 +1,176 @@
+"""Rates of a whole network on dense rows, in one compiled pass.
+
+Rows are worked on in tiles that stay in cache, turned so that the numbers of one input lie side by side:
+features, squares, then the units of layer after layer. What a layer sees (`pbdn.model.wiring`) is then a run of neighbouring
+inputs. Networks that are averaged are passed one after the other, each without the zeros that stand for the units of the
+others. Sums run in a fixed order: the rate of a row depends neither on the rows beside it nor on a BLAS.
+
+The first pass of a process waits until the kernel is loaded (0.1 s) or compiled (1 s, once on a machine). So few rows take the
+way of NumPy, whose rates differ by rounding only.
+"""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pbdn.model.wiring import FEATURES, Inputs, sources_of
+from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
+from pbdn.numerics.compiled import summing_kernel
+from pbdn.numerics.elementary import LANES
+from pbdn.numerics.products import BLOCK_ROWS, block_product, number_at
+from pbdn.numerics.softplus import softplus_lanes
+
+if TYPE_CHECKING:
+    from pbdn.model.network import Network
+
+TILE = 64  # rows that are worked on together
+FEWEST_ROWS = 1000
+MOST_FEATURES = 512  # a BLAS is as fast on wider rows
+
+
+class Plan(NamedTuple):
+    """A network for the compiled pass.
+
+    Attributes
+    ----------
+    steps : (n_steps, 6)
+        One line for each layer of each network that is averaged: where its coefficients and its experts begin, how many
+        experts it has, its first input, the number of its inputs, and where its units go (-1: it is a top layer).
+    coefficients : (sum of experts, padded, x inputs)
+        Without the biases.
+    experts : (2, n_experts)
+        Biases, and the weights of experts of top layers.
+    sides : (n_experts,)
+        Which side an expert of a top layer belongs to.
+    squared : (n_squares,)
+        Features that are squared.
+    square : (2, n_squares)
+        Centres and scales of the squares.
+    """
+
+    steps: IntArray
+    coefficients: FloatArray
+    experts: FloatArray
+    sides: IntArray
+    squared: IntArray
+    square: FloatArray
+
+
+def plan_of(network: "Network") -> Plan:
+    """What the compiled pass needs of a network."""
+    steps: list[tuple[int, ...]] = []
+    coefficients, biases, weights, sides = [], [], [], []
+    filled = n_experts = 0
+    owners = np.zeros(network.n_units[-1], np.int64)
+    if network.members and network.depth > 1:  # one layer has no units of others to leave out
+        owners = np.concatenate(network.members)
+    for m in range(owners.max(initial=0) + 1):
+        chosen = _needed(network, owners == m)
+        place = [0, network.n_expanded]  # where the features begin, and the units of every layer
+        for t, layer in enumerate(network.layers, 1):
+            planes = np.concatenate([side.hyperplanes for side in layer.sides])[chosen[t]]
+            planes = planes[:, np.concatenate([[True], *(chosen[source] for source in sources_of(t))])]
+            count, n_inputs = planes.shape[0], planes.shape[1] - 1
+            top = t == network.depth
+            steps.append((filled, n_experts, count, place[sources_of(t)[0]], n_inputs, -1 if top else place[t]))
+            place.append(place[t] + count)
+            block = np.zeros((-(-count // BLOCK_ROWS) * BLOCK_ROWS, n_inputs))
+            block[:count] = planes[:, 1:]
+            coefficients.append(block.ravel())
+            biases.append(planes[:, 0])
+            weights.append(np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]])
+            sides.append(np.repeat(np.arange(len(layer.sides)), layer.n_experts)[chosen[t]])
+            filled, n_experts = filled + block.size, n_experts + count
+    curve = network.curve
+    square = np.zeros((2, 0)) if curve is None else np.stack([curve.centers, curve.scales])
+    return Plan(
+        np.array(steps, np.int64),
+        np.concatenate(coefficients),
+        np.stack([np.concatenate(biases), np.concatenate(weights)]),
+        np.concatenate(sides).astype(np.int64),
+        np.empty(0, np.int64) if curve is None else curve.columns.astype(np.int64),
+        square,
+    )
+
+
+def _needed(network: "Network", experts: BoolArray) -> list[BoolArray]:
+    """Which features (all), and which units of every layer, some experts of the top layer need."""
+    needed = [np.ones(network.n_expanded, np.bool_), *(np.zeros(count, np.bool_) for count in network.n_units)]
+    needed[-1] = experts
+    for t in range(network.depth, 0, -1):
+        planes = np.concatenate([side.hyperplanes for side in network.layers[t - 1].sides])[needed[t]]
+        place = 1
+        for source in sources_of(t):
+            width = needed[source].size
+            if source != FEATURES:
+                needed[source] |= planes[:, place : place + width].any(axis=0)
+            place += width
+    return needed
+
+
+def is_worth_it(features: Inputs) -> bool:
+    """Whether rows are dense, and many and narrow enough for the compiled pass."""
+    if not isinstance(features, np.ndarray) or not features.flags.c_contiguous or features.dtype != np.float64:
+        return False
+    return bool(features.shape[0] >= FEWEST_ROWS and features.shape[1] <= MOST_FEATURES)
+
+
+def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
+    """λ of every side of the top layer on C-contiguous rows, shape (n, n_sides)."""
+    n_rows, n_features = features.shape
+    most, n_inputs = (
+        plan.steps[:, 2].max(),
+        max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
+    )
+    inputs, distance = np.zeros(n_inputs * TILE), np.empty((most + BLOCK_ROWS) * TILE)
+    out = np.zeros((n_sides, n_rows))
+    address = features.__array_interface__["data"][0]  # so that rows that cannot be written to need no other kernel
+    _add_rates(address, n_rows, n_features, *plan, inputs, distance, out)
+    return out.T
+
+
+@summing_kernel
+def _add_rates(
+    address: int,
+    n_rows: int,
+    n_features: int,
+    steps: Any,
+    coefficients: Any,
+    experts: Any,
+    sides: Any,
+    squared: Any,
+    square: Any,
+    inputs: Any,
+    distance: Any,
+    out: Any,
+) -> None:
+    """Add λ, one side after the other; ``inputs`` and ``distance`` are memory of one tile."""
+    at_coefficients, at_inputs, at_distance = coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
+    for begin in range(0, n_rows, TILE):
+        n = n_rows - begin if n_rows - begin < TILE else TILE
+        for v in range(n_features):
+            for i in range(n):
+                inputs[v * TILE + i] = number_at(address, (begin + i) * n_features + v)
+        for q in range(squared.size):
+            center, scale, seen, to = square[0, q], square[1, q], squared[q] * TILE, (n_features + q) * TILE
+            for i in range(n):
+                z = (inputs[seen + i] - center) / scale
+                inputs[to + i] = z * z
+        for j in range(steps.shape[0]):
+            filled, count, source, depth, target = steps[j, 0], steps[j, 2], steps[j, 3], steps[j, 4], steps[j, 5]
+            for k in range(0, count, BLOCK_ROWS):
+                for i in range(0, n, LANES):
+                    block_product(
+                        at_distance + 8 * (k * TILE + i), TILE,
+                        at_coefficients + 8 * (filled + k * depth), depth, 1,
+                        at_inputs + 8 * (source * TILE + i), TILE, depth,
+                    )  # fmt: skip
+            for k in range(count):
+                expert = steps[j, 1] + k
+                to = at_inputs + 8 * (target + k) * TILE if target >= 0 else at_distance + 8 * k * TILE
+                for i in range(0, n, LANES):
+                    softplus_lanes(at_distance + 8 * (k * TILE + i), experts[0, expert], to + 8 * i)
+                if target < 0:
+                    side, weight = sides[expert], experts[1, expert]
+                    for i in range(n):
+                        out[side, begin + i] += weight * distance[k * TILE + i]
