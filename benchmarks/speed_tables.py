@@ -164,7 +164,7 @@ def waiting(root: Path = RESULTS) -> str:
         others = [one["results"].get(name) for name in columns]
         rows.append(
             [
-                f"{one['case']} ({one['rows']} x {one['size']})",
+                one["case"] if " x " in one["case"] else f"{one['case']} ({one['rows']} x {one['size']})",
                 f"{own['seconds']:.1f}",
                 f"{own['cpu_seconds']:.1f}",
                 f"{own['memory_mb']:.0f}",

@@ -37,6 +37,7 @@ html_theme_options = {"show_prev_next": False, "secondary_sidebar_items": ["page
 myst_heading_anchors = 3
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the docstrings
+autodoc_mock_imports = ["torch"]  # half a gigabyte, and its modules would bring a hundred methods of their own
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # autodoc lists them
 

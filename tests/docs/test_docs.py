@@ -41,7 +41,7 @@ def listed():
     return found
 
 
-@pytest.mark.parametrize("module", ["pbdn", "plots", "report", "export", "datasets", "tables", "files"])
+@pytest.mark.parametrize("module", ["pbdn", "plots", "report", "export", "datasets", "tables", "files", "torch"])
 def test_every_public_name_is_in_the_reference(module):
     module = module if module == "pbdn" else f"pbdn.{module}"
     public = {f"{module}.{name}" for name in importlib.import_module(module).__all__ if name not in HELPERS}
@@ -51,7 +51,8 @@ def test_every_public_name_is_in_the_reference(module):
 def test_every_listed_name_exists():
     for name in listed():
         module, attribute = name.rsplit(".", 1)
-        assert hasattr(importlib.import_module(module), attribute), name
+        found = importlib.import_module(module)
+        assert attribute in dir(found) or hasattr(found, attribute), name  # what needs an extra is in dir alone
 
 
 def test_commands_and_extras_are_described():

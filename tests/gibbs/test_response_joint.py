@@ -279,7 +279,7 @@ def test_a_sweep_keeps_the_joint_law(seed, world):
 @pytest.mark.statistical
 @pytest.mark.parametrize("world", WORLDS)
 def test_joint_law_in_a_long_run(rng, seed, world):
-    z, effective = along_a_chain(rng, seed, world(), 60_000, n_forward=300_000)
+    z, effective = along_a_chain(rng, seed, world(), 40_000, n_forward=300_000)
     print(f"{world.__name__}: largest |z| {np.abs(z).max():.1f}, least {effective.min():.0f} effective draws")
     assert np.abs(z).max() < z_limit(ALPHA, len(z))
     assert effective.min() > 200
@@ -428,7 +428,7 @@ def test_seeded_bug_is_caught(seed, monkeypatch, world, plant):
 
 # ranks of the truth
 
-N_RANKED, THIN, BURN_IN = 19, 20, 200
+N_RANKED, THIN, BURN_IN = 19, 20, 120
 
 
 def ranks(rng, seed, world, n_sets):
@@ -454,7 +454,7 @@ def ranks(rng, seed, world, n_sets):
 @pytest.mark.statistical
 @pytest.mark.parametrize("world", [Values, Counts])
 def test_ranks_of_scale_and_dispersion(rng, seed, world):
-    rank = ranks(rng, seed, world(), 150)
+    rank = ranks(rng, seed, world(), 100)
     counts = np.histogram(rank, bins=10, range=(-0.5, N_RANKED + 0.5))[0]
     assert stats.chisquare(counts).pvalue > ALPHA, counts
     z = (rank.mean() - N_RANKED / 2) / np.sqrt(((N_RANKED + 1) ** 2 - 1) / 12 / len(rank))

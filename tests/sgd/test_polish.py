@@ -10,8 +10,8 @@ from checks import Z_MAX
 from pbdn.data.row_source import ArraySource
 from pbdn.model.labelling import Labelling, for_and_against_each_class, for_each_class
 from pbdn.model.network import Layer, Side, climb, inputs_above
-from pbdn.sgd.joint_gradient import add_network_penalty
-from pbdn.sgd.joint_training import Packed, neighbour_noise, network_loss_and_gradient
+from pbdn.sgd.joint_gradient import objective_gradient
+from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, network_loss_and_gradient
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import loss_and_gradient, pack, penalty, prior_constants, unpack
 from pbdn.sgd.polish import polish
@@ -111,10 +111,12 @@ def test_value_is_the_top_layers_objective_and_the_penalties_below(case, labelli
 def test_a_gaussian_penalty_leaves_the_bias_free(case):
     X, codes, _, layers = case(2)
     network = Packed.of(layers, X.shape[1], PAIRS, CONFIG)
+    nothing = np.zeros(len(codes))
+    rows = Noise(np.zeros(N_FEATURES)).on(X, codes, nothing, np.zeros(N_FEATURES), np.zeros(len(codes), np.int64))
     values, gradients = [], []
     for precision in (0.0, 0.6):
         one, gradient = network.with_gaussian_penalty(precision), np.zeros_like(network.parameters)
-        values.append(add_network_penalty(one.parameters, one.stack, one.slopes, one.prior, gradient))
+        values.append(objective_gradient(rows, one.parameters, one.stack, one.slopes, one.prior, gradient))
         gradients.append(network.by_layer(gradient))
     planes = [side.hyperplanes[:, 1:] for layer in layers for side in layer.sides]
     assert values[1] - values[0] == pytest.approx(0.3 * sum((one**2).sum() for one in planes), rel=1e-4)

@@ -276,6 +276,7 @@ def _fit(
 ) -> TableModel:
     preparation = fit_preparation(table, target, decisions=decisions, labels=None if as_number else labels)
     features, _ = preparation.apply(table)
+    del table  # the fit needs the memory
     make = make_regressor if as_number else _make_classifier
     estimator = make(seed, parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))

@@ -43,6 +43,14 @@ def read_extra(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
 
 def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> bytes:
     """The bytes that `save_estimator` writes."""
+    header, arrays = estimator_parts(estimator)
+    if extra is not None:
+        header["extra"] = extra
+    return container_bytes(header, arrays)
+
+
+def estimator_parts(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and arrays of a fitted estimator."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
@@ -89,9 +97,7 @@ def estimator_bytes(estimator: Any, extra: dict[str, Any] | None = None) -> byte
             part, more = network_to_arrays(network)
             header.setdefault("paths", []).append(part)
             arrays.update({f"path{j}.{name}": array for name, array in more.items()})
-    if extra is not None:
-        header["extra"] = extra
-    return container_bytes(header, arrays)
+    return header, arrays
 
 
 def _name(criterion: Any) -> str:
@@ -102,6 +108,11 @@ def _name(criterion: Any) -> str:
 def load_estimator(cls: Any, path: str | os.PathLike[str]) -> Any:
     """Read an estimator of class ``cls``."""
     header, arrays = read_container(path, kind="model")
+    return estimator_from_parts(cls, header, arrays, path)
+
+
+def estimator_from_parts(cls: Any, header: Any, arrays: dict[str, Any], path: str | os.PathLike[str]) -> Any:
+    """Inverse of `estimator_parts`; errors name the file ``path``."""
     try:
         return _build(cls, header, arrays, path)
     except (KeyError, TypeError, AttributeError, IndexError) as error:
@@ -133,7 +144,7 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     if "network" in header:
         estimator.network_ = network_from_arrays(header["network"], arrays)
         parts = enumerate(header.get("paths", []))
-        estimator.paths_ = tuple(network_from_arrays(part, _with_prefix(f"path{j}.", arrays)) for j, part in parts)
+        estimator.paths_ = tuple(network_from_arrays(part, with_prefix(f"path{j}.", arrays)) for j, part in parts)
     else:
         estimator.only_class_ = int(header["only_class"])
     if estimator._stand_ins is not None and estimator._stand_ins.shape != (estimator.n_features_in_,):
@@ -153,6 +164,6 @@ def _fit_config(stored: dict[str, Any]) -> FitConfig:
     return FitConfig(**stored | parts)
 
 
-def _with_prefix(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+def with_prefix(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
     """The arrays of one part, under their own names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -287,13 +287,12 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, n_members: int) 
     try.
     """
     judged = np.isin(folds, np.arange(len(search.held)))
-    steps = stage.history if search.response.timed else stage.recipe  # densities are sharp: they take every step
 
     def trained(number: int) -> Layers | None:
-        layers = trainee(number).follow(steps)
+        layers = trainee(number).follow(stage.recipe)
         if layers is None or not stage.losses.size or loss(layers) <= stage.deviance:
             return layers
-        other = trainee(number + AGAIN).follow(steps)
+        other = trainee(number + AGAIN).follow(stage.recipe)
         return layers if other is None or loss(layers) <= loss(other) else other
 
     def trainee(number: int) -> Trainee:
@@ -311,6 +310,8 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, n_members: int) 
 def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]:
     """The networks of the folds that decided, and those of the others trained with what they found."""
     numbers = range(len(stage.stacks), N_FOLDS)
+    if not numbers:
+        return list(stage.stacks)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers)))
 
     def trained(f: int) -> Layers | None:

@@ -2,7 +2,7 @@
 
 from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.experts import ExpertWeightsDisplay, SubtypesDisplay
+from pbdn.plots.experts import ExpertImagesDisplay, ExpertWeightsDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay, PolytopeViolationDisplay
 from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
 from pbdn.plots.training import CriterionPathDisplay, TraceDisplay
@@ -13,6 +13,7 @@ __all__ = [
     "CriterionPathDisplay",
     "DecisionMapDisplay",
     "EffectCurveDisplay",
+    "ExpertImagesDisplay",
     "ExpertWeightsDisplay",
     "ImportanceDisplay",
     "NetworkDiagramDisplay",

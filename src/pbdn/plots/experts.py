@@ -162,3 +162,81 @@ class SubtypesDisplay:
         for j, name in enumerate(self.names):
             columns[name if name not in columns else f"feature {name}"] = self.means[:, j]
         return as_frame(columns)
+
+
+@dataclass
+class ExpertImagesDisplay:
+    """What each expert of a classifier of images stands for: the mean of the images it votes for, and those it votes most for.
+
+    ``means`` are (n_experts, height, width) or have channels after that; ``nearest`` are row numbers, (n_experts, n_nearest).
+    """
+
+    layer: int
+    sides: list[Any] = field(repr=False)
+    experts: list[int] = field(repr=False)
+    shares: FloatArray = field(repr=False)
+    means: FloatArray = field(repr=False)
+    nearest: NDArray[np.int64] = field(repr=False)
+    images: FloatArray = field(repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, *, layer: int = 1, n_nearest: int = 5, ax: Any = None, draw: bool = True
+    ) -> "ExpertImagesDisplay":
+        """Look at the experts of a layer (from 1) of a `pbdn.torch.ConvPBDNClassifier`, of the sides that are for a class."""
+        features, model = estimator.features(X), estimator.classifier_
+        network, images = network_of(model), np.asarray(X, dtype=np.float64)
+        if not 1 <= layer <= network.depth:
+            raise InvalidInputError(f"layer={layer!r} must lie between 1 and {network.depth}.")
+        if images.ndim == 4 and images.shape[3] > images.shape[1]:  # channels first
+            images = images.transpose(0, 2, 3, 1)
+        inputs = list(network.layer_inputs(features))[layer - 1]
+        sides: list[Any] = []
+        experts: list[int] = []
+        shares, parts, nearest = [], [], []
+        labels = zip(side_names(model), network.response.labelling.sides, network.layers[layer - 1].sides, strict=True)
+        for name, stands_for, side in labels:
+            if stands_for < 0:
+                continue
+            flat, share = subtype_means(side, inputs, images.reshape(len(images), -1))
+            parts.append(flat.reshape(-1, *images.shape[1:]))
+            shares.append(share)
+            nearest.append(np.argsort(-side.units(inputs), axis=0, kind="stable")[:n_nearest].T)
+            sides += [name] * side.n_experts
+            experts += list(range(1, side.n_experts + 1))
+        display = cls(
+            layer, sides, experts, np.concatenate(shares), np.concatenate(parts), np.concatenate(nearest), images
+        )
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "ExpertImagesDisplay":
+        """One line per expert: the mean first, then the images that it votes most for."""
+        height, width = self.means.shape[1:3]
+        low, high = float(self.images.min()), float(self.images.max())
+        columns, tall, wide = 1 + self.nearest.shape[1], height + 1, width + 1
+        canvas = np.full((tall * len(self.experts) - 1, wide * columns, *self.means.shape[3:4]), np.nan)
+        for k, mean in enumerate(self.means):
+            for j, one in enumerate([mean, *self.images[self.nearest[k]]]):
+                left = wide * j + (j > 0)
+                canvas[tall * k : tall * k + height, left : left + width] = (one - low) / max(high - low, 1e-300)
+        if canvas.ndim == 3:
+            canvas = np.nan_to_num(canvas[..., :3] if canvas.shape[2] >= 3 else canvas[..., 0], nan=1.0)
+        size = (1.5 + 0.7 * columns, 0.6 + 0.7 * len(self.experts) * tall / wide)
+        self.figure_, self.ax_ = axes(ax, figsize=size)
+        self.ax_.imshow(canvas, cmap="gray", vmin=0.0, vmax=1.0)
+        titles = [
+            f"{shown(side, 24)}: {k} ({share:.0%})"
+            for side, k, share in zip(self.sides, self.experts, self.shares, strict=True)
+        ]
+        self.ax_.set_yticks([tall * k + (height - 1) / 2 for k in range(len(titles))], titles)
+        middle = (wide + 1 + wide * columns) / 2
+        self.ax_.set_xticks([(width - 1) / 2, middle], ["mean", "voted most for"])
+        self.ax_.set(ylabel=f"side: expert of layer {self.layer} (share of votes)")
+        self.ax_.spines[:].set_visible(False)
+        self.ax_.tick_params(length=0)
+        return self
+
+    def table(self) -> Any:
+        """One line per expert: side, share of votes, and the rows that it votes most for."""
+        rows = {"side": self.sides, "expert": self.experts, "share": self.shares, "nearest": self.nearest.tolist()}
+        return as_frame(rows)

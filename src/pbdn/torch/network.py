@@ -1,0 +1,133 @@
+"""A network as a torch module, its pooling of sides, and one ONNX file of a trunk and a network."""
+
+import copy
+import json
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from pbdn.errors import MissingExtraError
+from pbdn.model.network import Network
+from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
+from pbdn.model.response import OneSide, TwoClasses
+from pbdn.model.wiring import sources_of
+
+SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
+
+
+def pool(kind: str, rate: Any) -> Any:
+    """Class probabilities from the rates λ of the sides (last axis), as `pbdn.model.pooling` defines them."""
+    if kind == OneSide.kind:
+        return torch.cat([torch.exp(-rate), -torch.expm1(-rate)], -1)
+    if kind == TwoClasses.kind:
+        no, yes = torch.exp(-rate), -torch.expm1(-rate)
+        return 0.5 * torch.cat([yes[..., :1] + no[..., 1:], yes[..., 1:] + no[..., :1]], -1)
+    own, against = rate.chunk(2, -1)
+    least = SMALLEST_CHANCE if rate.dtype == torch.float64 else SMALLEST_CHANCE_SINGLE
+    yes = (torch.exp(-against) - torch.expm1(-own)).clamp_min(least)
+    no = (torch.exp(-own) - torch.expm1(-against)).clamp_min(least)
+    odds = yes / no
+    best = odds.argmax(-1, keepdim=True)
+    ratio = odds / odds.gather(-1, best)
+    is_best = torch.arange(odds.shape[-1], device=odds.device) == best
+    odds = _common_factor(torch.where(is_best, 0.0, ratio), least**2) * ratio
+    pooled = odds / (1.0 + odds)
+    return pooled / pooled.sum(-1, keepdim=True)
+
+
+def _common_factor(others: Any, least: float) -> Any:
+    """Odds of the likeliest class (`pbdn.model.pooling.common_factor`)."""
+    total = others.sum(-1, keepdim=True).clamp_min(least)
+    w = 2.0 / (total + torch.sqrt(total * (total + 4.0)))
+    for _ in range(NEWTON_STEPS):
+        part = others / (1.0 + w * others)
+        value = w * (1.0 + w) * part.sum(-1, keepdim=True)
+        slope = (part * (1.0 + w * (2.0 + w * others)) / (1.0 + w * others)).sum(-1, keepdim=True)
+        w = w - (value - 1.0) / slope.clamp_min(least)
+    return w
+
+
+class NetworkModule(torch.nn.Module):  # type: ignore[misc]
+    """The recorded point of a network as a module without trainable numbers: features in, class probabilities out.
+
+    Parameters
+    ----------
+    network : Network
+    dtype : torch dtype, default=torch.float32
+        Of the arithmetic; single precision is for standardised features.
+    """
+
+    def __init__(self, network: Network, dtype: Any = torch.float32) -> None:
+        super().__init__()
+        self.kind, self.depth, self.dtype = network.response.kind, network.depth, dtype
+        for t, layer in enumerate(network.layers, 1):
+            planes = np.concatenate([side.hyperplanes for side in layer.sides])
+            self._keep(f"coefficients{t}", planes[:, 1:])
+            self._keep(f"bias{t}", planes[:, 0])
+        weights = np.zeros((sum(network.top.n_experts), len(network.top.sides)))
+        ends = np.cumsum(network.top.n_experts)
+        for s, side in enumerate(network.top.sides):
+            weights[ends[s] - side.n_experts : ends[s], s] = side.expert_weights
+        self._keep("expert_weights", weights)
+        self.is_curved = network.curve is not None
+        if network.curve is not None:
+            self.register_buffer("squared", torch.as_tensor(network.curve.columns))
+            self._keep("centers", network.curve.centers)
+            self._keep("scales", network.curve.scales)
+
+    def _keep(self, name: str, numbers: Any) -> None:
+        self.register_buffer(name, torch.as_tensor(np.ascontiguousarray(numbers), dtype=self.dtype))
+
+    def forward(self, features: Any) -> Any:
+        """Class probabilities, (n, n_classes)."""
+        features = features.to(self.dtype)
+        if self.is_curved:
+            squares = ((features[:, self.squared] - self.centers) / self.scales) ** 2
+            features = torch.cat([features, squares], 1)
+        seen = [features]
+        for t in range(1, self.depth + 1):
+            inputs = torch.cat([seen[source] for source in sources_of(t)], 1)
+            distance = torch.nn.functional.linear(inputs, getattr(self, f"coefficients{t}"), getattr(self, f"bias{t}"))
+            seen.append(torch.nn.functional.softplus(distance))
+        return pool(self.kind, seen[-1] @ self.expert_weights)
+
+
+def to_onnx(trunk: Any, network: Network, example: Any, classes: Sequence[Any] | None = None) -> bytes:
+    """Bytes of one ONNX model of a trunk and the network on its features: ``images`` in, ``probabilities`` out.
+
+    Parameters
+    ----------
+    trunk : torch.nn.Module
+    network : Network
+        On the features of the trunk, as `PBDNHead.to_network` gives it.
+    example : tensor
+        A batch of images as the trunk takes them; any number of them may come later.
+    classes : sequence, optional
+        Labels, stored in the metadata ``classes``.
+    """
+    try:
+        import onnxscript  # noqa: F401  torch's exporter needs it and says so less plainly
+    except ImportError as error:
+        raise MissingExtraError("ONNX files of a trunk need onnxscript", "torch") from error
+    whole = torch.nn.Sequential(copy.deepcopy(trunk), NetworkModule(network)).cpu().eval()
+    images = example.detach().cpu()
+    images = torch.cat([images, images]) if len(images) == 1 else images  # a batch of one would stay one
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the exporter's own
+        program = torch.onnx.export(
+            whole,
+            (images,),
+            dynamo=True,
+            input_names=["images"],
+            output_names=["probabilities"],
+            dynamic_shapes=({0: torch.export.Dim("n")},),
+            verbose=False,
+        )
+    model = program.model_proto
+    if classes is not None:
+        entry = model.metadata_props.add()
+        entry.key, entry.value = "classes", json.dumps(list(classes))
+    return bytes(model.SerializeToString())
