@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
@@ -122,6 +123,8 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
         """The place of every label in the order."""
         check_labels_present(y)
         labels = column_or_1d(y, warn=True)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         places = {label: j for j, label in enumerate(self._order(y).tolist())}
         unknown = [label for label in np.unique(labels).tolist() if label not in places]

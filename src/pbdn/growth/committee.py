@@ -7,8 +7,9 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
 New networks are then trained on all rows with what was found, and averaged (`pbdn.model.committee`). Those of the folds stay
-beside them, to say how sure they are (`pbdn.model.intervals`). Where rows are many, the networks of the folds are themselves
-averaged: few rows are lost to each, and none is trained for its spread alone.
+beside them, to say how sure they are (`pbdn.model.intervals`). Where rows are many, or values lie on a line, the networks of
+the folds are themselves averaged: few rows are lost to each, none is trained for its spread alone, and a distribution says by
+itself how sure it is.
 """
 
 import logging
@@ -166,14 +167,14 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
-    if all_decide or config.map.n_members == 1:
+    if (all_decide and not response.timed) or config.map.n_members == 1:
         members = _on_all_rows(search, stage, folds, config.map.n_members)
     else:
         members = _of_all_folds(search, stage, folds)
     if run.stop() and reason != "observer":
         reason = "interrupted"
     network = _averaged(members or stage.stacks, stage, response)
-    beside = members and all_decide and not response.timed  # a distribution says by itself how sure it is
+    beside = members and all_decide and not response.timed
     of_folds = _averaged(stage.stacks, stage, response) if beside else None
     fits = _fits(network, search, stage)
     path = [
