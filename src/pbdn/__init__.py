@@ -1,4 +1,4 @@
-"""Parsimonious Bayesian deep networks: classifiers that choose their own width and depth."""
+"""Parsimonious Bayesian deep networks: estimators that choose their own width and depth."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

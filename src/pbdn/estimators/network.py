@@ -96,7 +96,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns of `transform`, with what each side is for."""
         check_is_fitted(self)
-        names = [] if self.network_ is None else subtypes.unit_names(self.network_, side_labels(self))
+        names = [] if self.network_ is None else subtypes.unit_names(self.network_, np.asarray(side_labels(self)))
         return np.asarray(names, dtype=object)
 
     def subtypes(self, X: Any) -> Any:
