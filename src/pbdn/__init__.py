@@ -1,5 +1,6 @@
-"""Parsimonious Bayesian deep networks: classifiers that choose their own width and depth."""
+"""Parsimonious Bayesian deep networks: estimators that choose their own width and depth."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pbdn._version import __version__
@@ -7,20 +8,38 @@ from pbdn._version import __version__
 if TYPE_CHECKING:
     from pbdn.config import GibbsConfig, MapConfig
     from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
+    from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
+    from pbdn.estimators.regressor import PBDNRegressor
+    from pbdn.estimators.survival import PBDNSurvival
 
-__all__ = ["GibbsConfig", "ISHMClassifier", "MapConfig", "PBDNClassifier", "__version__"]
+__all__ = [
+    "GibbsConfig",
+    "ISHMClassifier",
+    "MapConfig",
+    "PBDNClassifier",
+    "PBDNCountRegressor",
+    "PBDNOrdinalClassifier",
+    "PBDNRegressor",
+    "PBDNSurvival",
+    "__version__",
+]
+
+_HOMES = {
+    "PBDNClassifier": "pbdn.estimators.classifier",
+    "ISHMClassifier": "pbdn.estimators.classifier",
+    "PBDNRegressor": "pbdn.estimators.regressor",
+    "PBDNSurvival": "pbdn.estimators.survival",
+    "PBDNOrdinalClassifier": "pbdn.estimators.grades_and_counts",
+    "PBDNCountRegressor": "pbdn.estimators.grades_and_counts",
+    "GibbsConfig": "pbdn.config",
+    "MapConfig": "pbdn.config",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import the estimators when they are first asked for: ``import pbdn`` itself stays instant."""
-    if name in ("PBDNClassifier", "ISHMClassifier"):
-        from pbdn.estimators import classifier
-
-        return getattr(classifier, name)
-    if name in ("GibbsConfig", "MapConfig"):
-        from pbdn import config
-
-        return getattr(config, name)
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'pbdn' has no attribute {name!r}")
 
 

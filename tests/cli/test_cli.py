@@ -338,3 +338,51 @@ def test_without_click_the_extra_is_named(tmp_path):
 
 def test_warm_up_compiles_what_fits_and_predictions_need():
     assert "on the disk" in invoke("warm-up").stdout
+
+
+class TestNumbers:
+    """A target of many different numbers is predicted as a number, and that is said."""
+
+    SHORT = ("--max-depth", 1, "--members", 1)
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def prices(cls, tmp_path_factory):
+        folder = tmp_path_factory.mktemp("prices")
+        rng = np.random.default_rng(1)
+        size, kind = rng.uniform(20, 200, 60), rng.choice(["flat", "house"], 60)
+        price = 2.0 * size + 50.0 * (kind == "house") + rng.normal(0, 5, 60)
+        lines = [f"{a:.1f},{b},{c:.2f},{int(c > 250)}" for a, b, c in zip(size, kind, price, strict=True)]
+        (folder / "prices.csv").write_text("size,kind,price,dear\n" + "\n".join(lines) + "\n")
+        cls.said = invoke(
+            "fit", folder / "prices.csv", "-t", "price", "--drop", "dear", "-o", folder / "m.pbdn", *cls.SHORT
+        )
+        return folder
+
+    def test_fit_says_so_and_how_good_it_is(self, prices):
+        assert "predicted as a number (--response)" in self.said.stderr
+        for words in ("a number; depth 1", "root mean square", "covered"):
+            assert words in self.said.stdout
+
+    def test_predict_and_inspect(self, prices):
+        result = invoke("predict", prices / "m.pbdn", prices / "prices.csv", "-o", prices / "p.csv", "--level", 0.8)
+        assert "error" in result.stdout
+        rows = list(csv.DictReader(io.StringIO((prices / "p.csv").read_text())))
+        assert list(rows[0]) == ["prediction", "lower", "upper"]
+        assert all(float(row["lower"]) < float(row["prediction"]) < float(row["upper"]) for row in rows)
+        assert "price; a number" in invoke("inspect", prices / "m.pbdn").stdout
+
+    def test_what_is_for_classes_says_so(self, prices):
+        for command in (
+            ("explain", prices / "m.pbdn", prices / "prices.csv"),
+            ("report", prices / "m.pbdn", prices / "prices.csv"),
+            ("export", prices / "m.pbdn", "--to", "c"),
+        ):
+            assert "predicts numbers" in fails(*command)
+
+    def test_the_response_can_be_given(self, prices, tmp_path):
+        table, model = prices / "prices.csv", tmp_path / "m.pbdn"
+        assert "not a class" in fails("fit", table, "-t", "price", "-o", model, "--response", "class")
+        assert "not a column of numbers" in fails("fit", table, "-t", "kind", "-o", model, "--response", "number")
+        assert "--class-weight" in fails("fit", table, "-t", "price", "-o", model, "--class-weight", "balanced")
+        assert "--inference" in fails("fit", table, "-t", "price", "-o", model, "--inference", "gibbs")

@@ -15,7 +15,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from estimators.small import SETTINGS, blobs, fitted, small
-from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
+from pbdn import (
+    GibbsConfig,
+    ISHMClassifier,
+    MapConfig,
+    PBDNClassifier,
+    PBDNCountRegressor,
+    PBDNOrdinalClassifier,
+    PBDNRegressor,
+)
 from pbdn.errors import DepthLimitWarning
 
 pytestmark = [
@@ -34,6 +42,10 @@ CASES = [
         (ISHMClassifier, inference, {"map_config": LONGER, "gibbs_config": SWEEPS})
         for inference in ("map", "map+gibbs", "gibbs")
     ),
+]
+ON_A_LINE = [
+    cls(max_depth=1, max_experts=4, map_config=MapConfig(n_minibatches=20))
+    for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor)
 ]
 
 
@@ -272,6 +284,7 @@ def test_default_parameters_are_the_product(rng):
 
 
 @pytest.mark.filterwarnings("ignore:y has only one class:UserWarning")
-@parametrize_with_checks([cls(**SETTINGS[inference] | more) for cls, inference, more in CASES])
+@pytest.mark.filterwarnings("ignore:y has only one value:UserWarning")
+@parametrize_with_checks([cls(**SETTINGS[inference] | more) for cls, inference, more in CASES] + ON_A_LINE)
 def test_estimator_check(estimator, check):
     check(estimator)

@@ -218,7 +218,7 @@ def test_idle_experts_are_left_out(rng):
     planes = np.array([[0.0, 1.0, 0.0], [-60.0, 1.0, 1.0], [0.0, 0.0, 1.0]])
     side = Side(planes, np.array([1.0, 1.0, 1e-9]))
     weak = Side(planes, np.array([1e-9, 1e-12, 1e-10]))
-    (layer,) = without_idle((Layer((side, weak)),), rows)
+    (layer,) = without_idle((Layer((side, weak)),), LabelledRows(rows, np.zeros(len(rows), np.int64)))
     assert layer.n_experts == (1, 1)
     np.testing.assert_array_equal(layer.sides[0].hyperplanes, planes[:1])
 
@@ -229,7 +229,7 @@ def test_a_network_that_failed_gets_another_try(rng):
     rows, run = LabelledRows(X, y), Run(seed=2)
     folds = folds_of_rows(y, run.seed)
     search = Search(RESPONSE, config_of(1), run, [folds == f for f in range(5)])
-    stage = search.after(search.begin(make_views(rows, False, 0)[0]), search.new_layer())
+    stage = search.after(search.begin(make_views(rows, False, 0)[0]), search.new_layer(1))
     wrong = tuple(Layer(layer.sides[::-1]) for layer in stage.stacks[3])
     stacks = (*stage.stacks[:3], wrong, stage.stacks[4])
     held = zip(stacks, search.held, strict=True)

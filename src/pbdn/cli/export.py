@@ -34,10 +34,12 @@ def export_command(
     The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. It takes the
     columns of a table as they stand; ONNX takes dates as days since 1970.
     """
+    from pbdn.cli.number_model import require_classes
     from pbdn.cli.table_model import load_model
 
     loaded = load_model(model)
     estimator = loaded.estimator
+    require_classes(estimator, "pbdn export")
     if kind == "onnx":
         content = estimator.to_onnx()
     elif kind == "sql":

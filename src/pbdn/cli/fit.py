@@ -90,6 +90,10 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
     "--class-weight", "class_weights", multiple=True, metavar="balanced|CLASS=W",
     help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--response", type=click.Choice(["auto", "class", "number"]), default="auto", show_default=True,
+    help="What the target is; auto takes numbers of many different values as numbers.",
+)  # fmt: skip
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
 @click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
@@ -123,7 +127,8 @@ def fit_command(
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.table_model import fit_table, quality_words, refit_checkpoint, refuse_model_of_another_table
+    from pbdn.cli.number_model import predicts_numbers, quality_words
+    from pbdn.cli.table_model import fit_table, refit_checkpoint, refuse_model_of_another_table
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
 
@@ -146,7 +151,10 @@ def fit_command(
         output.if_interrupted = _if_interrupted(path, checkpoint)
         raise
     seconds = time.perf_counter() - began
-    page = None
+    numbers, page = predicts_numbers(model.estimator), None
+    if report_path is not None and numbers:
+        model.notes.append("No report was written: it is for classes, and this model predicts numbers.")
+        report_path = None
     if report_path is not None:
         from pbdn.cli.report import report_bytes
 
@@ -169,7 +177,8 @@ def fit_command(
     output.say(text_table(["column", "what became of it", "to change it"], decided))
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
-    output.say(f"{counted(len(estimator.classes_), 'class')}; depth {estimator.depth_}, experts per side: {shape}.")
+    what = "a number" if numbers else counted(len(estimator.classes_), "class")
+    output.say(f"{what}; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
         output.say("\n  ".join(quality_words(model.validation)))
     where = "standard output" if path == "-" else path
@@ -182,7 +191,7 @@ def fit_command(
             "bytes": len(content),
             "seconds": seconds,
             "target": target,
-            "classes": estimator.classes_,
+            "classes": None if numbers else estimator.classes_,
             "depth": estimator.depth_,
             "experts": estimator.n_experts_,
             "criterion_path": estimator.criterion_path_,

@@ -13,14 +13,17 @@ from pbdn.cli.command import Output, command, counted, separator_option, text_ta
 @command
 def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
-    from pbdn.cli.table_model import load_model, quality_words
+    from pbdn.cli.number_model import predicts_numbers, quality_words
+    from pbdn.cli.table_model import load_model
     from pbdn.inspection.access import feature_names, name_sides
 
     loaded = load_model(model)
     estimator = loaded.estimator
     size = os.path.getsize(model)
     output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
-    output.say(f"Target {loaded.target or '(not stored)'}; classes {', '.join(map(str, estimator.classes_))}.")
+    classes = None if predicts_numbers(estimator) else estimator.classes_
+    what = "a number" if classes is None else f"classes {', '.join(map(str, classes))}"
+    output.say(f"Target {loaded.target or '(not stored)'}; {what}.")
     output.say(
         f"{counted(len(feature_names(estimator)), 'feature')}, {counted(estimator.depth_, 'layer')}, "
         f"{counted(estimator.n_weights_, 'weight')}, "
@@ -52,7 +55,7 @@ def inspect_command(output: Output, model: str) -> None:
             "bytes": size,
             "inference": estimator.inference_,
             "target": loaded.target,
-            "classes": estimator.classes_,
+            "classes": classes,
             "features": feature_names(estimator),
             "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns],
             "depth": estimator.depth_,
@@ -79,6 +82,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""
     import numpy as np
 
+    from pbdn.cli.number_model import require_classes
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
     from pbdn.inspection.effects import feature_effects
@@ -86,6 +90,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     from pbdn.tables import read_table
 
     loaded = load_model(model)
+    require_classes(loaded.estimator, "pbdn explain")
     data = read_table(table, separator, loaded.needs_text)
     features, notes = loaded.features(data)
     wrong = [row for row in rows if not 1 <= row <= data.n_rows]

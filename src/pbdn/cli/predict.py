@@ -41,13 +41,14 @@ def predict_command(
     if path != "-":
         output.say(f"{counted(done.n_rows, 'row')} to {path}.")
         if done.quality is not None:
-            output.say(f"The table has {loaded.target!r}: error {done.quality.error.value:.1%}.")
+            error = f"{done.quality['rmse']:.4g}" if "rmse" in done.quality else f"{done.quality['error']['value']:.1%}"
+            output.say(f"The table has {loaded.target!r}: error {error}.")
     output.result(
         {
             "rows": done.n_rows,
             "output": path,
             "columns": done.columns,
             "notes": file.notes + done.notes,
-            "quality": None if done.quality is None else done.quality.to_dict(),
+            "quality": done.quality,
         }
     )

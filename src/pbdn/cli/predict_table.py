@@ -7,8 +7,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.cli.number_model import number_columns, predicts_numbers
 from pbdn.cli.table_model import TableModel
-from pbdn.inspection.quality import Quality, measure
+from pbdn.inspection.quality import measure
 from pbdn.tables import Table, column
 from pbdn.tables.table import Column, joined_column
 from pbdn.tables.table_file import TableFile, TableWriter, no_rows
@@ -21,7 +22,7 @@ class Predicted:
     n_rows: int
     columns: list[str]
     notes: list[str]
-    quality: Quality | None
+    quality: dict[str, Any] | None
     has_intervals: bool
 
 
@@ -30,37 +31,54 @@ def predict_table(
 ) -> Predicted:
     """Write labels, probabilities and their intervals of all rows; ``keep`` names columns that are copied."""
     estimator, seen = model.estimator, model.preparation.nothing_seen()
-    has_intervals = estimator.network_ is not None and estimator.network_.has_intervals
+    numbers = predicts_numbers(estimator)
+    has_intervals = numbers or (estimator.network_ is not None and estimator.network_.has_intervals)
     writer, names = TableWriter(stream, path), [""]
     targets: list[Column] = []
-    probabilities: list[NDArray[np.float64]] = []
+    predictions: list[NDArray[np.float64]] = []
     n_rows = 0
     for piece in file.pieces([*model.needs_text, *keep]):
         if piece.n_rows == 0:
             raise no_rows(file)
         features = model.features_of_piece(piece, seen)
-        probability = estimator.predict_proba(features)
         columns: dict[str, Any] = {name: _cells(column(piece, name)) for name in keep}
-        columns["label"] = estimator.classes_[np.argmax(probability, axis=1)]
-        ends = estimator.predict_proba_interval(features, level) if has_intervals else None
-        for c, label in enumerate(estimator.classes_.tolist()):
-            columns[f"probability {label}"] = probability[:, c]
-            if ends is not None:
-                columns[f"lower {label}"], columns[f"upper {label}"] = ends[:, c, 0], ends[:, c, 1]
+        if numbers:
+            columns |= number_columns(estimator, features, level)
+            predicted = columns["prediction"]
+        else:
+            predicted = estimator.predict_proba(features)
+            columns |= _class_columns(estimator, features, predicted, level if has_intervals else None)
         writer.write(columns)
         names = list(columns)
         n_rows += piece.n_rows
         if model.target in piece.columns:
             targets.append(piece.columns[model.target])
-            probabilities.append(probability)
+            predictions.append(predicted)
     writer.close()
     notes = model.preparation.surprises(seen)
-    quality = None
+    quality: dict[str, Any] | None = None
     if targets:
         labels = model.labels(Table({model.target: joined_column(targets)}, n_rows))
         if labels is not None:
-            quality = measure(labels, np.concatenate(probabilities), estimator.classes_)
+            predicted = np.concatenate(predictions)
+            if numbers:
+                quality = {"n_rows": n_rows, "rmse": float(np.sqrt(np.mean((predicted - labels) ** 2)))}
+            else:
+                quality = measure(labels, predicted, estimator.classes_).to_dict()
     return Predicted(n_rows, names, notes, quality, has_intervals)
+
+
+def _class_columns(
+    estimator: Any, features: Any, probability: NDArray[np.float64], level: float | None
+) -> dict[str, Any]:
+    """The label, and for every class its probability and, where a level is given, the ends of its interval."""
+    columns: dict[str, Any] = {"label": estimator.classes_[np.argmax(probability, axis=1)]}
+    ends = None if level is None else estimator.predict_proba_interval(features, level)
+    for c, label in enumerate(estimator.classes_.tolist()):
+        columns[f"probability {label}"] = probability[:, c]
+        if ends is not None:
+            columns[f"lower {label}"], columns[f"upper {label}"] = ends[:, c, 0], ends[:, c, 1]
+    return columns
 
 
 def _cells(values: Column) -> Column:

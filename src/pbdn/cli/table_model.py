@@ -10,17 +10,27 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.command import counted
+from pbdn.cli.number_model import make_regressor, predicts_numbers, quality_of
 from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
+from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
-from pbdn.inspection.quality import measure
-from pbdn.tables import ColumnOptions, Preparation, Table, column, decide_columns, fit_preparation, labels_of
+from pbdn.tables import (
+    ColumnOptions,
+    Preparation,
+    Table,
+    column,
+    decide_columns,
+    fit_preparation,
+    is_quantity,
+    labels_of,
+    numbers_of,
+)
 from pbdn.tables.cells import numbers
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
@@ -37,7 +47,11 @@ OPTIONS = {
     "time_limit=": "--time-limit ",
     "time_limit": "--time-limit",
 }
-ESTIMATORS = {"PBDNClassifier": PBDNClassifier, "ISHMClassifier": ISHMClassifier}
+ESTIMATORS: dict[str, Any] = {
+    "PBDNClassifier": PBDNClassifier,
+    "ISHMClassifier": ISHMClassifier,
+    "PBDNRegressor": PBDNRegressor,
+}
 
 
 @dataclass(frozen=True)
@@ -150,7 +164,8 @@ class TableModel:
         if self.target not in table.columns:
             return None
         try:
-            labels, known, _ = labels_of(table.columns[self.target], self.target)
+            read = numbers_of if predicts_numbers(self.estimator) else labels_of
+            labels, known, _ = read(table.columns[self.target], self.target)
         except InvalidInputError:
             return None
         return labels if known.all() else None
@@ -179,10 +194,12 @@ def fit_table(
     class_weights: Sequence[str] = (),
     members: int | None = None,
     checkpoint: str | None = None,
+    response: str = "auto",
     **parameters: Any,
 ) -> TableModel:
     """Prepare columns, fit on a part of the rows, measure on the rest.
 
+    ``response`` is "class", "number", or "auto": numbers of so many values that they are no classes are predicted as numbers.
     ``weight`` names a column that says how much rows count, in the fit and in what is measured. Weights of classes are for
     the fit alone.
 
@@ -190,7 +207,13 @@ def fit_table(
     Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
     """
     values = column(table, target, "target column")
-    labels, known, notes = labels_of(values, target)
+    as_number = response == "number" or (response == "auto" and is_quantity(values))
+    labels, known, notes = (numbers_of if as_number else labels_of)(values, target)
+    if as_number and response == "auto":
+        n_values = np.unique(labels).size
+        notes.append(
+            f"The target {target!r} has {n_values} different numbers, so it is predicted as a number (--response)."
+        )
     if weight == target:
         raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
@@ -204,14 +227,14 @@ def fit_table(
     rows = np.arange(table.n_rows)
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
-        train, test = _split(rows, labels, holdout, seed)
+        train, test = _split(rows, labels, None if as_number else labels, holdout, seed)
         if weights.measured is not None and not weights.measured[test].any():
             raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
-        model = _fit(table.rows(train), labels[train], weights.take(train), target, decisions, seed, notes, parameters)
+        part = table.rows(train), labels[train], weights.take(train)
+        model = _fit(*part, target, decisions, seed, notes, parameters, as_number)
         features, more = model.features(table.rows(test))
-        probability, classes = model.estimator.predict_proba(features), model.estimator.classes_
-        quality = measure(labels[test], probability, classes, sample_weight=weights.take(test).measured)
-        validation = {**quality.to_dict(), "n_train": len(train), "weight": weight}
+        quality = quality_of(model.estimator, features, labels[test], weights.take(test).measured)
+        validation = {**quality, "n_train": len(train), "weight": weight}
         if not refit:
             return replace(
                 model,
@@ -223,13 +246,15 @@ def fit_table(
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
-    model = _fit(table, labels, weights, target, decisions, seed, notes, parameters)
+    model = _fit(table, labels, weights, target, decisions, seed, notes, parameters, as_number)
     return replace(model, validation=validation, source=source)
 
 
-def _split(rows: NDArray[Any], labels: NDArray[Any], holdout: float, seed: int) -> tuple[NDArray[Any], NDArray[Any]]:
+def _split(
+    rows: NDArray[Any], labels: NDArray[Any], strata: NDArray[Any] | None, holdout: float, seed: int
+) -> tuple[NDArray[Any], NDArray[Any]]:
     try:
-        train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=labels)
+        train, test = train_test_split(rows, test_size=holdout, random_state=seed, stratify=strata)
     except ValueError:
         raise InvalidInputError(
             f"{len(rows)} rows of {np.unique(labels).size} classes are too few to hold out {holdout:.0%}; "
@@ -247,11 +272,13 @@ def _fit(
     seed: int,
     notes: list[str],
     parameters: dict[str, Any],
+    as_number: bool,
 ) -> TableModel:
-    preparation = fit_preparation(table, target, decisions=decisions, labels=labels)
+    preparation = fit_preparation(table, target, decisions=decisions, labels=None if as_number else labels)
     features, _ = preparation.apply(table)
     del table  # the fit needs the memory
-    estimator = PBDNClassifier(random_state=seed, **parameters)
+    make = make_regressor if as_number else _make_classifier
+    estimator = make(seed, parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -262,6 +289,10 @@ def _fit(
         found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
     said = [_in_options(text, estimator) for text in found if text]
     return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
+
+
+def _make_classifier(seed: int, parameters: dict[str, Any]) -> PBDNClassifier:
+    return PBDNClassifier(random_state=seed, **parameters)
 
 
 def _of_members(members: int | None, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -313,18 +344,3 @@ def refuse_model_of_another_table(path: str, table: str) -> None:
         source = ""
     if source and source != os.path.basename(table):
         raise InvalidInputError(f"{path!r} holds the model of {source!r}; give another file with --output.")
-
-
-def quality_words(q: dict[str, Any]) -> list[str]:
-    """Lines for people about a ``validation``."""
-
-    def line(name: str, one: dict[str, float], percent: bool = False) -> str:
-        style = "{:.1%}" if percent else "{:.3f}"
-        value, low, high = (style.format(one[key]) for key in ("value", "low", "high"))
-        return f"{name:<10}{value:>8}  (95 % interval {low} to {high})"
-
-    weighted = f", each counted by {q['weight']!r}" if q.get("weight") else ""
-    lines = [f"On {counted(q['n_rows'], 'held-out row')}{weighted}:"]
-    lines += [line("error", q["error"], True) + f"; always the commonest class: {q['baseline_error']:.1%}"]
-    lines += [line("log loss", q["log_loss"]), line("Brier", q["brier"])]
-    return lines + ([line("ROC area", q["area"])] if q["area"] else [])

@@ -19,11 +19,19 @@ MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gi
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Inputs (dense array or CSR matrix), class codes, and row weights (None: all one)."""
+    """Inputs (dense array or CSR matrix), what each row says, and row weights (None: all one).
+
+    ``targets`` are class codes or, for values on a line, bounds of shape (n_rows, 2) (`pbdn.model.statements`).
+    """
 
     inputs: Any
-    codes: NDArray[np.int64]
+    targets: NDArray[Any]
     weights: NDArray[np.float64] | None = None
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """The targets, where they are class codes."""
+        return self.targets
 
     @property
     def n_rows(self) -> int:
@@ -43,7 +51,7 @@ class LabelledRows:
     def take(self, index: Any) -> "LabelledRows":
         """The rows of a mask or an index array."""
         weights = None if self.weights is None else self.weights[index]
-        return LabelledRows(self.inputs[index], self.codes[index], weights)
+        return LabelledRows(self.inputs[index], self.targets[index], weights)
 
     def with_inputs(self, inputs: Any) -> "LabelledRows":
         """The same rows, seen through other inputs."""
@@ -55,7 +63,7 @@ class LabelledRows:
 
     def in_content_order(self) -> "LabelledRows":
         """The rows in an order that depends on what they hold, not on where they stand."""
-        return self.take(row_order(self.inputs, self.codes, self.weights))
+        return self.take(row_order(self.inputs, self.targets, self.weights))
 
     @property
     def most_trained(self) -> int:
@@ -96,7 +104,7 @@ class LabelledRows:
         if np.any(self.weights != np.floor(self.weights)):
             return self
         place = np.repeat(np.arange(self.n_rows), self.weights.astype(np.int64))
-        return LabelledRows(self.inputs[place], self.codes[place])
+        return LabelledRows(self.inputs[place], self.targets[place])
 
 
 def dense_rows(inputs: Any, rows: NDArray[np.int64]) -> Any:
@@ -144,7 +152,7 @@ def settled_classes(declared: Any, known: NDArray[Any] | None, most: int | None)
     return labels
 
 
-def weigh_rows(X: Any, y: Any, codes: NDArray[np.int64], sample_weight: Any, class_weight: Any) -> LabelledRows:
+def weigh_rows(X: Any, y: Any, codes: NDArray[Any], sample_weight: Any, class_weight: Any = None) -> LabelledRows:
     """Rows that count, with sample_weight times class_weight; weights are None where all are one."""
     if sample_weight is None and class_weight is None:
         return LabelledRows(X, codes)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 
 
-def row_order(X: Any, codes: NDArray[np.int64], weights: NDArray[np.float64] | None) -> NDArray[np.int64]:
-    """Row numbers sorted by a digest of the row, then by class, then by weight."""
-    last = np.zeros(codes.size) if weights is None else weights
-    return np.lexsort((last, codes, row_digests(X)))
+def row_order(X: Any, targets: NDArray[Any], weights: NDArray[np.float64] | None) -> NDArray[np.int64]:
+    """Row numbers sorted by a digest of the row, then by class or bounds, then by weight."""
+    last = np.zeros(len(targets)) if weights is None else weights
+    return np.lexsort((last, *targets.reshape(len(targets), -1).T[::-1], row_digests(X)))
 
 
 def row_digests(X: Any) -> Words:

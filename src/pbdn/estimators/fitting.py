@@ -1,38 +1,29 @@
 """How the estimators are fitted: validate, call, fill attributes."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from pbdn import config as options
-from pbdn.config import FitConfig, GibbsConfig, MapConfig
+from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import LabelledRows, check_labels_present, settled_classes, weigh_rows
+from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
-from pbdn.estimators.frames import checked_for_fit, forget_preparation, per_column, with_signs_of_features
+from pbdn.estimators.frames import checked_for_fit, forget_preparation
+from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.predicting import FittedNetwork
-from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks, Method, with_callbacks
-from pbdn.growth.checkpoint import Checkpoint, fingerprint
-from pbdn.growth.depth import Engine, Growth, LayerFit
-from pbdn.growth.engines import make_engine
-from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
-from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run, StopSignal, n_threads
+from pbdn.growth.callbacks import FitTasks, Method, with_callbacks
+from pbdn.growth.depth import Growth
+from pbdn.growth.fit_network import FitResult, Increment
 from pbdn.inspection.access import checked_rows
-from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
+from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
-from pbdn.model.scaling import Scaling, identity_scaling
-from pbdn.validation import check_choice, check_integer, check_kind, check_positive
-
-FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # may change when a fit is resumed
+from pbdn.validation import check_choice
 
 
 def _learns_in_steps(model: Any) -> bool:
@@ -49,7 +40,7 @@ def _in_steps(method: Method) -> Method:
     return cast(Method, available_if(_learns_in_steps)(method))
 
 
-class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[misc]
+class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
     """Base of the classifiers. A subclass adds what decides the depth, and says which response its labels are."""
 
     _most_classes: ClassVar[int | None] = None
@@ -91,12 +82,6 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
     def _response(self) -> Response:
         """The response for ``classes_``."""
         return response_for_classes(self.classes_.size)
-
-    def _make_engine(
-        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run
-    ) -> Engine:
-        """What trains the layers."""
-        return make_engine(rows, response, config, run)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
@@ -177,18 +162,6 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         else:
             self._fit_network(opening.weigh_classes(source, self.class_weight), response, tasks)
 
-    def _fit_network(self, rows: LabelledRows | StreamedSource, response: Response, tasks: FitTasks) -> None:
-        """Grow the network and fill the fitted attributes."""
-        n_features = rows.n_features
-        scaling = self._scaling(rows)
-        run = self._run(rows, tasks.stop)
-
-        def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
-            return {"network_": assemble(Growth(tuple(fits), (), ""), scaling, response, n_features), "paths_": ()}
-
-        tasks.attributes = attributes
-        self._adopt(fit_network(rows, scaling, response, self.config_, run, tasks, self._make_engine), rows)
-
     @_in_steps
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one batch of rows, which need not be kept.
@@ -260,13 +233,7 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         check_choice("inference", self.inference, options.INFERENCES)
         if not callable(self.criterion):
             check_choice("criterion", self.criterion, options.CRITERION_NAMES)
-        check_integer("max_depth", self.max_depth, 1)
-        check_integer("max_experts", self.max_experts, 1)
-        if self.time_limit is not None:
-            check_positive("time_limit", self.time_limit)
-        check_kind("priors", self.priors, Hyperpriors)
-        check_kind("gibbs_config", self.gibbs_config, GibbsConfig)
-        check_kind("map_config", self.map_config, MapConfig)
+        super()._check_parameters()
 
     def _check_number_of_classes(self, where: str) -> None:
         if self._most_classes is not None and self.classes_.size > self._most_classes:
@@ -274,53 +241,6 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
                 f"Only binary classification is supported by {type(self).__name__}; "
                 f"{where} has {self.classes_.size} classes. Use PBDNClassifier."
             )
-
-    def _resolve(
-        self,
-        response: Response,
-        inference: str,
-        criterion: Any,
-        n_rows: int | None = None,
-        n_features: int | None = None,
-    ) -> FitConfig:
-        """The options in force for this problem."""
-        return options.resolve(
-            response,
-            inference=inference,
-            criterion=criterion,
-            max_depth=self.max_depth,
-            max_experts=self.max_experts,
-            priors=self.priors,
-            gibbs_config=self.gibbs_config,
-            map_config=with_signs_of_features(self, self.map_config),
-            n_rows=n_rows,
-            n_features=n_features,
-        )
-
-    def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
-        """How the features are scaled for the fit."""
-        return opening.scaling_of(rows) if self.standardize else identity_scaling(rows.n_features)
-
-    def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
-
-    def _run(self, rows: LabelledRows | StreamedSource, stop: StopSignal) -> Run:
-        """What accompanies the fit."""
-        run = Run(
-            seed=self._seed(),
-            n_jobs=n_threads(self.n_jobs, self.config_.criterion in (options.FOLDS, options.HOLDOUT)),
-            stop=stop,
-            bar=ProgressBar(self.verbose > 0),
-        )
-        if self.checkpoint is None:
-            return run
-        settings = {key: value for key, value in self.get_params(deep=False).items() if key not in FREE}
-        if isinstance(self.random_state, int | np.integer):
-            settings["random_state"] = int(self.random_state)  # a fixed seed may not
-        settings["estimator"] = type(self).__name__
-        marks = fingerprint(opening.marks_of(rows), settings)
-        kept = Checkpoint(self.checkpoint, marks, run.seed, self.config_.chain.n_sweeps)
-        return replace(run, checkpoint=kept, seed=kept.seed)
 
     def _adopt_one_class(self, code: int) -> None:
         """One class only: predict it."""
@@ -332,12 +252,3 @@ class NetworkClassifier(CallbackSupportMixin, FittedNetwork):  # type: ignore[mi
         self.network_, self.paths_ = None, ()
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
         self._importances = np.zeros(self.n_features_in_)
-
-    def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource, n_rows: int = MAX_ROWS) -> None:
-        """Fill the fitted attributes."""
-        self.network_, self.paths_ = result.network, result.paths
-        self.criterion_path_ = [asdict(step) for step in result.growth.path]
-        self.trials_ = [asdict(one) for one in result.growth.trials]
-        self.trace_ = [fit.traces() for fit in result.growth.fits]
-        self.convergence_ = [asdict(one) for one in result.convergence]
-        self._importances = per_column(self, training_importances(self, rows, n_rows))

@@ -74,18 +74,35 @@ def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
     Anything but present numbers is prepared first (docs/columns.md); the estimator then keeps the ``preparation_``.
     """
+    require_target(y)
+    check_labels_present(y)
+    rows, y = _checked(estimator, X, y)
+    check_classification_targets(y)
+    return rows, y
+
+
+def checked_inputs(estimator: Any, X: Any) -> Any:
+    """`checked_for_fit` of the rows alone, where what they say is not a label."""
+    return _checked(estimator, X, None)[0]
+
+
+def require_target(y: Any) -> None:
+    """Refuse a fit without targets."""
     if y is None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
-    check_labels_present(y)
+
+
+def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     forget_preparation(estimator)
     if not isinstance(X, PreparedRows) and needs_preparation(X):
         X = _prepared(collected(X), y)
     X = as_table(X)
     names = X.columns if isinstance(X, NamedArray) else None
-    rows, y = validate_data(
-        estimator, np.asarray(X) if names else X, y, accept_sparse="csr", dtype=np.float64, order="C"
+    targets = () if y is None else (y,)
+    checked = validate_data(
+        estimator, np.asarray(X) if names else X, *targets, accept_sparse="csr", dtype=np.float64, order="C"
     )
-    check_classification_targets(y)
+    rows, y = (checked, None) if y is None else checked
     if isinstance(X, PreparedRows):
         remember_preparation(estimator, X.preparation)
         return rows, y
@@ -97,7 +114,8 @@ def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _prepared(X: Any, y: Any) -> PreparedRows:
-    check_classification_targets(y)
+    if y is not None:
+        check_classification_targets(y)
     preparation = RowPreparation().fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # what is odd in training was told by the fit

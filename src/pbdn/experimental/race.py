@@ -120,6 +120,7 @@ class Race:
     """The response of a race: a side for each class, and the class whose process has the first point."""
 
     kind: ClassVar[str] = "race"
+    timed: ClassVar[bool] = False
     n_outputs: int
 
     @property
@@ -133,9 +134,14 @@ class Race:
         weights = np.concatenate([side.expert_weights for side in layer.sides])
         return race_probability(distance, weights, layer.n_experts)
 
-    def deviance(self, prediction: FloatArray, codes: IntArray) -> FloatArray:
+    def losses(self, layer: Layer, inputs: Inputs, targets: IntArray) -> FloatArray:
         """-2 ln P(the row's own class)."""
-        return Classes(self.n_outputs).deviance(prediction, codes)
+        return Classes(self.n_outputs).deviance(self.prediction(layer, inputs), targets)
+
+    @staticmethod
+    def strata(targets: IntArray) -> IntArray:
+        """The classes."""
+        return targets
 
 
 RESPONSES[Race.kind] = Race  # so that its model files can be read

@@ -72,13 +72,15 @@ def estimator_parts(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays["feature_importances"] = np.asarray(estimator._importances)
     if estimator._stand_ins is not None:
         arrays["stand_ins"] = np.asarray(estimator._stand_ins)
+    for name in estimator._stored:
+        arrays[f"attribute.{name}"] = np.asarray(getattr(estimator, name), dtype="<f8")
     header: dict[str, Any] = {
         "kind": "model",
         "schema": SCHEMA_VERSION,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "config": asdict(replace(estimator.config_, criterion=_name(estimator.config_.criterion))),
-        "classes": estimator.classes_,
+        **({"classes": estimator.classes_} if estimator._has_classes else {}),
         "n_features_in": estimator.n_features_in_,
         "criterion_path": estimator.criterion_path_,
         "trials": estimator.trials_,
@@ -130,11 +132,14 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     estimator = cls(**parameters)
-    estimator.classes_ = np.asarray(header["classes"])
+    if cls._has_classes:
+        estimator.classes_ = np.asarray(header["classes"])
     estimator.n_features_in_ = int(header["n_features_in"])
     if "feature_names_in" in arrays:
         estimator.feature_names_in_ = np.asarray(unpack_strings(arrays["feature_names_in"]), dtype=object)
     estimator._importances, estimator._stand_ins = arrays.get("feature_importances"), arrays.get("stand_ins")
+    for name in cls._stored:
+        setattr(estimator, name, arrays[f"attribute.{name}"])
     estimator.network_, estimator.paths_ = None, ()
     if "network" in header:
         estimator.network_ = network_from_arrays(header["network"], arrays)

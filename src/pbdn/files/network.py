@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
-from pbdn.model.response import response_of_kind
+from pbdn.model.response import Response, response_of_kind
+from pbdn.model.timed import OnALine
 from pbdn.model.wiring import width_of_inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
@@ -48,7 +49,8 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     The header part holds ``schema``, ``n_features``, ``response`` (its kind), ``n_outputs`` and ``layers`` (experts of each
     side, number of draws). Layer t = 0, 1, … has the arrays ``network.t.hyperplanes`` (all experts of all sides below each
     other) and ``network.t.expert_weights``; kept draws add ``network.t.draws.experts`` of shape
-    (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides.
+    (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides. Values on a line add
+    ``network.t.time_coefs``, and to the header ``line``, the settings of `pbdn.model.timed.OnALine`.
 
     A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
     Where an average of networks of folds stands beside it, ``folds`` is the header part of that one, and its arrays are
@@ -77,6 +79,8 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
         "n_outputs": network.response.n_outputs,
         "layers": [{"experts": list(layer.n_experts), "draws": len(layer.draws)} for layer in network.layers],
     }
+    if isinstance(network.response, OnALine):
+        header["line"] = network.response.settings()
     if network.folds is not None:
         header["folds"], of_folds = network_to_arrays(network.folds)
         arrays |= {f"folds.{name}": array for name, array in of_folds.items()}
@@ -103,10 +107,15 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     layers = tuple(_layer(spec, arrays, t) for t, spec in enumerate(specs))
     _require(n_outputs <= len(layers[0].sides) + 1, "it has more outputs than its sides can tell apart")
     try:
-        response = response_of_kind(header.get("response"), n_outputs)
+        if header.get("response") == OnALine.kind:
+            response: Response = OnALine.from_settings(header.get("line"))
+        else:
+            response = response_of_kind(header.get("response"), n_outputs)
     except InvalidInputError as error:
         raise FileFormatError(f"The file does not hold a usable network: {error} Write it again.") from error
     n_sides = response.labelling.n_sides
+    timed = [side.time_coefs is not None for layer in layers for side in layer.sides]
+    _require(all(timed) if response.timed else not any(timed), "its sides and its response do not fit together")
     _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
     network = Network(layers, n_features, response, _curve(arrays, n_features), _members(arrays, layers[-1]))
     _check_wiring(network)
@@ -130,7 +139,9 @@ def _folds(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], networ
 def _stack(name: str, sides: Any) -> dict[str, NDArray[Any]]:
     planes = np.concatenate([np.asarray(side.hyperplanes, dtype="<f8") for side in sides])
     weights = np.concatenate([np.asarray(side.expert_weights, "<f8") for side in sides])
-    return {**_without_zeros(f"{name}.hyperplanes", planes), f"{name}.expert_weights": weights}
+    arrays = {**_without_zeros(f"{name}.hyperplanes", planes), f"{name}.expert_weights": weights}
+    times = [np.asarray(side.time_coefs, "<f8") for side in sides if side.time_coefs is not None]
+    return arrays | ({f"{name}.time_coefs": np.concatenate(times)} if times else {})
 
 
 def _without_zeros(name: str, planes: FloatArray) -> dict[str, NDArray[Any]]:
@@ -225,8 +236,12 @@ def _sides(name: str, arrays: Mapping[str, NDArray[Any]], experts: list[int]) ->
     _require(len(planes) == len(weights) == sum(experts), f"{name} has another number of experts than declared")
     _require(planes.shape[1] > 0, f"{name} has no bias")
     _require(bool(np.all(weights >= 0)), f"{name} has a negative weight")
-    cuts = pairwise(np.cumsum([0, *experts]).tolist())
-    return tuple(Side(planes[a:b].copy(), weights[a:b].copy()) for a, b in cuts)
+    cuts = list(pairwise(np.cumsum([0, *experts]).tolist()))
+    if f"{name}.time_coefs" not in arrays:
+        return tuple(Side(planes[a:b].copy(), weights[a:b].copy()) for a, b in cuts)
+    times = _floats(f"{name}.time_coefs", arrays, 1)
+    _require(times.shape == weights.shape and bool(np.all(times > 0)), f"{name} has wrong time coefficients")
+    return tuple(Side(planes[a:b].copy(), weights[a:b].copy(), times[a:b].copy()) for a, b in cuts)
 
 
 def _floats(name: str, arrays: Mapping[str, NDArray[Any]], ndim: int) -> FloatArray:

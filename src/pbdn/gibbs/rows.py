@@ -15,10 +15,12 @@ from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.matrices import SparseInputs
+from pbdn.model.statements import BEFORE as BEFORE
+from pbdn.model.statements import COUNT as COUNT
+from pbdn.model.statements import EXACT as EXACT
+from pbdn.model.statements import INTERVAL as INTERVAL
+from pbdn.model.statements import NOTHING as NOTHING
 from pbdn.numerics.arrays import FloatArray, IntArray
-
-# what a row says about its process
-NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
 
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
 MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum

@@ -136,13 +136,18 @@ def arrays_of_sides(sides: Sequence[Side]) -> Arrays:
     arrays: Arrays = {}
     for s, side in enumerate(sides):
         arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"] = side.hyperplanes, side.expert_weights
+        if side.time_coefs is not None:
+            arrays[f"time_coefs.{s}"] = side.time_coefs
     return arrays
 
 
 def sides_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[Side, ...]:
     """Inverse of `arrays_of_sides`; other entries are ignored."""
     n_sides = sum(name.startswith("hyperplanes.") for name in arrays)
-    return tuple(Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"]) for s in range(n_sides))
+    return tuple(
+        Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"], arrays.get(f"time_coefs.{s}"))
+        for s in range(n_sides)
+    )
 
 
 def _name(task: Task) -> str:

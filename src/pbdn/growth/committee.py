@@ -7,20 +7,21 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
 New networks are then trained on all rows with what was found, and averaged (`pbdn.model.committee`). Those of the folds stay
-beside them, to say how sure they are (`pbdn.model.intervals`). Where rows are many, the networks of the folds are themselves
-averaged: few rows are lost to each, and none is trained for its spread alone.
+beside them, to say how sure they are (`pbdn.model.intervals`). Where rows are many, or values lie on a line, the networks of
+the folds are themselves averaged: few rows are lost to each, none is trained for its spread alone, and a distribution says by
+itself how sure it is.
 """
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
-from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
+from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without_idle
@@ -35,23 +36,15 @@ SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
-LESS_NOISE = (0.5, 0.0)
+NOISES = (0.0, 0.5, FULL_NOISE)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 
-
-@dataclass(frozen=True)
-class Trial:
-    """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept."""
-
-    curved: bool
-    depth: int
-    penalty: float
-    noise: float
-    deviance: float
-    kept: bool
+LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise,
+PENALTY_ABOVE = 2.0  # and layers above the first, which can follow every row, more penalty
+NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
 
 
 @dataclass(frozen=True)
@@ -133,9 +126,11 @@ class Search:
                 new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
         return new
 
-    def new_layer(self) -> Step:
-        """Add a layer, and train it together with those below."""
-        return Step(True, FIRST_PENALTY, FULL_NOISE, self.config.map.n_minibatches)
+    def new_layer(self, depth: int) -> Step:
+        """Add layer ``depth``, and train it together with those below."""
+        timed = self.response.timed
+        penalty = PENALTY_ABOVE if timed and depth > 1 else FIRST_PENALTY
+        return Step(True, penalty, LITTLE_NOISE if timed else FULL_NOISE, self.config.map.n_minibatches)
 
     def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
         """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
@@ -162,7 +157,7 @@ def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty; average networks trained with what they found."""
-    folds = folds_of_rows(rows.codes, run.seed)
+    folds = folds_of_rows(response.strata(rows.targets), run.seed)
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
     search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
@@ -172,14 +167,15 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
-    if all_decide or config.map.n_members == 1:
+    if (all_decide and not response.timed) or config.map.n_members == 1:
         members = _on_all_rows(search, stage, folds, config.map.n_members)
     else:
         members = _of_all_folds(search, stage, folds)
     if run.stop() and reason != "observer":
         reason = "interrupted"
     network = _averaged(members or stage.stacks, stage, response)
-    of_folds = _averaged(stage.stacks, stage, response) if members and all_decide else None
+    beside = members and all_decide and not response.timed
+    of_folds = _averaged(stage.stacks, stage, response) if beside else None
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
@@ -190,7 +186,7 @@ def grow_committee(
 
 def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
     """The average of networks on scaled features, without their idle experts."""
-    members = [_plain(without_idle(layers, stage.view.rows.inputs), stage, response) for layers in stacks]
+    members = [_plain(without_idle(layers, stage.view.rows), stage, response) for layers in stacks]
     merged = committee(members)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
@@ -204,7 +200,7 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer, flat or curved."""
     if search.observer is not None:
         search.observer.layer_begins(1)
-    best, *others = search.after_each([search.begin(view) for view in views], search.new_layer())
+    best, *others = search.after_each([search.begin(view) for view in views], search.new_layer(1))
     for other in others:
         wins = other.complete and (not best.complete or other.deviance < best.deviance)
         search.note(best if wins else other, False)
@@ -227,7 +223,7 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()
-        new = search.after(stage, search.new_layer())
+        new = search.after(stage, search.new_layer(stage.depth + 1))
         if not new.complete:
             return stage, "interrupted"
         pays = new.clearly_below(stage)
@@ -240,21 +236,26 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
 
 def _strength(search: Search, stage: Stage) -> Stage:
     """The penalty, in the direction in which the rows kept back become likelier; then the noise."""
-    first = PENALTIES.index(FIRST_PENALTY)
-    for penalties in (PENALTIES[first + 1 :], PENALTIES[:first][::-1]):
+    noise = stage.history[-1].noise
+    stage = _along(PENALTIES, stage.history[-1].penalty, lambda now, penalty: search.better(now, penalty, noise), stage)
+    penalty, noises = stage.history[-1].penalty, NOISES_ON_A_LINE if search.response.timed else NOISES
+    return _along(noises, noise, lambda now, noise: search.better(now, penalty, noise), stage)
+
+
+def _along(
+    values: Sequence[float], first: float, better: Callable[[Stage, float], Stage | None], stage: Stage
+) -> Stage:
+    """Larger values while that is better; smaller ones where no larger one was."""
+    place = values.index(first)
+    for others in (values[place + 1 :], values[:place][::-1]):
         begun = stage
-        for penalty in penalties:
-            new = search.better(stage, penalty, FULL_NOISE)
+        for value in others:
+            new = better(stage, value)
             if new is None:
                 break
             stage = new
         if stage is not begun:
             break
-    for noise in LESS_NOISE:
-        new = search.better(stage, stage.history[-1].penalty, noise)
-        if new is None:
-            break
-        stage = new
     return stage
 
 
@@ -310,6 +311,8 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, n_members: int) 
 def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]:
     """The networks of the folds that decided, and those of the others trained with what they found."""
     numbers = range(len(stage.stacks), N_FOLDS)
+    if not numbers:
+        return list(stage.stacks)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers)))
 
     def trained(f: int) -> Layers | None:

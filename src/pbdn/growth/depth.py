@@ -79,6 +79,18 @@ class PathStep:
 
 
 @dataclass(frozen=True)
+class Trial:
+    """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept."""
+
+    curved: bool
+    depth: int
+    penalty: float
+    noise: float
+    deviance: float
+    kept: bool
+
+
+@dataclass(frozen=True)
 class Growth:
     """A grown stack of layers, the whole path, and why growth stopped.
 

@@ -60,7 +60,7 @@ def grow_by_holdout(
 
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
     """The trial networks of all folds, not grown yet."""
-    folds = folds_of_rows(rows.codes, run.seed)
+    folds = folds_of_rows(response.strata(rows.targets), run.seed)
     few = rows.n_rows <= FOLDED_ROWS and rows.n_rows * response.labelling.n_sides <= FOLDED_WORK
     in_turn = config.inference != "gibbs" and few
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
@@ -80,8 +80,8 @@ def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
     weights = 1.0 if rows.weights is None else rows.weights
 
     def losses(layers: Sequence[Layer]) -> NDArray[np.float64]:
-        prediction = Network(tuple(layers), rows.n_features, response).predict(rows.inputs)
-        return np.asarray(weights * response.deviance(prediction, rows.codes))
+        network = Network(tuple(layers), rows.n_features, response)
+        return np.asarray(weights * response.losses(network.top, network.top_inputs(rows.inputs), rows.targets))
 
     return losses
 

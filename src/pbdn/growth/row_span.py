@@ -4,7 +4,7 @@ With a penalty on the squares of coefficients, the best hyperplanes lie in the s
 penalty and changes no row. Coordinates in that space are as many as rows. Distances, and so penalties, are the same there.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ class RowSpan:
         def unfold(side: Side) -> Side:
             planes = side.hyperplanes
             on_features = (self.inputs.T @ (self.mixture @ planes[:, 1 : n_axes + 1].T)).T
-            return Side(np.column_stack([planes[:, 0], on_features, planes[:, n_axes + 1 :]]), side.expert_weights)
+            return replace(side, hyperplanes=np.column_stack([planes[:, 0], on_features, planes[:, n_axes + 1 :]]))
 
         return tuple(
             Layer(tuple(unfold(side) for side in layer.sides)) if sees_features(t) else layer

@@ -21,7 +21,7 @@ from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.starts import START_ROWS, fit_from_starts
+from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
 from pbdn.sgd.train_layer import falling_rates
 from pbdn.sgd.trainer import POLISH
 
@@ -177,11 +177,29 @@ class Trainee:
     def _add_layer(self, layers: Layers, step: Step) -> tuple[Layers, bool]:
         """One more layer, trained on the units of those below."""
         depth = len(layers) + 1
+        if self.response.timed and layers:
+            layers = without_idle(layers, self.rows)
         inputs = np.ascontiguousarray(inputs_above(layers, self.rows.inputs))
         rows = self.rows.with_inputs(inputs)
         some = dense_rows(inputs, np.linspace(0, rows.n_rows - 1, min(rows.n_rows, START_ROWS)).astype(np.int64))
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
         n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, self.config.max_experts)
+        if self.response.timed:
+            fitted = fit_timed_from_starts(
+                inputs,
+                rows.targets,
+                rows.weights,
+                penalty=step.penalty,
+                depth=depth,
+                config=replace(self.config, max_experts=n_experts),
+                seed=int(seed),
+                n_starts=n_starts,
+                should_stop=self.run.stop,
+                on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
+            )
+            if fitted is None:
+                return layers, False
+            return self._in_signs((*layers, _busy(fitted, inputs, rows.targets))), True
         result = fit_from_starts(
             rows.source(self.response.n_outputs),
             some,
@@ -193,10 +211,14 @@ class Trainee:
             should_stop=self.run.stop,
             on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
         )
-        layers = (*layers, Layer(tuple(side.strongest_first() for side in result.sides)))
-        if self.config.is_monotonic:
-            layers = Packed.of(layers, self.rows.n_features, self.response.labelling, self.config).projected().layers()
+        layers = self._in_signs((*layers, Layer(tuple(side.strongest_first() for side in result.sides))))
         return layers, bool(result.trace["loss"].size == self.config.n_minibatches)
+
+    def _in_signs(self, layers: Layers) -> Layers:
+        """The same layers without coefficients whose sign monotonicity forbids."""
+        if not self.config.is_monotonic:
+            return layers
+        return Packed.of(layers, self.rows.n_features, self.response.labelling, self.config).projected().layers()
 
     def _train(self, layers: Layers, n_taken: int, step: Step) -> Layers | None:
         """All layers trained together; None where the time was up or numbers overflowed."""
@@ -209,7 +231,7 @@ class Trainee:
         return train_together(
             packed,
             rows.inputs,
-            rows.codes,
+            rows.targets,
             rows.weights,
             noise=self.noise._replace(scale=step.noise * self.noise.scale),
             rates=falling_rates(JOINT_RATE, n_steps),
@@ -239,16 +261,23 @@ def joint_work(n_rows: int, n_coefficients: int, n_steps: int) -> tuple[int, int
     return steps, max(JOINT_BATCH, int(visits / steps))
 
 
-def without_idle(layers: Layers, inputs: FloatArray) -> Layers:
+def without_idle(layers: Layers, rows: LabelledRows) -> Layers:
     """The same network without experts of the top layer that add nothing to any of these rows; a side keeps one at least."""
-    top = inputs_above(layers[:-1], inputs)
+    return (*layers[:-1], _busy(layers[-1], inputs_above(layers[:-1], rows.inputs), rows.targets))
 
-    def busy(side: Side) -> Side:
-        most = side.expert_weights * side.units(top).max(axis=0)
-        keep = (most > IDLE) | (most == most.max())
-        return Side(side.hyperplanes[keep], side.expert_weights[keep])
 
-    return (*layers[:-1], Layer(tuple(busy(side) for side in layers[-1].sides)))
+def _busy(layer: Layer, inputs: FloatArray, targets: NDArray[Any]) -> Layer:
+    """A layer without idle experts."""
+    latest = [0.0] * len(layer.sides)
+    if layer.sides[0].time_coefs is not None:
+        finite = targets[np.isfinite(targets)]
+        latest = [float(finite.max(initial=0.0)), float(-finite.min(initial=0.0))]
+
+    def busy(side: Side, at: float) -> Side:
+        most = side.expert_weights * side.units(inputs, at).max(axis=0)
+        return side.take((most > IDLE) | (most == most.max()))
+
+    return Layer(tuple(busy(side, at) for side, at in zip(layer.sides, latest, strict=True)))
 
 
 def _arrays_of(layers: Layers) -> Arrays:

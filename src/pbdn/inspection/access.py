@@ -13,6 +13,7 @@ from pbdn.data.frames import NamedArray, as_table
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
+from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 
 N_DRAWS = 12
@@ -43,9 +44,15 @@ def input_names(estimator: Any) -> list[str]:
     return names if curve is None else names + [f"{names[j]}²" for j in curve.columns.tolist()]
 
 
+def side_labels(estimator: Any) -> list[Any]:
+    """What sides are named after: the classes or, of values on a line, "at most" and "above" the centre."""
+    response = network_of(estimator).response
+    return response.labels if isinstance(response, OnALine) else estimator.classes_.tolist()
+
+
 def side_names(estimator: Any) -> list[Any]:
     """What each side of a layer stands for: a class, or "not" a class."""
-    return network_of(estimator).response.labelling.names(estimator.classes_.tolist())
+    return network_of(estimator).response.labelling.names(side_labels(estimator))
 
 
 def name_sides(estimator: Any, text: str) -> str:

@@ -1,11 +1,12 @@
 """What a network predicts when a few features of known rows change: the cost of a few features, not of all."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from pbdn.model.likelihood import softplus
-from pbdn.model.network import Layer, Network, Side
+from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray
 
@@ -62,6 +63,6 @@ def _on_distances(layer: Layer) -> Layer:
     """A layer that takes the distances from its hyperplanes as inputs, whatever the response asks of it."""
     total, sides, at = sum(layer.n_experts), [], 0
     for side in layer.sides:
-        sides.append(Side(np.eye(side.n_experts, total + 1, at + 1), side.expert_weights))
+        sides.append(replace(side, hyperplanes=np.eye(side.n_experts, total + 1, at + 1)))
         at += side.n_experts
     return Layer(tuple(sides))

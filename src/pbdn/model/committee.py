@@ -38,8 +38,10 @@ def _layer(members: Sequence[Network], t: int) -> Layer:
     sides = []
     for s in range(n_sides):
         planes = np.concatenate([_widened(members, m, t, s) for m in range(len(members))])
-        weights = np.concatenate([member.layers[t - 1].sides[s].expert_weights for member in members])
-        sides.append(Side(planes, weights / len(members)))
+        own = [member.layers[t - 1].sides[s] for member in members]
+        weights = np.concatenate([side.expert_weights for side in own])
+        times = [side.time_coefs for side in own if side.time_coefs is not None]
+        sides.append(Side(planes, weights / len(members), np.concatenate(times) if times else None))
     return Layer(tuple(sides))
 
 

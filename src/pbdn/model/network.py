@@ -1,8 +1,9 @@
 """What a fit leaves behind: sides of experts, layers of sides, and the network that they form."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +27,14 @@ class Side:
         β_k; the first column is the bias.
     expert_weights : array (n_experts,)
         r_k > 0.
+    time_coefs : array (n_experts,) or None
+        τ_k > 0 of a response on a line (`pbdn.model.timed`): how fast the signed distance grows with the value u. The side is
+        then the machine above for "the value is at most u", with x'β_k + τ_k u in the place of x'β_k. None: labels.
     """
 
     hyperplanes: FloatArray
     expert_weights: FloatArray
+    time_coefs: FloatArray | None = None
 
     def __post_init__(self) -> None:
         """Check the shapes once, so that later code need not."""
@@ -38,15 +43,18 @@ class Side:
                 f"hyperplanes {self.hyperplanes.shape} and expert_weights {self.expert_weights.shape} "
                 "do not describe the same experts."
             )
+        if self.time_coefs is not None and self.time_coefs.shape != self.expert_weights.shape:
+            raise ValueError(f"time_coefs {self.time_coefs.shape} are not one number per expert.")
 
     @property
     def n_experts(self) -> int:
         """Number of hyperplanes."""
         return int(self.hyperplanes.shape[0])
 
-    def units(self, inputs: Inputs) -> FloatArray:
-        """Hidden units s(x'β_k), shape (n, n_experts)."""
-        return softplus(signed_distances(self.hyperplanes, inputs))
+    def units(self, inputs: Inputs, at: float = 0.0) -> FloatArray:
+        """Hidden units s(x'β_k) or, on a line, s(x'β_k + τ_k u) at u = ``at``; shape (n, n_experts)."""
+        distance = signed_distances(self.hyperplanes, inputs)
+        return softplus(distance if self.time_coefs is None else distance + self.time_coefs * at)
 
     def rate(self, inputs: Inputs) -> FloatArray:
         """λ_i = Σ_k r_k s(x_i'β_k), shape (n,)."""
@@ -54,8 +62,12 @@ class Side:
 
     def strongest_first(self) -> "Side":
         """The same side with experts in order of falling weight."""
-        order = np.argsort(-self.expert_weights, kind="stable")
-        return Side(self.hyperplanes[order], self.expert_weights[order])
+        return self.take(np.argsort(-self.expert_weights, kind="stable"))
+
+    def take(self, experts: Any) -> "Side":
+        """Some of the experts, by a mask or their numbers."""
+        times = None if self.time_coefs is None else self.time_coefs[experts]
+        return Side(self.hyperplanes[experts], self.expert_weights[experts], times)
 
 
 @dataclass(frozen=True)
@@ -208,12 +220,8 @@ class Network:
             return self.response.prediction(self.top, inputs)[None]
 
         def of_member(m: int) -> Layer:
-            parts = zip(self.top.sides, self.members, strict=True)
-            return Layer(
-                tuple(
-                    Side(side.hyperplanes[own == m], n_members * side.expert_weights[own == m]) for side, own in parts
-                )
-            )
+            parts = (side.take(own == m) for side, own in zip(self.top.sides, self.members, strict=True))
+            return Layer(tuple(replace(side, expert_weights=n_members * side.expert_weights) for side in parts))
 
         return np.stack([self.response.prediction(of_member(m), inputs) for m in range(n_members)])
 

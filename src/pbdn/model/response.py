@@ -39,7 +39,13 @@ class Response(Protocol):
         Which rows are "yes" for each side.
     n_outputs : int
         Columns of a prediction.
+    timed : bool
+        Whether rows say where on a line their value lies (`pbdn.model.statements`), not of which class they are.
     """
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows have values on a line."""
 
     @property
     def kind(self) -> str:
@@ -56,8 +62,11 @@ class Response(Protocol):
     def prediction(self, layer: Any, inputs: Inputs) -> FloatArray:
         """What a top layer predicts on its inputs, shape (n, n_outputs)."""
 
-    def deviance(self, prediction: FloatArray, codes: NDArray[np.int64]) -> FloatArray:
-        """Minus twice the log-likelihood of every row under its prediction."""
+    def losses(self, layer: Any, inputs: Inputs, targets: Any) -> FloatArray:
+        """Minus twice the log-likelihood of what every row says, by a top layer on its inputs."""
+
+    def strata(self, targets: Any) -> NDArray[np.int64]:
+        """Groups of similar rows, which folds share evenly."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class Classes:
     """Class probabilities from the rates of the sides."""
 
     kind: ClassVar[str]
+    timed: ClassVar[bool] = False
     most_outputs: ClassVar[int | None] = None
     n_outputs: int = 2
 
@@ -91,6 +101,15 @@ class Classes:
         """-2 ln P(the row's own class)."""
         chosen = prediction[np.arange(codes.size), codes]
         return np.asarray(-2.0 * np.log(np.maximum(chosen, SMALLEST_PROBABILITY)))
+
+    def losses(self, layer: SideRates, inputs: Inputs, targets: NDArray[np.int64]) -> FloatArray:
+        """-2 ln P(the row's own class) of every row."""
+        return self.deviance(self.prediction(layer, inputs), targets)
+
+    @staticmethod
+    def strata(targets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The classes."""
+        return targets
 
 
 class TwoClasses(Classes):

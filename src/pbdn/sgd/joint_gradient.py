@@ -5,111 +5,19 @@ tiles. Reductions run in a fixed order: results do not depend on any thread coun
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from pbdn.model.wiring import FEATURES, sources_of
-from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.compiled import inlined, summing, summing_kernel
+from pbdn.model.wiring import FEATURES
+from pbdn.numerics.compiled import chosen_by_type, inlined, summing, summing_kernel
 from pbdn.numerics.products import padded_size, product
 from pbdn.numerics.softplus import softplus_logistic
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
 from pbdn.sgd.constants import TINY_RATE
+from pbdn.sgd.joint_workspace import TILE, LayerWork, NoisyRows, Stack, joint_workspace
 from pbdn.sgd.link_function import is_yes, link_slopes
-
-TILE = 128  # rows that are worked on together
-
-
-class Stack(NamedTuple):
-    """The layers of a network for compiled code; arrays have one entry, or one row, per layer.
-
-    Attributes
-    ----------
-    first : (n_layers + 1,)
-        Where a layer's parameters begin in the flat array.
-    n_inputs, n_units : (n_layers,)
-        Inputs without the constant, and experts of all sides.
-    starts : (n_layers, n_sides + 1)
-        Columns of every side.
-    sources : (n_layers, 2)
-        Whose units a layer sees (`pbdn.model.wiring.sources_of`); -1 fills the row of the first layer.
-    positive : (n_sides,)
-        What is "yes" for each side (`pbdn.model.labelling`).
-    """
-
-    first: IntArray
-    n_inputs: IntArray
-    n_units: IntArray
-    starts: IntArray
-    sources: IntArray
-    positive: IntArray
-
-
-class NoisyRows(NamedTuple):
-    """Rows, class codes and weights, and what is added to each row of each minibatch.
-
-    A row of a minibatch gets ``scale`` times the numbers of ``pool`` from its offset on. The square of feature ``columns[j]``
-    moves by ``slopes[row, j]`` times what the feature does.
-    """
-
-    inputs: FloatArray
-    codes: IntArray
-    weights: FloatArray
-    pool: FloatArray  # standard normal numbers
-    offsets: IntArray  # (rows of all minibatches,)
-    scale: FloatArray  # (n_features without squares,)
-    slopes: FloatArray  # (n_rows, n_squares)
-    columns: IntArray  # (n_squares,)
-
-
-class LayerWork(NamedTuple):
-    """Memory of one tile, layer by layer: flat arrays, and where each layer's part begins."""
-
-    inputs: FloatArray  # a leading one, then what the layer sees: (TILE, stride)
-    units: FloatArray  # softplus: (TILE, padded units)
-    slopes: FloatArray
-    by_units: FloatArray
-    input_at: IntArray
-    unit_at: IntArray
-    panel: FloatArray  # of one layer at a time
-    experts: FloatArray  # (2, widest layer): r, and Σ ∂f/∂λ s
-    product: FloatArray
-    rate: FloatArray
-    row_weight: FloatArray
-    is_positive: Any
-
-
-def make_stack(starts: list[IntArray], n_features: int, positive: IntArray) -> Stack:
-    """The shape of a network whose layers have sides at ``starts``."""
-    n_units = np.array([one[-1] for one in starts], np.int64)
-    widths = [n_features, *n_units.tolist()]
-    numbers = range(1, len(starts) + 1)
-    sources = np.array([(*sources_of(t), -1)[:2] for t in numbers], np.int64)
-    n_inputs = np.array([sum(widths[source] for source in sources_of(t)) for t in numbers], np.int64)
-    first = np.concatenate([[0], np.cumsum((n_inputs + 2) * n_units)]).astype(np.int64)
-    return Stack(first, n_inputs, n_units, np.stack(starts).astype(np.int64), sources, positive)
-
-
-@summing
-def joint_workspace(stack: Stack) -> Any:
-    """Memory for one tile of rows."""
-    n_layers = stack.n_units.shape[0]
-    input_at, unit_at = np.zeros(n_layers + 1, np.int64), np.zeros(n_layers + 1, np.int64)
-    widest, largest = 1, 1
-    for t in range(n_layers):
-        stride, width = padded_size(stack.n_inputs[t] + 1), padded_size(stack.n_units[t])
-        input_at[t + 1] = input_at[t] + TILE * stride
-        unit_at[t + 1] = unit_at[t] + TILE * width
-        widest = max(widest, stride, width)
-        largest = max(largest, stride * width)
-    inputs = np.zeros(input_at[n_layers])
-    units, slopes, by_units = np.zeros(unit_at[n_layers]), np.zeros(unit_at[n_layers]), np.zeros(unit_at[n_layers])
-    row = np.zeros((2, TILE))
-    return LayerWork(
-        inputs, units, slopes, by_units, input_at, unit_at, np.zeros(largest), np.zeros((2, widest)),
-        np.zeros(max(largest, TILE * widest)), row[0], row[1], np.zeros(TILE, np.bool_),
-    )  # fmt: skip
+from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
 
 
 @summing
@@ -175,7 +83,7 @@ def _forward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork) -> 
 
 
 @summing
-def _sides(
+def _class_sides(
     t: int, rows: NoisyRows, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
 ) -> float:
     """Loss of the sides of layer t on its units; adds ∂/∂ln r, and for the top layer sets ∂/∂units."""
@@ -195,7 +103,7 @@ def _sides(
             for k in range(a, b):
                 rate += weights[k] * units[k]
             work.rate[i] = TINY_RATE if rate < TINY_RATE else rate
-            work.is_positive[i] = is_yes(rows.codes[index[i]], stack.positive[s])
+            work.is_positive[i] = is_yes(rows.targets[index[i]], stack.positive[s])
         loss += link_slopes(n, work.is_positive, work.row_weight, work.rate)
         for i in range(n):
             here, slope = begin + i * width, work.rate[i]
@@ -207,6 +115,27 @@ def _sides(
     for k in range(count):
         gradient[first + k] += weights[k] * by_weight[k]
     return loss
+
+
+def side_losses(*arguments: Any) -> float:  # type: ignore[empty-body]
+    """`_class_sides` or, for values on a line, `pbdn.sgd.timed_sides.timed_sides`."""
+
+
+@chosen_by_type(side_losses)
+def _side_losses(
+    t: int, rows: Any, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
+) -> Any:
+    def classes(
+        t: int, rows: Any, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
+    ) -> float:
+        return _class_sides(t, rows, index, scale, parameters, stack, work, gradient)
+
+    def timed(
+        t: int, rows: Any, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
+    ) -> float:
+        return timed_sides(t, rows, index, scale, parameters, stack, work, gradient)
+
+    return classes if rows.types[rows.fields.index("targets")].ndim == 1 else timed
 
 
 @summing
@@ -249,7 +178,7 @@ def network_gradient(
     """Scaled negative log-likelihood of the top layer on the rows ``index``; fills its gradient.
 
     The noise of these rows begins at place ``at`` of ``rows.offsets``. The weights ln r of a lower layer get the gradient of that
-    layer's own likelihood.
+    layer's own likelihood, and so do its ln τ.
     """
     gradient[:] = 0.0
     n_layers, loss = stack.n_units.shape[0], 0.0
@@ -262,8 +191,7 @@ def network_gradient(
             if t > 0:
                 _see(t, n, stack, work)
             _forward(t, n, parameters, stack, work)
-        for t in range(n_layers):
-            own = _sides(t, rows, tile, scale, parameters, stack, work, gradient)
+            own = side_losses(t, rows, tile, scale, parameters, stack, work, gradient)
             loss += own if t == n_layers - 1 else 0.0
         for t in range(n_layers - 1, -1, -1):
             _backward(t, n, parameters, stack, work, gradient)
@@ -291,7 +219,7 @@ def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior
             for k in range(count):
                 total += power * math.log1p(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
         done += count
-    return total
+    return total + add_time_penalty(parameters[stack.first[n_layers] :], gradient[stack.first[n_layers] :])
 
 
 @summing_kernel
@@ -299,7 +227,7 @@ def objective_gradient(
     rows: NoisyRows, parameters: Any, stack: Stack, slopes: Any, prior: Prior, gradient: Any
 ) -> float:
     """The objective of the network on all rows; fills its gradient."""
-    index = np.arange(rows.codes.shape[0])
+    index = np.arange(rows.targets.shape[0])
     loss = network_gradient(rows, index, 0, 1.0, parameters, stack, joint_workspace(stack), gradient)
     return loss + add_network_penalty(parameters, stack, slopes, prior, gradient)
 
@@ -327,7 +255,7 @@ def run_joint_steps(
     ``done`` are the steps taken before; ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
     """
     work, gradient = joint_workspace(stack), np.empty_like(parameters)
-    n_rows, loss = rows.codes.shape[0], 0.0
+    n_rows, loss = rows.targets.shape[0], 0.0
     for b in range(rates.shape[0]):
         index = order[b * batch_size : (b + 1) * batch_size]
         loss = network_gradient(rows, index, b * batch_size, n_rows / batch_size, parameters, stack, work, gradient)

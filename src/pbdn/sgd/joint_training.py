@@ -16,6 +16,7 @@ these signs.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -29,13 +30,8 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
 from pbdn.sgd.constants import CALL_NUMBERS
-from pbdn.sgd.joint_gradient import (
-    NoisyRows,
-    Stack,
-    make_stack,
-    objective_gradient,
-    run_joint_steps,
-)
+from pbdn.sgd.joint_gradient import objective_gradient, run_joint_steps
+from pbdn.sgd.joint_workspace import NoisyRows, Stack, make_stack
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
@@ -64,12 +60,12 @@ class Noise(NamedTuple):
     columns: IntArray | None = None
 
     def on(
-        self, inputs: FloatArray, codes: IntArray, weights: FloatArray, pool: FloatArray, offsets: IntArray
+        self, inputs: FloatArray, targets: Any, weights: FloatArray, pool: FloatArray, offsets: IntArray
     ) -> NoisyRows:
         """Rows with this noise, whose numbers stand in ``pool``."""
         slopes = np.empty((0, 0)) if self.slopes is None else self.slopes
         columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
-        return NoisyRows(inputs, codes, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
+        return NoisyRows(inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
@@ -95,7 +91,7 @@ def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
 
 def network_loss_and_gradient(
     inputs: FloatArray,
-    codes: IntArray,
+    targets: Any,
     weights: FloatArray,
     layers: Sequence[Layer],
     labelling: Labelling,
@@ -103,14 +99,16 @@ def network_loss_and_gradient(
 ) -> tuple[float, list[FloatArray]]:
     """f on these rows and its gradient by every layer's parameters (packed as in `pbdn.sgd.objective`).
 
-    The first row of a lower layer's gradient is that of its own objective by ln r.
+    The first row of a lower layer's gradient is that of its own objective by ln r. Where values lie on a line, the last array
+    is the gradient by ln τ, layer after layer, of every layer's own objective.
     """
     network = Packed.of(layers, inputs.shape[1], labelling, config)
     still = Noise(np.zeros(inputs.shape[1]))
-    rows = still.on(inputs, codes, weights, np.zeros(inputs.shape[1]), np.zeros(len(codes), np.int64))
+    rows = still.on(inputs, targets, weights, np.zeros(inputs.shape[1]), np.zeros(len(targets), np.int64))
     gradient = np.empty_like(network.parameters)
     loss = objective_gradient(rows, network.parameters, network.stack, network.slopes, network.prior, gradient)
-    return float(loss), network.by_layer(gradient)
+    times = gradient[network.stack.first[-1] :]
+    return float(loss), [*network.by_layer(gradient), *([times] if times.size else [])]
 
 
 class Packed(NamedTuple):
@@ -126,11 +124,12 @@ class Packed(NamedTuple):
     def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
         """Pack the layers, with the penalty of ``config``."""
         packed = [pack(layer.sides) for layer in layers]
+        times = [np.log(side.time_coefs) for layer in layers for side in layer.sides if side.time_coefs is not None]
         priors = [prior_constants(config, starts) for _, starts in packed]
         stack = make_stack([starts for _, starts in packed], n_features, labelling.positive)
         return cls(
             stack,
-            np.concatenate([parameters.ravel() for parameters, _ in packed]),
+            np.concatenate([*(parameters.ravel() for parameters, _ in packed), *times]),
             np.concatenate([prior.log_weight_slope for prior in priors]),
             priors[-1],
             _signs(stack, config.monotonic_cst) if config.is_monotonic else np.empty(0),
@@ -144,7 +143,13 @@ class Packed(NamedTuple):
     def layers(self) -> tuple[Layer, ...]:
         """The layers held in the parameters."""
         arrays = self.by_layer(self.parameters)
-        return tuple(Layer(unpack(one, starts)) for one, starts in zip(arrays, self.stack.starts, strict=True))
+        layers = tuple(Layer(unpack(one, starts)) for one, starts in zip(arrays, self.stack.starts, strict=True))
+        times = np.exp(self.parameters[self.stack.first[-1] :])
+        if not times.size:
+            return layers
+        ends = np.cumsum([side.n_experts for layer in layers for side in layer.sides])
+        parts = iter(np.split(times, ends[:-1]))
+        return tuple(Layer(tuple(replace(side, time_coefs=next(parts)) for side in layer.sides)) for layer in layers)
 
     def projected(self) -> "Packed":
         """The same network with zeros in the place of coefficients of a wrong sign."""
@@ -172,7 +177,7 @@ def _signs(stack: Stack, of_features: Sequence[int]) -> FloatArray:
 def train_together(
     network: Packed,
     inputs: FloatArray,
-    codes: IntArray,
+    targets: Any,
     weights: FloatArray | None,
     *,
     noise: Noise,
@@ -189,8 +194,8 @@ def train_together(
     network : Packed
     inputs : array (n_rows, n_columns)
         Dense and scaled, squares included.
-    codes : array (n_rows,)
-        Class codes.
+    targets : array (n_rows,) or (n_rows, 2)
+        Class codes, or bounds of values on a line.
     weights : array (n_rows,) or None
     noise : Noise
     rates : array (n_steps,)
@@ -210,8 +215,8 @@ def train_together(
     wait_for_helper()
     parameters = network.parameters
     first, second = np.zeros_like(parameters), np.zeros_like(parameters)
-    row_weights = np.ones(len(codes)) if weights is None else weights
-    n_rows, size, n_steps = len(codes), min(batch_size, len(codes)), len(rates)
+    row_weights = np.ones(len(targets)) if weights is None else weights
+    n_rows, size, n_steps = len(targets), min(batch_size, len(targets)), len(rates)
     rest = np.empty(0, np.int64)
     pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
     per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * parameters.size))))
@@ -222,7 +227,7 @@ def train_together(
         while len(rest) < len(some) * size:
             rest = np.concatenate([rest, rng.permutation(n_rows)])
         order, rest = rest[: len(some) * size], rest[len(some) * size :]
-        rows = noise.on(inputs, codes, row_weights, pool, rng.integers(NOISE_POOL, size=len(order)))
+        rows = noise.on(inputs, targets, row_weights, pool, rng.integers(NOISE_POOL, size=len(order)))
         loss = run_joint_steps(
             rows,
             order,

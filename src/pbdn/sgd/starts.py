@@ -14,24 +14,31 @@ from numpy.random import Generator
 
 from pbdn.data.row_source import RowSource
 from pbdn.model.labelling import Labelling
-from pbdn.model.network import Side
+from pbdn.model.network import Layer, Side
+from pbdn.model.statements import flipped
+from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.joint_training import Noise, Packed, train_together
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.train_layer import MapResult, fit_map
+from pbdn.sgd.train_layer import MapResult, falling_rates, fit_map
 from pbdn.sgd.trainer import INITIAL
 
 START_GAIN = 3.0  # standard deviation of x'β over standardised rows at the start
 START_ROWS = 4096  # rows among which hyperplanes are placed
+LEAST_SPREAD = 0.01  # of an input, where standardised features have one: units that hardly speak are not shouted at
+START_TIME = 2.0  # τ at the start, for values of standard deviation one
 
 
-def scattered_sides(rng: Generator, rows: FloatArray, n_experts: int, n_sides: int) -> tuple[Side, ...]:
-    """Random hyperplanes, each through a random row; inputs that do not vary get no coefficient.
+def scattered_sides(
+    rng: Generator, rows: FloatArray, n_experts: int, n_sides: int, least_spread: float = 0.0
+) -> tuple[Side, ...]:
+    """Random hyperplanes, each through a random row; inputs that vary no more than ``least_spread`` get no coefficient.
 
     Started near zero, all experts of a side learn the same direction, and all but one die. Scattered ones differ.
     """
     spread = rows.std(axis=0)
     gain = START_GAIN / math.sqrt(max(1, int(np.count_nonzero(spread))))
-    slope = np.divide(gain, spread, out=np.zeros_like(spread), where=spread > 0)
+    slope = np.divide(gain, spread, out=np.zeros_like(spread), where=spread > least_spread)
     sides = []
     for _ in range(n_sides):
         coefficients = slope * rng.standard_normal((n_experts, rows.shape[1]))
@@ -90,3 +97,64 @@ def fit_from_starts(
     return replace(
         result, sides=tuple(result.sides[place] for place in chosen), log_likelihood=result.log_likelihood[chosen]
     )
+
+
+def fit_timed_from_starts(
+    inputs: FloatArray,
+    bounds: FloatArray,
+    weights: FloatArray | None,
+    *,
+    penalty: float,
+    depth: int,
+    config: MapSettings,
+    seed: int,
+    n_starts: int,
+    should_stop: Callable[[], bool] | None = None,
+    on_progress: Callable[[dict[str, Any]], None] | None = None,
+) -> Layer | None:
+    """Fit a pair of sides to values on a line from scattered starts; every side is the start of highest likelihood.
+
+    Parameters
+    ----------
+    inputs : array (n_rows, n_inputs)
+        Dense.
+    bounds : array (n_rows, 2)
+        What the rows say (`pbdn.model.statements`).
+    weights : array (n_rows,) or None
+    penalty : float
+        Precision of the coefficients.
+    depth, config, seed, should_stop, on_progress
+        As in `pbdn.sgd.train_layer.fit_map`.
+    n_starts : int
+
+    Returns
+    -------
+    Layer or None
+        None where ``should_stop`` said so, or numbers overflowed.
+    """
+    rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(depth, INITIAL)))
+    some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), START_ROWS)).astype(np.int64)]
+    scattered = scattered_sides(rng, some, config.max_experts, 2 * n_starts, LEAST_SPREAD)
+    begun = Layer(tuple(replace(side, time_coefs=np.full(side.n_experts, START_TIME)) for side in scattered))
+    free = replace(config, monotonic_cst=())  # signs are set when the layer stands in its network
+    trained = train_together(
+        Packed.of([begun], inputs.shape[1], Labelling((0, 1) * n_starts), free).with_gaussian_penalty(penalty),
+        inputs,
+        bounds,
+        weights,
+        noise=Noise(np.zeros(inputs.shape[1])),
+        rates=falling_rates(config.rate_at(depth), config.n_minibatches),
+        batch_size=config.batch_size,
+        rng=rng,
+        should_stop=should_stop,
+        on_progress=on_progress,
+    )
+    if trained is None:
+        return None
+    row_weights = np.ones(len(bounds)) if weights is None else weights
+    seen = (bounds, flipped(bounds))
+    likelihood = [
+        float(row_weights @ side_log_likelihood(side, seen[place % 2]))
+        for place, side in enumerate(side_arrays(trained[0], inputs))
+    ]
+    return Layer(tuple(trained[0].sides[max(range(s, 2 * n_starts, 2), key=likelihood.__getitem__)] for s in range(2)))

@@ -1,4 +1,4 @@
-"""The column to predict: labels as numbers where they are numbers, else as text."""
+"""The column to predict: a number, or labels, as numbers where they are numbers, else as text."""
 
 from collections import Counter
 from typing import Any
@@ -22,14 +22,10 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
     InvalidInputError
         Fewer than two classes, or so many that the column is not a class.
     """
-    known = np.array([not is_missing(value) for value in values])
-    notes = []
-    if not known.all():
-        notes.append(f"{int((~known).sum())} row(s) without a value of {name!r} were left out.")
-    present = values[known]
+    present, known, notes = _present(values, name)
     if present.dtype.kind == "M":
         raise InvalidInputError(f"The target {name!r} holds dates; a classifier needs classes.")
-    decimal = "." if present.dtype.kind == "f" else _decimal_of(Counter(str(value) for value in present))
+    decimal = _mark(present)
     labels: NDArray[Any]
     if decimal is not None and present.size:
         number, _ = numbers(present, decimal)
@@ -47,10 +43,10 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
         raise InvalidInputError(
             f"The target {name!r} has {have} in {int(known.sum())} row(s); at least two classes are needed."
         )
-    if classes.size > MAX_CLASSES or (classes.size > 20 and classes.size > 0.3 * labels.size):
+    if _are_many(classes.size, labels.size):
         raise InvalidInputError(
             f"The target {name!r} has {classes.size} different values in {labels.size} rows, so it is a "
-            "quantity or a key, not a class; cut it into classes, or give another target."
+            "quantity or a key, not a class; predict it as a number, cut it into classes, or give another target."
         )
     if counts.min() < 2:
         rare = classes[counts < 2][0].item()
@@ -58,6 +54,48 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
             f"The class {rare!r} of the target {name!r} occurs once; each class needs at least two rows."
         )
     return labels, known, notes
+
+
+def is_quantity(values: NDArray[Any]) -> bool:
+    """Whether a target is numbers, so many different ones that they are no classes."""
+    present = values[[not is_missing(value) for value in values]]
+    if present.dtype.kind == "M" or not present.size:
+        return False
+    mark = _mark(present)
+    return mark is not None and _are_many(np.unique(numbers(present, mark)[0]).size, present.size)
+
+
+def numbers_of(values: NDArray[Any], name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
+    """Numbers of the rows that have one, the mask of those rows, and notes.
+
+    Raises
+    ------
+    InvalidInputError
+        There are none, or something else is among them.
+    """
+    present, known, notes = _present(values, name)
+    mark = None if present.dtype.kind == "M" or not present.size else _mark(present)
+    if mark is None:
+        raise InvalidInputError(f"The target {name!r} is not a column of numbers; predict it as a class.")
+    found = numbers(present, mark)[0]
+    if not np.isfinite(found).all():
+        raise InvalidInputError(f"The target {name!r} has an infinite number; mend or drop its row.")
+    return found, known, notes
+
+
+def _present(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_], list[str]]:
+    known = np.array([not is_missing(value) for value in values])
+    notes = [] if known.all() else [f"{int((~known).sum())} row(s) without a value of {name!r} were left out."]
+    return values[known], known, notes
+
+
+def _are_many(n_values: int, n_rows: int) -> bool:
+    return n_values > MAX_CLASSES or (n_values > 20 and n_values > 0.3 * n_rows)
+
+
+def _mark(present: NDArray[Any]) -> str | None:
+    """The decimal mark with which all values are numbers."""
+    return "." if present.dtype.kind == "f" else _decimal_of(Counter(str(value) for value in present))
 
 
 def _decimal_of(cells: Counter[str]) -> str | None:

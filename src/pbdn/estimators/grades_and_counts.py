@@ -1,0 +1,253 @@
+"""The estimators of ordered grades and of counts: both know their values up to an interval."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from pbdn.config import MapConfig
+from pbdn.data.labelled_rows import check_labels_present, weigh_rows
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.model.priors import Hyperpriors
+from pbdn.numerics.arrays import FloatArray
+
+SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
+COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
+
+
+class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[misc]
+    """Parsimonious Bayesian deep network for ordered grades.
+
+    A grade is an interval of a hidden number, which is predicted as by `PBDNRegressor`. The intervals are cut so that a
+    standard normal number has the shares of the grades; experts bend the line between them.
+
+    Parameters
+    ----------
+    categories : sequence or None, default=None
+        All grades from the lowest to the highest. None: the order of an ordered pandas categorical, else the sorted labels.
+    max_depth, max_experts, standardize, priors, map_config, n_jobs, random_state, verbose, checkpoint, time_limit
+        As in `PBDNRegressor`.
+
+    Attributes
+    ----------
+    classes_ : array
+        The grades that have rows, from the lowest to the highest.
+    network_, config_, trials_, feature_importances_, …
+        As in `PBDNRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pbdn import PBDNOrdinalClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = np.digitize(X[:, 0] + 0.1 * rng.normal(size=200), [-0.5, 0.5])
+    >>> model = PBDNOrdinalClassifier(random_state=0, max_depth=1).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    """
+
+    _has_classes: ClassVar[bool] = True
+
+    classes_: NDArray[Any]
+
+    def __init__(
+        self,
+        *,
+        categories: Any = None,
+        max_depth: int = 5,
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        map_config: MapConfig | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors, map_config=map_config,
+            n_jobs=n_jobs, random_state=random_state, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
+        )  # fmt: skip
+        self.categories = categories
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow a network on rows with grades.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        rows = self._rows(X, y)
+        tasks = FitTasks(self, X, y)
+        grades = self._grades(y)
+        weighed = weigh_rows(rows, None, np.arange(len(grades)), sample_weight)
+        present, places = np.unique(grades[weighed.targets], return_inverse=True)
+        self.classes_ = self._order(y)[present]
+        if present.size == 1:
+            self._adopt_constant(weighed, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
+        else:
+            shares = np.bincount(places, weighed.weights)[:-1].cumsum() / weighed.total_weight
+            cuts = norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
+            ends = np.concatenate([[-np.inf], cuts, [np.inf]])
+            bounds = np.column_stack([ends[places], ends[places + 1]])
+            self._fit_bounds(weighed.inputs, bounds, weighed.weights, tasks, False, cuts.tolist())
+        tasks.end()
+        return self
+
+    def _order(self, y: Any) -> NDArray[Any]:
+        """All grades in order."""
+        if self.categories is not None:
+            return np.asarray(self.categories)
+        dtype: Any = getattr(y, "dtype", None)
+        if getattr(dtype, "ordered", False):
+            return np.asarray(dtype.categories)
+        return np.unique(np.asarray(y))
+
+    def _grades(self, y: Any) -> NDArray[np.int64]:
+        """The place of every label in the order."""
+        check_labels_present(y)
+        labels = column_or_1d(y, warn=True)
+        if labels.dtype.kind == "f":
+            assert_all_finite(labels, input_name="y")
+        check_classification_targets(labels)
+        places = {label: j for j, label in enumerate(self._order(y).tolist())}
+        unknown = [label for label in np.unique(labels).tolist() if label not in places]
+        if unknown:
+            raise InvalidInputError(
+                f"y has the grade {unknown[0]!r}, which is not among categories={self.categories!r}."
+            )
+        return np.array([places[label] for label in labels.tolist()], dtype=np.int64)
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Probabilities of the grades, columns in the order of ``classes_``."""
+        cuts = np.array(self._cuts())[:, None]
+        below = [part.cdf(cuts).T if cuts.size else np.empty((len(part), 0)) for part in self._distributions(X)]
+        return np.diff(np.concatenate(below), axis=1, prepend=0.0, append=1.0)
+
+    def _cuts(self) -> tuple[float, ...]:
+        check_is_fitted(self)
+        return self._line.cuts
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most probable grade of each row."""
+        best = np.argmax(self.predict_proba(X), axis=1)
+        return np.asarray(self.classes_[best])
+
+
+class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
+    """Parsimonious Bayesian deep network for counts.
+
+    A count y says that a hidden positive number lies in (y, y + 1]; its logarithm is predicted as by `PBDNRegressor`. So counts
+    may vary less or more than Poisson counts, and the second side, for large counts, is there too.
+
+    Parameters
+    ----------
+    max_depth, max_experts, standardize, priors, map_config, n_jobs, random_state, verbose, checkpoint, time_limit
+        As in `PBDNRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pbdn import PBDNCountRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = rng.poisson(np.exp(1.0 + X[:, 0]))
+    >>> model = PBDNCountRegressor(random_state=0, max_depth=1).fit(X, y)
+    >>> bool(model.score(X, y) > 0.5)
+    True
+    """
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
+        """Grow a network on rows with counts.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Counts of 0 or more.
+        sample_weight : array of shape (n_samples,), optional
+        exposure : array of shape (n_samples,), optional
+            How long, or over how much, each row was counted; the default is one. Twice the exposure has twice the counts.
+
+        Returns
+        -------
+        self
+        """
+        rows = self._rows(X, y)
+        tasks = FitTasks(self, X, y)
+        self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
+        tasks.end()
+        return self
+
+    def predict(self, X: Any, exposure: Any = None) -> FloatArray:
+        """Means."""
+        whole = self._distribution(X)
+        exposures = _exposures(exposure, len(whole))
+        counts = np.arange(1, COUNTED + 1)[:, None]
+        few = whole.sf(counts / exposures).sum(axis=0)
+        return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
+
+    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95), exposure: Any = None) -> FloatArray:
+        """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
+        levels = np.atleast_1d(np.asarray(q, dtype=float))[:, None]
+        whole = self._distribution(X)
+        found = np.ceil(whole.ppf(levels) * _exposures(exposure, len(whole))).T - 1.0
+        found = np.maximum(found, 0.0)
+        return found[:, 0] if np.ndim(q) == 0 else np.ascontiguousarray(found)
+
+    def predict_probability(self, X: Any, counts: ArrayLike, exposure: Any = None) -> FloatArray:
+        """P(Y = count) of every row and every one of ``counts``, shape (n_samples, n_counts)."""
+        whole = self._distribution(X)
+        exposures = _exposures(exposure, len(whole))
+        asked = np.atleast_1d(np.asarray(counts, dtype=float))[:, None]
+        return np.ascontiguousarray((whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)).T)
+
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """Mean log-probability of the counts. More is better."""
+        whole = self._distribution(X)
+        found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
+        return float(np.average(found, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        """Counts are not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _exposures(exposure: Any, n: int) -> FloatArray:
+    """An exposure for every row, checked."""
+    if exposure is None:
+        return np.ones(n)
+    values = np.asarray(column_or_1d(exposure), dtype=float)
+    check_consistent_length(values, np.empty(n))
+    wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))
+    if wrong.size:
+        raise InvalidInputError(f"exposure has {values[wrong[0]]:g} in row {wrong[0]}; it must be above 0 and finite.")
+    return values
+
+
+def _count_bounds(y: Any, exposure: FloatArray) -> FloatArray:
+    """(y, y + 1] per unit of exposure."""
+    counts = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
+    wrong = np.flatnonzero(counts < 0.0)
+    if wrong.size:
+        raise InvalidInputError(f"y has {counts[wrong[0]]:g} in row {wrong[0]}; counts must be 0 or more.")
+    return np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0]) / exposure[:, None]

@@ -1,0 +1,166 @@
+"""What every fitted network can do, whatever its response: show itself, explain itself, be saved."""
+
+import os
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pbdn.config import FitConfig
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.frames import restore_preparation
+from pbdn.inspection import subtypes
+from pbdn.inspection.access import checked_rows, feature_names, network_of, side_labels
+from pbdn.model.network import Layer, Network
+from pbdn.numerics.arrays import FloatArray
+
+
+class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Methods and attributes of everything that is fitted to a network.
+
+    `pbdn.estimators.growing.GrowsNetworks` fills ``config_``, ``network_`` (None: nothing to learn), ``paths_``,
+    ``criterion_path_``, ``trials_``, ``trace_`` and ``convergence_``; everything else follows from them.
+    """
+
+    _has_classes: ClassVar[bool] = True  # whether ``classes_`` name what is predicted
+    _stored: ClassVar[tuple[str, ...]] = ()  # further attributes, arrays of numbers, that a file keeps
+
+    config_: FitConfig
+    network_: Network | None
+    paths_: tuple[Network, ...]
+    criterion_path_: list[dict[str, Any]]
+    trace_: list[Any]
+    trials_: list[Any]
+    convergence_: list[dict[str, Any]]
+    n_features_in_: int
+    _importances: FloatArray | None = None
+    _stand_ins: FloatArray | None = None  # for values that are missing in new rows, where nothing else is prepared
+
+    # ------------------------------------------------------- what follows from the network
+
+    @property
+    def inference_(self) -> str:
+        """The inference that was used."""
+        return self.config_.inference
+
+    @property
+    def layers_(self) -> tuple[Layer, ...]:
+        """Layers from bottom to top."""
+        return () if self.network_ is None else self.network_.layers
+
+    @property
+    def depth_(self) -> int:
+        """Number of layers."""
+        return len(self.layers_)
+
+    @property
+    def n_experts_(self) -> list[tuple[int, ...]]:
+        """Experts per layer and side."""
+        return [layer.n_experts for layer in self.layers_]
+
+    @property
+    def complexity_(self) -> float:
+        """Cost of a prediction in units of one inner product, as the paper counts it."""
+        return 0.0 if self.network_ is None else self.network_.complexity
+
+    @property
+    def n_weights_(self) -> int:
+        """Numbers that the network holds."""
+        return 0 if self.network_ is None else self.network_.n_weights
+
+    @property
+    def feature_importances_(self) -> FloatArray:
+        """How far predictions moved when each column was shuffled in training rows, as shares that sum to one.
+
+        Measured at the end of the fit and kept with the model, so no rows are needed. One value for each column of X; the
+        features of one prepared column share it. It says what the network uses, not what causes what.
+        """
+        check_is_fitted(self)
+        if self._importances is None:
+            raise AttributeError(
+                "This model was saved without feature_importances_; fit it again, or use model.effects(X)."
+            )
+        return self._importances
+
+    # -------------------------------------------------------------------------- explanation
+
+    def transform(self, X: Any) -> FloatArray:
+        """Hidden units s(x'β_k) of the top layer, all sides side by side."""
+        X = checked_rows(self, X)
+        if self.network_ is None:
+            return np.zeros((X.shape[0], 0))
+        return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the columns of `transform`, with what each side is for."""
+        check_is_fitted(self)
+        names = [] if self.network_ is None else subtypes.unit_names(self.network_, np.asarray(side_labels(self)))
+        return np.asarray(names, dtype=object)
+
+    def subtypes(self, X: Any) -> Any:
+        """Data subtypes of the paper's eq. (2), per layer, side and expert, in the space of the features.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns layer, side, expert, weight, share, and one mean per feature.
+        """
+        X = checked_rows(self, X)
+        return subtypes.as_frame(subtypes.subtype_table(network_of(self), X, side_labels(self), feature_names(self)))
+
+    def explain(self, X: Any) -> Any:
+        """Which expert of which side of the top layer voted for each row.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
+        """
+        X = checked_rows(self, X)
+        return subtypes.as_frame(subtypes.vote_table(network_of(self), X, side_labels(self)))
+
+    def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
+        """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).
+
+        A row with P(side says yes) ≤ p0 violates none.
+        """
+        if not 0.0 < p0 < 1.0:
+            raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")
+        X = checked_rows(self, X)
+        network = network_of(self)
+        inputs = network.top_inputs(X)
+        return np.column_stack([subtypes.violations(side, inputs, p0) for side in network.top.sides])
+
+    # ------------------------------------------------------------------------------- saving
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a ``.pbdn`` file (data only; see `load`)."""
+        from pbdn.files.estimator import save_estimator
+
+        save_estimator(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model written by `save`; never executes anything."""
+        from pbdn.files.estimator import load_estimator
+
+        loaded: Self = load_estimator(cls, path)
+        return loaded
+
+    def _restore_preparation(self, stored: Any) -> None:
+        """For `load`: what the file says about columns."""
+        restore_preparation(self, stored)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a fit has come to its end."""
+        return hasattr(self, "network_")
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse rows, missing values and text."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        return tags

@@ -1,0 +1,224 @@
+"""What estimators of values on a line share: from bounds to a network, and from a network to distributions."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from pbdn import config as options
+from pbdn.config import MapConfig
+from pbdn.data.labelled_rows import LabelledRows, weigh_rows
+from pbdn.errors import InvalidInputError, warn
+from pbdn.estimators.frames import checked_inputs, require_target
+from pbdn.estimators.growing import GrowsNetworks
+from pbdn.estimators.network import NetworkEstimator
+from pbdn.growth.callbacks import FitTasks
+from pbdn.growth.layout import best_layout
+from pbdn.growth.run import Run, n_threads
+from pbdn.inspection.access import checked_rows, dense_rows
+from pbdn.inspection.effects import feature_effects
+from pbdn.inspection.subtypes import as_frame
+from pbdn.model.distribution import Distribution
+from pbdn.model.network import Layer, Network, Side
+from pbdn.model.priors import Hyperpriors
+from pbdn.model.scaling import standard_scaling
+from pbdn.model.timed import OnALine, known_values, side_arrays
+from pbdn.numerics.arrays import FloatArray
+
+CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
+NARROW = 1e-9  # spread of the distribution of a constant, relative to it
+TRIAL_SEED = 0
+LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
+
+
+class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
+    """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
+
+    _has_classes: ClassVar[bool] = False
+
+    network_: Network
+
+    def __init__(
+        self,
+        *,
+        max_depth: int = 5,
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        map_config: MapConfig | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        self.max_depth = max_depth
+        self.max_experts = max_experts
+        self.standardize = standardize
+        self.priors = priors
+        self.map_config = map_config
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.checkpoint = checkpoint
+        self.time_limit = time_limit
+
+    # -------------------------------------------------------------------------------- fitting
+
+    def _rows(self, X: Any, y: Any) -> Any:
+        """The rows checked, before their targets are looked at."""
+        self._check_parameters()
+        self.__dict__.pop("network_", None)  # a fit that does not end leaves nothing of the one before
+        require_target(y)
+        rows = checked_inputs(self, X)
+        check_consistent_length(rows, y)
+        return rows
+
+    def _fit_bounds(
+        self, X: Any, bounds: FloatArray, sample_weight: Any, tasks: FitTasks, log: bool | str, cuts: Any = ()
+    ) -> None:
+        """Grow a network on rows whose values lie in (low, high]; ``log`` may be "auto".
+
+        With ``cuts``, those of grades, the bounds are values on the line already.
+        """
+        rows = weigh_rows(X, None, bounds, sample_weight)
+        _check_informative(rows.targets)
+        rows = rows.take(np.isfinite(rows.targets).any(axis=1)).repeated(can_merge=True).in_content_order()
+        response = OnALine(cuts=tuple(cuts)) if len(cuts) else layout_of(rows, log is True)
+        if _is_constant(rows.targets):
+            value = float(rows.targets[0, 0])
+            self._adopt_constant(rows, value, f"y has only one value ({value:g})")
+            return
+        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
+        if log == "auto" and _may_be_logarithms(rows.targets):
+            scaled = rows.with_inputs(self._scaling(rows).apply(rows.inputs))
+            run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
+            response = best_layout(scaled, (response, layout_of(rows, True)), self.config_, run)
+        self._fit_network(replace(rows, targets=response.to_line(rows.targets)), response, tasks)
+
+    def _adopt_constant(self, rows: LabelledRows, value: float, why: str) -> None:
+        """One value only: predict it."""
+        warn(f"{why}; the model will always predict it. Give rows of other values to learn something.")
+        side = Side(np.zeros((1, rows.n_features + 1)), np.ones(1), np.ones(1))
+        response = OnALine(value, NARROW * max(abs(value), np.finfo(float).tiny / NARROW))
+        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
+        self.network_, self.paths_ = Network((Layer((side, side)),), rows.n_features, response), ()
+        self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
+        self._importances = np.zeros(self.n_features_in_)
+
+    # ----------------------------------------------------------------------------- prediction
+
+    def _distributions(self, X: Any) -> Iterator[Distribution]:
+        """The distributions of all rows, some rows at a time."""
+        check_is_fitted(self)
+        rows = checked_rows(self, X)
+        for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
+            part = rows[low : low + CHUNK_ROWS]
+            yield Distribution(side_arrays(self.network_.top, self.network_.top_inputs(part)), self._line)
+
+    @property
+    def _line(self) -> OnALine:
+        """The response, which says how targets lie on the line."""
+        response = self.network_.response
+        assert isinstance(response, OnALine)
+        return response
+
+    def _distribution(self, X: Any) -> Distribution:
+        """The distributions of all rows at once."""
+        check_is_fitted(self)
+        rows = checked_rows(self, X)
+        return Distribution(side_arrays(self.network_.top, self.network_.top_inputs(rows)), self._line)
+
+    def effects(self, X: Any) -> Any:
+        """How far predicted medians move when each column is shuffled in the rows X, strongest first; it needs no targets.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns feature, moved (mean move of the median) and share.
+        """
+        found = feature_effects(self, dense_rows(self, X))
+        return as_frame(
+            {"feature": [one["feature"] for one in found], "moved": [2.0 * one["moved"] for one in found]}
+            | {"share": [one["share"] for one in found]}
+        )
+
+
+def layout_of(rows: LabelledRows, log: bool) -> OnALine:
+    """Values, or their logarithms, less their mean and divided by their standard deviation."""
+    with np.errstate(divide="ignore"):
+        bounds = np.log(np.maximum(rows.targets, 0.0)) if log else rows.targets
+    scaling = standard_scaling(known_values(bounds)[:, None], rows.weights)
+    return OnALine(float(scaling.center[0]), float(scaling.scale[0]), log)
+
+
+def numeric_bounds(y: Any) -> FloatArray:
+    """Targets of a regressor as bounds: numbers say "exactly here", pairs of numbers "between these".
+
+    Raises
+    ------
+    InvalidInputError
+        Something is no number, or bounds are the wrong way round.
+    """
+    values = np.asarray(y)
+    if values.ndim != 2 or values.shape[1] != 2:
+        values = column_or_1d(y, warn=True)
+        if values.dtype.kind not in "fiub":
+            values = _as_numbers(values)
+        assert_all_finite(values, input_name="y")
+        exact = values.astype(np.float64)
+        return np.column_stack([exact, exact])
+    bounds = _as_numbers(values)
+    low, high = bounds.T
+    wrong = np.flatnonzero(np.isnan(bounds).any(axis=1))
+    if wrong.size:
+        raise InvalidInputError(f"y has NaN in row {wrong[0]}; give -inf or inf where there is no bound.")
+    wrong = np.flatnonzero((low > high) | ((low == high) & np.isinf(low)))
+    if wrong.size:
+        i = wrong[0]
+        raise InvalidInputError(
+            f"y has the bounds ({low[i]:g}, {high[i]:g}) in row {i}; the first must not be above the second, and equal "
+            "bounds must be finite."
+        )
+    return bounds
+
+
+def check_positive_values(bounds: FloatArray) -> None:
+    """Refuse values without a logarithm; a lower bound of 0 is none."""
+    wrong = np.flatnonzero((bounds[:, 1] <= 0.0) | (bounds[:, 0] < 0.0) & np.isfinite(bounds[:, 0]))
+    if wrong.size:
+        raise InvalidInputError(
+            f"y has {bounds[wrong[0], 1]:g} in row {wrong[0]}, but only values above 0 have a logarithm; use log=False, or "
+            "mend the rows that are not."
+        )
+
+
+def _as_numbers(values: Any) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"y must be numbers: {error}.") from None
+
+
+def _check_informative(bounds: FloatArray) -> None:
+    """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
+    low, high = (bool(np.isfinite(column).any()) for column in bounds.T)
+    if low and high:
+        return
+    what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"
+    if not low and not high:
+        what = "any bound"
+    raise InvalidInputError(f"No row of y has {what}. Give at least one row whose value is known or bounded there.")
+
+
+def _is_constant(bounds: FloatArray) -> bool:
+    return bool(np.all(bounds == bounds[0, 0]))
+
+
+def _may_be_logarithms(bounds: FloatArray) -> bool:
+    """Whether values are positive, and so different that their logarithms are worth a trial."""
+    finite = bounds[np.isfinite(bounds)]
+    return bool(finite.min() > 0.0 and finite.max() >= LEAST_RATIO * finite.min())

@@ -1,0 +1,155 @@
+"""The estimator of real numbers."""
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+
+from pbdn.config import MapConfig
+from pbdn.estimators.on_a_line import LineEstimator, check_positive_values, numeric_bounds
+from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.model.distribution import Distribution
+from pbdn.model.priors import Hyperpriors
+from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_choice
+
+
+class PBDNRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
+    """Parsimonious Bayesian deep network for real numbers: it predicts a distribution for every row.
+
+    A layer has two sides, for low and for high values. A side says P(Y > y) = exp(-Σ_k r_k ln(1 + e^{x'β_k + τ_k y})); the other
+    one says the same of -Y, and their average is predicted. Five networks, each trained without a fifth of the rows, are
+    averaged into one; the rows kept back decide the depth, whether the first layer is curved, the penalty and the noise of
+    training. The defaults need no tuning.
+
+    Parameters
+    ----------
+    log : bool or "auto", default="auto"
+        Whether logarithms of y are modelled, which suits positive values that spread over decades. "auto" asks rows kept back
+        where all values are positive, and else takes y as it is.
+    max_depth : int, default=5
+        Most layers; reaching it while the rows kept back still become likelier warns.
+    max_experts : int, default=20
+        Experts per side at the start; at most 10 are used.
+    standardize : bool, default=True
+        Scale features to mean 0 and standard deviation 1 for the fit, and fold the scaling into the network.
+    priors : Hyperpriors or None, default=None
+    map_config : MapConfig or None, default=None
+        Options of training (`pbdn.config.MapConfig`).
+    n_jobs : int or None, default=None
+        Threads, as in joblib; results do not depend on it.
+    random_state : int, RandomState or None, default=None
+    verbose : int, default=0
+    checkpoint : path or None, default=None
+        File that lets an interrupted fit resume with the same result.
+    time_limit : float or None, default=None
+        Seconds after which the fit stops with what it has.
+
+    Attributes
+    ----------
+    log_ : bool
+        Whether logarithms are modelled.
+    network_ : Network
+        The fitted network, acting on features that are not scaled: what predicts, is explained and saved.
+    feature_importances_ : array
+        How far predicted medians moved when each column was shuffled in training rows, as shares.
+    trials_ : list of dicts
+        Every setting that the rows kept back have judged.
+    config_, n_features_in_, feature_names_in_, preparation_, layers_, depth_, n_experts_, complexity_, n_weights_, \
+criterion_path_
+        As in `PBDNClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pbdn import PBDNRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = X[:, 0] + 0.1 * rng.normal(size=200)
+    >>> model = PBDNRegressor(random_state=0, max_depth=1).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    >>> model.predict_interval(X[:3]).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        log: bool | str = "auto",
+        max_depth: int = 5,
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        map_config: MapConfig | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors, map_config=map_config,
+            n_jobs=n_jobs, random_state=random_state, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
+        )  # fmt: skip
+        self.log = log
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Grow a network on rows with numbers.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            Missing values, categories, text, booleans and dates are prepared (docs/columns.md).
+        y : array of shape (n_samples,) or (n_samples, 2)
+            Values, or bounds between which they lie: equal bounds are a value, -inf or inf is no bound.
+        sample_weight : array of shape (n_samples,), optional
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row.
+
+        Returns
+        -------
+        self
+        """
+        rows = self._rows(X, y)
+        check_choice("log", self.log, (True, False, "auto"))
+        tasks = FitTasks(self, X, y)
+        bounds = numeric_bounds(y)
+        if self.log is True:
+            check_positive_values(bounds)
+        self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
+        tasks.end()
+        return self
+
+    @property
+    def log_(self) -> bool:
+        """Whether logarithms are modelled."""
+        return self._line.log
+
+    def predict(self, X: Any) -> FloatArray:
+        """Means."""
+        return np.concatenate([part.mean() for part in self._distributions(X)])
+
+    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
+        """Quantiles: shape (n_samples,) for one q, (n_samples, n_q) for several."""
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        found = np.concatenate([part.ppf(levels[:, None]).T for part in self._distributions(X)])
+        return found[:, 0] if np.ndim(q) == 0 else found
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> FloatArray:
+        """Ends of the intervals that hold the value with this probability, shape (n_samples, 2)."""
+        return np.concatenate([part.interval(coverage) for part in self._distributions(X)])
+
+    def predict_distribution(self, X: Any) -> Distribution:
+        """The predicted distributions: an object with cdf, pdf, ppf, mean, std, sample, … (`pbdn.model.distribution`)."""
+        return self._distribution(X)
+
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean log-density of y; of bounds, log-probability. More is better."""
+        found = self._distribution(X).log_likelihood(numeric_bounds(y))
+        return float(np.average(found, weights=sample_weight))
+
+    def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean continuous ranked probability score, in units of y. Less is better."""
+        return float(np.average(self._distribution(X).crps(np.asarray(y, dtype=float)), weights=sample_weight))

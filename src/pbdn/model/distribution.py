@@ -1,0 +1,153 @@
+"""What is predicted of rows with values on a line: a whole distribution for each of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pbdn.errors import InvalidInputError
+from pbdn.model.timed import OnALine, SideArrays, StandardDistribution
+from pbdn.numerics.arrays import FloatArray
+
+TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
+NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
+
+
+class Distribution:
+    """The predicted distributions of some rows, one each.
+
+    Values and probabilities are broadcast against the rows as in `scipy.stats`: a number is asked of all rows, an array of
+    shape (n_rows,) gives each row its own, and an array of shape (m, 1) asks every row m times: the result is (m, n_rows).
+
+    Parameters
+    ----------
+    sides : pair of (distances, weights, time coefficients)
+        Of the top layer on these rows.
+    response : OnALine
+        How y becomes a value on the line.
+    """
+
+    def __init__(self, sides: tuple[SideArrays, ...], response: OnALine) -> None:
+        self._standard, self._response = StandardDistribution(sides), response
+
+    def __len__(self) -> int:
+        return self._standard.n_rows
+
+    def __repr__(self) -> str:
+        return f"<Distribution of {len(self)} rows>"
+
+    def __getitem__(self, rows: Any) -> "Distribution":
+        """The distributions of some of the rows, by a slice, a mask or their numbers."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
+        first, second = self._standard.first, self._standard.second
+        return Distribution(tuple((np.ascontiguousarray(d[rows]), r, t) for d, r, t in (first, second)), self._response)
+
+    def _each(self, function: Callable[[FloatArray], FloatArray], values: ArrayLike) -> FloatArray:
+        """A function of (n_rows, n_points) numbers, on whatever broadcasts against the rows."""
+        array = np.asarray(values, dtype=np.float64)
+        try:
+            shape = np.broadcast_shapes(array.shape, (len(self),))
+        except ValueError:
+            raise InvalidInputError(
+                f"Values of shape {array.shape} cannot be asked of {len(self)} rows; give a number, one value per row, or an "
+                "array of shape (m, 1) to ask every row m times."
+            ) from None
+        if shape[-1] != len(self):
+            raise InvalidInputError(f"Values of shape {array.shape} cannot be asked of {len(self)} row(s).")
+        points = np.broadcast_to(array, shape).reshape(-1, len(self)).T
+        return np.asarray(function(np.ascontiguousarray(points)).T.reshape(shape))
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """P(Y ≤ y)."""
+        return self._each(lambda points: self._standard.cdf(self._response.to_line(points)), y)
+
+    def sf(self, y: ArrayLike) -> FloatArray:
+        """P(Y > y)."""
+        return self._each(lambda points: self._standard.sf(self._response.to_line(points)), y)
+
+    def pdf(self, y: ArrayLike) -> FloatArray:
+        """Density."""
+
+        def density(points: FloatArray) -> FloatArray:
+            u = self._response.to_line(points)
+            inside = np.isfinite(u)
+            u = np.where(inside, u, 0.0)
+            return np.where(inside, self._standard.pdf(u) / self._response.slope(u), 0.0)
+
+        return self._each(density, y)
+
+    def logpdf(self, y: ArrayLike) -> FloatArray:
+        """ln of the density."""
+
+        return self._each(
+            lambda points: np.stack([self.log_likelihood(np.column_stack([one, one])) for one in points.T], axis=1), y
+        )
+
+    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
+        """ln P(what each row says), shape (n_rows,): log-density where the bounds (n_rows, 2) are equal."""
+        on_line = self._response.to_line(bounds)
+        return self._standard.log_likelihood(on_line) - self._response.log_slopes(on_line)
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        """Quantiles."""
+        if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
+            raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
+        return self._each(lambda points: self._response.from_line(self._standard.ppf(points)), q)
+
+    def median(self) -> FloatArray:
+        """Medians."""
+        return self.ppf(0.5)
+
+    def interval(self, coverage: float = 0.9) -> FloatArray:
+        """Ends of the central intervals that hold the value with this probability, shape (n_rows, 2)."""
+        if not 0.0 < coverage < 1.0:
+            raise InvalidInputError(f"coverage={coverage!r} must lie strictly between 0 and 1, e.g. 0.9.")
+        return np.ascontiguousarray(self.ppf(np.array([[0.5 - 0.5 * coverage], [0.5 + 0.5 * coverage]])).T)
+
+    def mean(self) -> FloatArray:
+        """Means; the last 1/10 000 of probability at each end counts as if it lay where it begins."""
+        return self._expected(lambda y: y, lambda y: np.ones_like(y))
+
+    def std(self) -> FloatArray:
+        """Standard deviations, with ends as in `mean`."""
+        mean = self.mean()[:, None]
+        return np.sqrt(self._expected(lambda y: (y - mean) ** 2, lambda y: 2.0 * (y - mean)))
+
+    def _expected(
+        self, function: Callable[[FloatArray], FloatArray], derivative: Callable[[FloatArray], FloatArray]
+    ) -> FloatArray:
+        """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line."""
+        ends = self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1)))
+        u, weights = _nodes(ends[:, :1], ends[:, 1:])
+        slopes = derivative(self._response.from_line(u)) * self._response.slope(u)
+        last = function(self._response.from_line(ends[:, 1:]))[:, 0]
+        return np.asarray(last - (slopes * self._standard.cdf(u) * weights).sum(axis=1))
+
+    def mean_above(self, y: ArrayLike) -> FloatArray:
+        """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
+        low = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
+        high = self._standard.ppf(np.full((len(self), 1), 1.0 - TAIL))
+        u, weights = _nodes(low, np.maximum(low, high))
+        return np.asarray((self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1))
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better."""
+        values = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
+        ends = self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1)))
+        below, below_weights = _nodes(np.minimum(ends[:, :1], values), values)
+        above, above_weights = _nodes(values, np.maximum(ends[:, 1:], values))
+        slope = self._response.slope
+        low = (slope(below) * self._standard.cdf(below) ** 2 * below_weights).sum(axis=1)
+        return np.asarray(low + (slope(above) * self._standard.sf(above) ** 2 * above_weights).sum(axis=1))
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Random values, shape (n_samples, n_rows)."""
+        rng = np.random.default_rng(random_state)
+        return self.ppf(rng.uniform(size=(n_samples, len(self))))
+
+
+def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes)."""
+    half = 0.5 * (high - low)
+    return low + half * (1.0 + NODES), half * NODE_WEIGHTS

@@ -1,0 +1,197 @@
+"""Responses on a line: real numbers, grades, counts and survival times.
+
+Every row's value u is the first point of a Poisson process with cumulative rate H(u) = Σ_k r_k s(x'β_k + τ_k u), so that
+P(U > u) = e^{-H(u)}. The second side of a layer models -u. What is predicted is the average of the two distributions. At u = 0
+a side is the classifier of "the value is at most 0", so that votes, subtypes and polytopes mean what they mean for labels.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pbdn.errors import InvalidInputError
+from pbdn.model.labelling import Labelling, for_each_class
+from pbdn.model.likelihood import log_probability, signed_distances
+from pbdn.model.network import Layer, Side
+from pbdn.model.statements import flipped
+from pbdn.model.wiring import Inputs
+from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.first_point import fill_quantiles, fill_rates
+
+SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
+N_STRATA = 10  # groups of similar values that folds share evenly
+
+SideArrays = tuple[FloatArray, FloatArray, FloatArray]  # distances (n, n_experts), weights, time coefficients
+
+
+def side_arrays(layer: Layer, inputs: Inputs) -> tuple[SideArrays, ...]:
+    """What the distribution of every row needs to know of a layer."""
+
+    def of(side: Side) -> SideArrays:
+        assert side.time_coefs is not None
+        return np.ascontiguousarray(signed_distances(side.hyperplanes, inputs)), side.expert_weights, side.time_coefs
+
+    return tuple(of(side) for side in layer.sides)
+
+
+def rates(side: SideArrays, u: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """H and H' of one side at u, shape (n_rows, n_points)."""
+    u = np.ascontiguousarray(u, dtype=np.float64)
+    rate, hazard = np.empty_like(u), np.empty_like(u)
+    fill_rates(*side, u, rate, hazard)
+    return rate, hazard
+
+
+def side_log_likelihood(side: SideArrays, bounds: FloatArray) -> FloatArray:
+    """ln P(what each row says) under one side; a density where the bounds are equal.
+
+    ln H'(u) - H(u) at u = low = high, else ln(e^{-H(low)} - e^{-H(high)}).
+    """
+    rate, hazard = rates(side, bounds)
+    exact = bounds[:, 0] == bounds[:, 1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inside = -rate[:, 0] + log_probability(rate[:, 1] - rate[:, 0])
+        return np.asarray(np.where(exact, np.log(hazard[:, 0]) - rate[:, 0], inside))
+
+
+class StandardDistribution:
+    """The distribution of u for some rows, by a pair of sides.
+
+    Every method takes values of shape (n_rows, n_points) and returns the same shape.
+    """
+
+    def __init__(self, sides: Sequence[SideArrays]) -> None:
+        self.first, self.second = sides
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.first[0].shape[0])
+
+    def cdf(self, u: FloatArray) -> FloatArray:
+        """P(U ≤ u)."""
+        return np.asarray(0.5 * (-np.expm1(-rates(self.first, u)[0]) + np.exp(-rates(self.second, -u)[0])))
+
+    def sf(self, u: FloatArray) -> FloatArray:
+        """P(U > u), accurate where it is small."""
+        return np.asarray(0.5 * (np.exp(-rates(self.first, u)[0]) - np.expm1(-rates(self.second, -u)[0])))
+
+    def pdf(self, u: FloatArray) -> FloatArray:
+        """Density."""
+        (rate, hazard), (other, own) = rates(self.first, u), rates(self.second, -u)
+        return np.asarray(0.5 * (hazard * np.exp(-rate) + own * np.exp(-other)))
+
+    def ppf(self, probability: FloatArray) -> FloatArray:
+        """Quantiles; -inf and inf at 0 and 1."""
+        probability = np.ascontiguousarray(probability, dtype=np.float64)
+        out = np.empty_like(probability)
+        inside = np.clip(probability, 1e-15, 1.0 - 1e-15)
+        fill_quantiles(self.first, self.second, inside, out)
+        return np.asarray(np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, out)))
+
+    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
+        """ln P(what each row says), the mean of both sides' likelihoods."""
+        both = [side_log_likelihood(self.first, bounds), side_log_likelihood(self.second, flipped(bounds))]
+        return np.asarray(np.logaddexp(*both) - np.log(2.0))
+
+
+def known_values(bounds: FloatArray) -> FloatArray:
+    """A finite value for every row: the middle of its bounds, or the one bound that it has."""
+    return np.asarray(np.where(np.isfinite(bounds), bounds, bounds[:, ::-1]).mean(axis=1))
+
+
+@dataclass(frozen=True)
+class OnALine:
+    """The response of real numbers: y, or ln y, less ``center`` and divided by ``scale`` is the value u of a row.
+
+    Attributes
+    ----------
+    center, scale : float
+    log : bool
+        Whether logarithms are modelled; y > 0 then.
+    cuts : tuple of float
+        Of grades: the ends of all but the last grade, as values u. Empty: numbers.
+    """
+
+    kind: ClassVar[str] = "line"
+    n_outputs: ClassVar[int] = 1
+    timed: ClassVar[bool] = True
+
+    center: float = 0.0
+    scale: float = 1.0
+    log: bool = False
+    cuts: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what maps no line to a line."""
+        numbers = np.array([self.center, self.scale, *self.cuts], dtype=float)
+        if not np.isfinite(numbers).all() or self.scale <= 0.0 or np.any(np.diff(self.cuts) <= 0.0):
+            raise InvalidInputError("The response needs finite numbers, a positive scale and cuts in rising order.")
+
+    def settings(self) -> dict[str, Any]:
+        """Plain values for a file."""
+        return {"center": self.center, "scale": self.scale, "log": self.log, "cuts": list(self.cuts)}
+
+    @classmethod
+    def from_settings(cls, settings: Any) -> "OnALine":
+        """Inverse of `settings`; refuses anything else."""
+        try:
+            center, scale, cuts = settings["center"], settings["scale"], settings["cuts"]
+            return cls(float(center), float(scale), settings["log"] is True, tuple(float(cut) for cut in cuts))
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidInputError(f"The response on a line is not described: {error}.") from error
+
+    @property
+    def labelling(self) -> Labelling:
+        """What the sides are at u = 0: for "at most the centre", and for "above it"."""
+        return for_each_class(2)
+
+    @property
+    def labels(self) -> list[str]:
+        """What the sides speak for, in words."""
+        if self.cuts:
+            return ["lower", "higher"]
+        middle = float(np.asarray(self.from_line(np.zeros(1)))[0])
+        return [f"at most {middle:.4g}", f"above {middle:.4g}"]
+
+    def to_line(self, y: ArrayLike) -> FloatArray:
+        """u of y."""
+        with np.errstate(divide="ignore"):
+            values = np.log(np.maximum(y, 0.0)) if self.log else np.asarray(y, dtype=float)
+        return np.asarray((values - self.center) / self.scale)
+
+    def from_line(self, u: FloatArray) -> FloatArray:
+        """y of u."""
+        values = self.center + self.scale * np.asarray(u)
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(values) if self.log else values)
+
+    def slope(self, u: FloatArray) -> FloatArray:
+        """dy/du."""
+        return np.asarray(self.scale * self.from_line(u) if self.log else np.full(np.shape(u), self.scale))
+
+    def log_slopes(self, targets: FloatArray) -> FloatArray:
+        """ln dy/du of exact values, by which densities of y and u differ; 0 for other statements."""
+        exact = targets[:, 0] == targets[:, 1]
+        return np.asarray(np.where(exact, np.log(self.slope(np.where(exact, targets[:, 0], 0.0))), 0.0))
+
+    def prediction(self, layer: Any, inputs: Inputs) -> FloatArray:
+        """Medians, shape (n, 1)."""
+        middle = StandardDistribution(side_arrays(layer, inputs)).ppf(np.full((inputs.shape[0], 1), 0.5))
+        return self.from_line(middle)
+
+    def losses(self, layer: Any, inputs: Inputs, targets: FloatArray) -> FloatArray:
+        """-2 ln P(what the row says) or, of exact values, -2 ln of the density of u."""
+        found = StandardDistribution(side_arrays(layer, inputs)).log_likelihood(targets)
+        return np.asarray(-2.0 * np.maximum(found, SMALLEST_LOG_DENSITY))
+
+    @staticmethod
+    def strata(targets: FloatArray) -> IntArray:
+        """Groups of rows with similar values, which folds share evenly."""
+        known = known_values(targets)
+        n_strata = max(1, min(N_STRATA, len(known) // (2 * N_STRATA)))
+        rank = np.argsort(np.argsort(known, kind="stable"), kind="stable")
+        return np.asarray(rank * n_strata // max(len(known), 1), np.int64)

@@ -1,0 +1,184 @@
+"""Survival times, ordered grades and counts: statements about intervals of a hidden number."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from pbdn import MapConfig, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.survival import concordance, time_bounds
+
+SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
+N = 150
+SEEN = [("event", bool), ("time", float)]
+
+
+def events(event, time):
+    return np.array(list(zip(event, time, strict=True)), dtype=SEEN)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(N, 2))
+    return X, X[:, 0] + 0.3 * rng.normal(size=N), rng
+
+
+@pytest.fixture(scope="module")
+def lived(rows):
+    """Log-normal times, some of them censored at 2."""
+    X, z, _ = rows
+    time = np.exp(z)
+    y = events(time < 2.0, np.minimum(time, 2.0))
+    return X, time, y, PBDNSurvival(**SMALL).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def graded(rows):
+    X, z, _ = rows
+    y = np.array(["low", "middle", "high"])[np.digitize(z, [-0.5, 0.7])]
+    return X, y, PBDNOrdinalClassifier(categories=["low", "middle", "high"], **SMALL).fit(X, y)
+
+
+@pytest.fixture(scope="module")
+def counted(rows):
+    X, _, rng = rows
+    exposure = rng.gamma(4.0, size=N)
+    rate = np.exp(0.5 + X[:, 0])
+    y = rng.poisson(rate * exposure)
+    return X, y, exposure, rate, PBDNCountRegressor(**SMALL).fit(X, y, exposure=exposure)
+
+
+class TestSurvival:
+    def test_it_learns_and_reaches_beyond_the_censoring(self, lived):
+        X, time, y, model = lived
+        assert model.score(X, y) > 0.85
+        late = X[:, 0] > 1.2
+        assert np.median(model.predict_median(X[late])) > 2.0
+        np.testing.assert_allclose(model.predict(X), -np.log(model.predict_median(X)), rtol=1e-12)
+        assert model.log_score(X, y) > -1.0
+
+    def test_curves(self, lived):
+        X, _, y, model = lived
+        times = model.unique_times_
+        assert times.max() < 2.0
+        survival = model.predict_survival_function(X, return_array=True)
+        hazard = model.predict_cumulative_hazard_function(X, return_array=True)
+        assert survival.shape == hazard.shape == (N, times.size)
+        assert (np.diff(survival, axis=1) <= 0).all()
+        np.testing.assert_allclose(hazard, -np.log(survival), rtol=1e-12)
+        curve = model.predict_survival_function(X[:2])[1]
+        np.testing.assert_allclose(curve(times), survival[1], rtol=1e-10)
+        np.testing.assert_array_equal(curve.y, model.predict_survival_function(X[:2], return_array=True)[1])
+        np.testing.assert_allclose(curve(5.0), model.predict_distribution(X[1:2]).sf(5.0)[0], rtol=1e-10)
+        hazards = model.predict_cumulative_hazard_function(X[:2])[1]
+        np.testing.assert_allclose(hazards(1.0), -np.log(curve(1.0)), rtol=1e-12)
+
+    def test_a_file_keeps_the_times(self, lived, tmp_path):
+        X, _, _, model = lived
+        model.save(tmp_path / "model.pbdn")
+        again = PBDNSurvival.load(tmp_path / "model.pbdn")
+        np.testing.assert_array_equal(again.unique_times_, model.unique_times_)
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+    def test_left_and_interval_censoring(self, rows):
+        """Only looked at three times: bounds are enough to learn from."""
+        X, z, _ = rows
+        looks = np.array([0.0, 0.5, 1.0, 2.0, np.inf])
+        place = np.digitize(np.exp(z), looks[1:-1])
+        y = np.column_stack([looks[place], looks[place + 1]])
+        model = PBDNSurvival(**SMALL).fit(X, y)
+        assert np.corrcoef(np.log(model.predict_median(X)), X[:, 0])[0, 1] > 0.9
+        with pytest.raises(InvalidInputError, match="use log_score"):
+            model.score(X, y)
+
+    def test_concordance_counts_pairs(self):
+        bounds = np.array([[1.0, 1.0], [2.0, np.inf], [3.0, 3.0], [3.0, np.inf]])
+        assert concordance(bounds, np.array([4.0, 3.0, 2.0, 1.0])) == 1.0
+        assert concordance(bounds, np.array([1.0, 2.0, 3.0, 4.0])) == 0.0
+        assert concordance(bounds, np.array([4.0, 0.0, 2.0, 2.0])) == pytest.approx(3.5 / 4.0)
+
+    @pytest.mark.parametrize(
+        ("y", "message"),
+        [
+            (events([True, True], [0.0, 1.0]), "times must be above 0"),
+            (events([True, False], [-1.0, 1.0]), "times must be above 0"),
+            (events([True, True], [np.nan, 1.0]), "give finite times"),
+            (np.array([1.0, 2.0]), "structured array"),
+            (np.array([(1, 2.0)], dtype=[("event", int), ("time", float)]), "two are needed"),
+            (np.array([[2.0, 1.0]]), "the first must not be above the second"),
+        ],
+    )
+    def test_times_that_cannot_be_are_told(self, y, message):
+        with pytest.raises(InvalidInputError, match=message):
+            time_bounds(y)
+
+    def test_all_censored(self, rows):
+        X, z, _ = rows
+        with pytest.raises(InvalidInputError, match="censored from above"):
+            PBDNSurvival(**SMALL).fit(X, events(np.zeros(N, bool), np.exp(z)))
+
+
+class TestGrades:
+    def test_it_learns_in_the_order_given(self, graded):
+        X, y, model = graded
+        assert model.classes_.tolist() == ["low", "middle", "high"]
+        assert model.score(X, y) > 0.75
+        p = model.predict_proba(X)
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
+        assert p.min() >= 0.0
+        assert np.corrcoef(p[:, 2] - p[:, 0], X[:, 0])[0, 1] > 0.8
+
+    def test_cuts_are_where_a_normal_number_has_the_shares(self, graded):
+        _, y, model = graded
+        shares = np.cumsum([np.mean(y == grade) for grade in model.classes_])[:-1]
+        np.testing.assert_allclose(model.network_.response.cuts, norm.ppf(shares), rtol=1e-12)
+
+    def test_a_file_keeps_the_grades(self, graded, tmp_path):
+        X, _, model = graded
+        model.save(tmp_path / "model.pbdn")
+        again = PBDNOrdinalClassifier.load(tmp_path / "model.pbdn")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+    def test_an_ordered_categorical_says_its_order(self, rows):
+        pd = pytest.importorskip("pandas")
+        X, z, _ = rows
+        names = ["worse", "same", "better"]
+        y = pd.Series(pd.Categorical(np.array(names)[np.digitize(z, [-0.5, 0.7])], names, ordered=True))
+        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
+        assert PBDNOrdinalClassifier(**short).fit(X, y).classes_.tolist() == names
+
+    def test_labels_that_cannot_be_are_told(self, rows):
+        X, z, _ = rows
+        with pytest.raises(InvalidInputError, match="not among categories"):
+            PBDNOrdinalClassifier(categories=[0, 1], **SMALL).fit(X, np.digitize(z, [0.0, 1.0]))
+        with pytest.warns(UserWarning, match="only one class"):
+            one = PBDNOrdinalClassifier(**SMALL).fit(X, np.ones(N, int))
+        np.testing.assert_array_equal(one.predict_proba(X[:3]), np.ones((3, 1)))
+
+
+class TestCounts:
+    def test_it_learns_rates(self, counted):
+        X, y, exposure, rate, model = counted
+        assert np.corrcoef(np.log(model.predict(X)), np.log(rate))[0, 1] > 0.95
+        assert model.predict(X, exposure).sum() == pytest.approx(y.sum(), rel=0.15)
+        assert model.log_score(X, y, exposure=exposure) > -3.0
+
+    def test_probabilities_sum_to_one_and_to_the_mean(self, counted):
+        X, _, exposure, _, model = counted
+        counts = np.arange(20_000)
+        p = model.predict_probability(X[:5], counts, exposure[:5])
+        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-3)
+        np.testing.assert_allclose(p @ counts, model.predict(X[:5], exposure[:5]), rtol=0.02)
+        median = model.predict_quantiles(X[:5], 0.5, exposure[:5]).astype(int)
+        below = p.cumsum(axis=1)
+        assert all(below[i, m] >= 0.5 and (m == 0 or below[i, m - 1] < 0.5) for i, m in enumerate(median))
+
+    def test_counts_that_cannot_be_are_told(self, rows):
+        X, _, rng = rows
+        y = rng.poisson(3.0, N)
+        with pytest.raises(InvalidInputError, match="counts must be 0 or more"):
+            PBDNCountRegressor(**SMALL).fit(X, y - 5)
+        with pytest.raises(InvalidInputError, match="exposure has 0 in row 0"):
+            PBDNCountRegressor(**SMALL).fit(X, y, exposure=np.zeros(N))
