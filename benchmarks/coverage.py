@@ -2,8 +2,8 @@
 
     python -m benchmarks.coverage                    # seven truths, 400 rows, five seeds
 
-Four of the truths were used to choose `pbdn.model.intervals.WIDENING`; "waves", "two_balls" and "network" were not. The truth
-"network" is another one for every seed, drawn from the model itself: one side of three experts. Every fit is one
+Six of the truths were used to choose `pbdn.model.intervals.WIDENING`; "network" was not. It is another truth for every seed,
+drawn from the model itself: one side of three experts. Every fit is one
 line of benchmarks/results/coverage.jsonl; what is there is not run again.
 """
 

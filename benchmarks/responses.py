@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.stats import norm
 from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
@@ -57,6 +58,7 @@ def by_pbdn(X: Any, y: Any, new: Any, wanted: Any, seed: int) -> dict[str, Any]:
     return {
         "mean": model.predict(new),
         "log_density": model.log_score(new, wanted),
+        "crps": model.crps(new, wanted),
         "covered": float(np.mean((low <= wanted) & (wanted <= high))),
         "depth": model.depth_,
         "weights": model.n_weights_,
@@ -67,9 +69,12 @@ def by_pbdn(X: Any, y: Any, new: Any, wanted: Any, seed: int) -> dict[str, Any]:
 def with_normal_noise(mean: Any, spread: Any, wanted: Any) -> dict[str, Any]:
     """Normal distributions around predicted numbers."""
     low, high = norm.interval(COVERAGE, mean, spread)
+    z = (wanted - mean) / spread
+    crps = spread * (z * (2.0 * norm.cdf(z) - 1.0) + 2.0 * norm.pdf(z) - 1.0 / np.sqrt(np.pi))
     return {
         "mean": mean,
         "log_density": float(norm.logpdf(wanted, mean, spread).mean()),
+        "crps": float(crps.mean()),
         "covered": float(np.mean((low <= wanted) & (wanted <= high))),
     }
 
@@ -110,6 +115,7 @@ def measure(method: str, name: str, split: int) -> dict[str, Any]:
         found = METHODS[method](X, y, new, wanted, split)
     error = np.sqrt(np.mean((found.pop("mean") - wanted) ** 2)) / scale
     found["log_density"] += np.log(scale)
+    found["crps"] /= scale
     line = {"method": method, "data": name, "split": split, "seed": split, "config": {}, "rows": len(y)}
     return line | {"rmse": float(error), "seconds": time.perf_counter() - began} | found
 
@@ -119,25 +125,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default=",".join(DEVELOPMENT))
     parser.add_argument("--methods", default=",".join(METHODS))
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
     names, methods = options.data.split(","), options.methods.split(",")
     known = {(line["method"], line["data"], line["split"]) for line in record.read(EXPERIMENT, options.root)}
-    for split in range(options.splits):
-        for name in names:
-            for method in methods:
-                if (method, name, split) not in known:
-                    record.append(EXPERIMENT, measure(method, name, split), options.root)
+    tasks = [(method, name, split) for split in range(options.splits) for name in names for method in methods]
+    wanted = [task for task in tasks if task not in known]
+    for line in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(*task) for task in wanted):
+        record.append(EXPERIMENT, line, options.root)
     lines = record.read(EXPERIMENT, options.root)
-    print(f"{'':12}{'':18}{'error':>8}{'-log density':>14}{'covered':>9}{'seconds':>9}")
+    print(f"{'':12}{'':18}{'splits':>7}{'error':>8}{'CRPS':>8}{'-log density':>14}{'covered':>9}{'seconds':>9}")
     for name in names:
         for method in methods:
             own = [line for line in lines if (line["method"], line["data"]) == (method, name)]
-            error, density, covered, seconds = (
-                np.mean([line[key] for line in own]) for key in ("rmse", "log_density", "covered", "seconds")
+            if not own:
+                continue
+            error, crps, density, covered, seconds = (
+                np.mean([line[key] for line in own]) for key in ("rmse", "crps", "log_density", "covered", "seconds")
             )
-            print(f"{name:12}{method:18}{error:8.3f}{-density:14.3f}{covered:9.2f}{seconds:9.1f}")
+            print(
+                f"{name:12}{method:18}{len(own):7}{error:8.3f}{crps:8.3f}{-density:14.3f}{covered:9.2f}{seconds:9.1f}"
+            )
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from scipy.stats import t as student_t
 
 from pbdn.numerics.arrays import FloatArray
 
-WIDENING = 1.2  # of the standard error
+WIDENING = 1.3  # of the standard error
 SMALLEST = 1e-12  # probability whose log-odds are still told apart
 
 
