@@ -45,7 +45,6 @@ METHODS = ("softmax", "softmax_settled", "ensemble", "pbdn", "pbdn_gibbs")
 MEASURES = ("error", "log_loss", "ece", "ood_auroc", "seconds")
 LEARNING_RATE, WEIGHT_DECAY = 2e-3, 1e-4
 N_MEMBERS = 3
-SPARE_EXPERTS = 2  # of a chain, beyond those of the trained side
 
 
 class Data(NamedTuple):
@@ -69,7 +68,7 @@ class Settings(NamedTuple):
     n_draws: int = 25
 
 
-SETTINGS = {"digits": Settings(30, 128, 32), "mnist": Settings(10, 1024, n_sweeps=40, n_draws=20)}
+SETTINGS = {"digits": Settings(30, 128, 32), "mnist": Settings(10, 1024, max_experts=5, n_sweeps=40, n_draws=20)}
 QUICK = {"digits": Settings(3, 64, 16, 4, 10, 5)}
 
 
@@ -204,10 +203,8 @@ def sample(fitted: Fitted, data: Data, settings: Settings, seed: int) -> Sampled
     targets = head.response.labelling.targets(data.codes.cpu().numpy())
 
     def chain(s: int) -> Any:
-        width = sides[s].n_experts + SPARE_EXPERTS
-        chains = ChainSettings(
-            max_experts=width, n_sweeps=settings.n_sweeps, n_burn_in=settings.n_sweeps // 2, n_draws=settings.n_draws
-        )
+        width, n_sweeps = sides[s].n_experts, settings.n_sweeps
+        chains = ChainSettings(max_experts=width, n_sweeps=n_sweeps, n_burn_in=n_sweeps // 2, n_draws=settings.n_draws)
         rows = make_rows(inputs, targets[:, s], single_events=True)
         return run_chain(rows, chains, seed, (1, s), start=state_from_side(sides[s], width)).draws
 

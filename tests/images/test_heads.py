@@ -147,6 +147,7 @@ def test_autocast_batches_of_one_row_and_bad_features(rng):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert head.loss(X[:1].bfloat16(), y[:1]).dtype == torch.float32
         assert head(X.bfloat16()).dtype == torch.float32
+    assert torch.equal(head.eval().loss(X, y), head.loss(X, y.to(torch.uint8)))  # labels of bytes are no mask
     with pytest.raises(InvalidInputError, match=r"n_features"):
         head(torch.zeros(2, 3, 4))
     with pytest.raises(InvalidInputError, match="n_classes"):

@@ -12,6 +12,8 @@ from sklearn.exceptions import NotFittedError
 
 torch = pytest.importorskip("torch", reason="images need the optional extra pbdn[torch]")
 
+from benchmarks import images  # noqa: E402
+
 from fitted import quietly  # noqa: E402
 from pbdn import GibbsConfig, MapConfig  # noqa: E402
 from pbdn.errors import FileFormatError, InvalidInputError  # noqa: E402
@@ -91,7 +93,7 @@ def test_the_same_seed_gives_the_same_model_and_leaves_torchs_streams_alone(digi
 
 def test_channels_first_and_last_are_told_apart(digits):
     X, y = digits
-    X, y = X[:40], y[:40]
+    X, y = X[:40], y[:40] == "zero"  # two classes
     options = QUICK | {"epochs": 1, "max_depth": 1, "random_state": 0, "augment": lambda images: images.flip(3)}
     last = np.repeat(X[..., None], 3, axis=3)
     first = last.transpose(0, 3, 1, 2)
@@ -264,3 +266,12 @@ def test_the_lightning_example_of_the_page_runs(page, tmp_path):
     module = names["Digits"](copy.deepcopy(names["trunk"]), copy.deepcopy(names["head"]))
     trainer.fit(module, torch.utils.data.DataLoader(data, 64))
     assert trainer.current_epoch == 2
+
+
+def test_the_benchmark_runs_all_its_methods(monkeypatch):
+    monkeypatch.setattr(images, "N_MEMBERS", 1)
+    data = images.load("digits", torch.device("cpu"), 100)
+    found = dict(images.cells(data, images.Settings(1, 50, 8, 2, 4, 2), seed=0))
+    assert set(found) == set(images.METHODS)
+    for scores in found.values():
+        assert all(np.isfinite(scores[measure]) for measure in images.MEASURES)

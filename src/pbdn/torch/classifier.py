@@ -197,7 +197,7 @@ class ConvPBDNClassifier(FittedImages):
         images, y = self._images(X, reset=is_first), checked_labels(X, y)
         self.classes_ = settled_classes(classes, None if is_first else self.classes_, None)
         rows = weigh_rows(np.arange(len(y))[:, None], y, encode(y, self.classes_), sample_weight, None)
-        seed = self._seed()
+        seed = self._seed() + (0 if is_first else len(self.losses_))  # another order in every call
         with repeatable(seed, self._device):
             if is_first:
                 self._begin(images, rows.total_weight)

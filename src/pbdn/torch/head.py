@@ -190,7 +190,7 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
         with torch.autocast(features.device.type, enabled=False):
             terms = self._log_terms(self.standardized(features))
             log_rate = terms.logsumexp(-1)
-            yes = self._says_yes[y]
+            yes = self._says_yes[y.long()]
             rows = torch.where(yes, -log_event_probability(log_rate), log_rate.exp()).sum(1)
             if self.training:
                 self._inactivity += self._sum_inactivity(terms.detach(), yes, weights)
@@ -243,7 +243,7 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
                     self._log_terms(self.standardized(features[rows])),
                     None if weights is None else weights[rows],
                 )
-                total += self._sum_inactivity(terms, self._says_yes[y[rows]], own)
+                total += self._sum_inactivity(terms, self._says_yes[y[rows].long()], own)
         self.train(was_training)
         return total
 

@@ -10,11 +10,8 @@ import torch
 from pbdn.errors import InvalidInputError
 
 HEAD_RATE = 0.05  # Adam's step of a head
-SETTLE_RATE, SETTLE_STEPS, SETTLE_PASSES = (
-    0.1,
-    600,
-    10,
-)  # of a head alone: the weights of needless experts have to fall far
+SETTLE_RATE = 0.2  # of a head alone: the weights of needless experts have to fall far
+SETTLE_STEPS, SETTLE_PASSES = 600, 10  # least steps of a head alone, and least passes
 MOST_FEATURES = 128  # of the small trunk
 WIDTHS = (32, 64)  # channels of the first convolutions of the small trunk
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
