@@ -175,3 +175,22 @@ def test_parameters_that_cannot_be_are_told(rng):
         small(log="perhaps").fit(X, y)
     with pytest.raises(InvalidInputError, match="sample_weight must not be negative"):
         small().fit(X, y, sample_weight=np.full(30, -1.0))
+
+
+def test_a_checkpoint_goes_on_to_the_same_network(rng, tmp_path):
+    X, y = bent(rng, 60)
+    short = {"map_config": MapConfig(n_minibatches=40)}
+    plain = small(**short).fit(X, y)
+    kept = [small(checkpoint=tmp_path / "fit.ckpt", **short).fit(X, y) for _ in range(2)]  # the second finds all done
+    for model in kept:
+        np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+
+
+@pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning")
+def test_monotone_columns_stay_monotone(rng):
+    X, y = bent(rng, 100)
+    model = small(max_depth=2, map_config=MapConfig(n_minibatches=60, monotonic_cst=[0, 1, 0])).fit(X, y)
+    lines = np.repeat(X[:10], 9, axis=0)
+    lines[:, 1] = np.tile(np.linspace(-3.0, 3.0, 9), 10)
+    quantiles = model.predict_quantiles(lines, [0.1, 0.5, 0.9]).reshape(10, 9, 3)
+    assert (np.diff(quantiles, axis=1) > -1e-9).all()

@@ -153,8 +153,12 @@ class Packed(NamedTuple):
 
     def projected(self) -> "Packed":
         """The same network with zeros in the place of coefficients of a wrong sign."""
-        wrong = self.signs * self.parameters[: self.signs.size] < 0.0
-        return self._replace(parameters=np.where(wrong, 0.0, self.parameters)) if wrong.any() else self
+        wrong = np.flatnonzero(self.signs * self.parameters[: self.signs.size] < 0.0)
+        if not wrong.size:
+            return self
+        parameters = self.parameters.copy()
+        parameters[wrong] = 0.0
+        return self._replace(parameters=parameters)
 
     def with_gaussian_penalty(self, precision: float) -> "Packed":
         """The same network, every coefficient β but the biases penalised by ``precision`` × β²/2."""
