@@ -89,6 +89,17 @@ def test_logarithms_are_found_where_they_suit(rng):
     assert not small(**more).fit(X, z).log_
 
 
+def test_a_row_far_outside_has_a_mean_of_this_world(rng, tmp_path):
+    """The logarithm goes on in a straight line, so that its exponential would not."""
+    X = rng.normal(size=(150, 1))
+    y = np.exp(X[:, 0] + 0.3 * rng.normal(size=150))
+    model = small(log=True).fit(X, y)
+    far = model.predict([[30.0]])[0]
+    assert y.max() < far <= np.exp(np.log(y.max()) + np.log(y).std()) * (1 + 1e-9)
+    model.save(tmp_path / "m.pbdn")
+    assert PBDNRegressor.load(tmp_path / "m.pbdn").predict([[30.0]])[0] == far
+
+
 def test_censored_rows_say_what_they_say(rng):
     """Values above 1 known only to be so, and rounded ones: predictions reach beyond, unlike with the bound as a value."""
     X, y = bent(rng, 300)

@@ -31,6 +31,7 @@ from pbdn.numerics.arrays import FloatArray
 CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
 NARROW = 1e-9  # spread of the distribution of a constant, relative to it
 TRIAL_SEED = 0
+BEYOND = 1.0  # standard deviations of logarithms above all values of training that a mean may count
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
 
@@ -152,7 +153,10 @@ def layout_of(rows: LabelledRows, log: bool) -> OnALine:
     with np.errstate(divide="ignore"):
         bounds = np.log(np.maximum(rows.targets, 0.0)) if log else rows.targets
     scaling = standard_scaling(known_values(bounds)[:, None], rows.weights)
-    return OnALine(float(scaling.center[0]), float(scaling.scale[0]), log)
+    response = OnALine(float(scaling.center[0]), float(scaling.scale[0]), log)
+    if not log:
+        return response
+    return replace(response, reach=float(response.to_line(rows.targets[np.isfinite(rows.targets)]).max()) + BEYOND)
 
 
 def numeric_bounds(y: Any) -> FloatArray:

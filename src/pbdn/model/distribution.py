@@ -106,7 +106,10 @@ class Distribution:
         return np.ascontiguousarray(self.ppf(np.array([[0.5 - 0.5 * coverage], [0.5 + 0.5 * coverage]])).T)
 
     def mean(self) -> FloatArray:
-        """Means; the last 1/10 000 of probability at each end counts as if it lay where it begins."""
+        """Means; the last 1/10 000 of probability at each end counts as if it lay where it begins.
+
+        With logarithms, so does what is more than a standard deviation above all values of training.
+        """
         return self._expected(lambda y: y, lambda y: np.ones_like(y))
 
     def std(self) -> FloatArray:
@@ -118,7 +121,7 @@ class Distribution:
         self, function: Callable[[FloatArray], FloatArray], derivative: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
         """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line."""
-        ends = self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1)))
+        ends = np.minimum(self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))), self._response.reach)
         u, weights = _nodes(ends[:, :1], ends[:, 1:])
         slopes = derivative(self._response.from_line(u)) * self._response.slope(u)
         last = function(self._response.from_line(ends[:, 1:]))[:, 0]

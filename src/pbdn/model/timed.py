@@ -112,6 +112,9 @@ class OnALine:
     center, scale : float
     log : bool
         Whether logarithms are modelled; y > 0 then.
+    reach : float
+        Largest value u that moments count, which the logarithm of an unusual row could make endless; values beyond count as
+        if they were there.
     cuts : tuple of float
         Of grades: the ends of all but the last grade, as values u. Empty: numbers.
     """
@@ -124,24 +127,33 @@ class OnALine:
     scale: float = 1.0
     log: bool = False
     cuts: tuple[float, ...] = ()
+    reach: float = np.inf
 
     def __post_init__(self) -> None:
         """Refuse what maps no line to a line."""
         numbers = np.array([self.center, self.scale, *self.cuts], dtype=float)
-        if not np.isfinite(numbers).all() or self.scale <= 0.0 or np.any(np.diff(self.cuts) <= 0.0):
+        if (
+            not np.isfinite(numbers).all()
+            or np.isnan(self.reach)
+            or self.scale <= 0.0
+            or np.any(np.diff(self.cuts) <= 0.0)
+        ):
             raise InvalidInputError("The response needs finite numbers, a positive scale and cuts in rising order.")
 
     def settings(self) -> dict[str, Any]:
         """Plain values for a file."""
-        return {"center": self.center, "scale": self.scale, "log": self.log, "cuts": list(self.cuts)}
+        return {"center": self.center, "scale": self.scale, "log": self.log, "cuts": list(self.cuts)} | (
+            {"reach": self.reach} if np.isfinite(self.reach) else {}
+        )
 
     @classmethod
     def from_settings(cls, settings: Any) -> "OnALine":
         """Inverse of `settings`; refuses anything else."""
         try:
             center, scale, cuts = settings["center"], settings["scale"], settings["cuts"]
-            return cls(float(center), float(scale), settings["log"] is True, tuple(float(cut) for cut in cuts))
-        except (KeyError, TypeError, ValueError) as error:
+            reach = float(settings.get("reach", np.inf))
+            return cls(float(center), float(scale), settings["log"] is True, tuple(float(cut) for cut in cuts), reach)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InvalidInputError(f"The response on a line is not described: {error}.") from error
 
     @property
