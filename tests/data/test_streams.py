@@ -105,11 +105,11 @@ def test_streamed_predictions_are_the_arrays(rows, folder, memmap, seed, monkeyp
     monkeypatch.setattr(opening, "PREDICT_ROWS", 100)
     fitted = model(seed).fit(X, y)
     expected = fitted.predict_proba(np.asarray(X))
-    np.testing.assert_allclose(fitted.predict_proba(memmap), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(memmap), expected, rtol=1e-12, atol=1e-15)
     np.testing.assert_array_equal(fitted.predict(memmap), fitted.predict(np.asarray(X)))
     parts = batches_of(rows)
-    np.testing.assert_allclose(fitted.predict_proba(iter(parts)), expected, rtol=1e-12)
-    np.testing.assert_allclose(fitted.predict_proba([part[0] for part in parts]), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(iter(parts)), expected, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(fitted.predict_proba([part[0] for part in parts]), expected, rtol=1e-12, atol=1e-15)
     assert fitted.score(parts) == pytest.approx(fitted.score(np.asarray(X), y))
 
 
@@ -118,7 +118,7 @@ def test_parquet_is_predicted_by_column_name(folder, rows, seed):
     fitted = model(seed).fit(ArrowSource(folder, "label", features=["large", "small"]))
     assert list(fitted.feature_names_in_) == ["large", "small"]
     expected = fitted.predict_proba(pq.read_table(folder).select(["large", "small"]))
-    np.testing.assert_allclose(fitted.predict_proba(folder), expected, rtol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(folder), expected, rtol=1e-12, atol=1e-15)
     assert fitted.score(folder, "label", "weight") == pytest.approx(
         np.average(LABELS[expected.argmax(axis=1)] == rows[1], weights=rows[2])
     )
@@ -135,7 +135,7 @@ def test_gibbs_predicts_streams_and_refuses_to_fit_them(folder, memmap, rows, se
         model(seed, **short).fit(batches_of(rows))
     with pytest.warns(Warning, match="not converged"):
         fitted = model(seed, **short).fit(memmap, rows[1])  # loaded
-    np.testing.assert_allclose(fitted.predict_proba(memmap), fitted.predict_proba(np.asarray(memmap)), rtol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(memmap), fitted.predict_proba(np.asarray(memmap)), rtol=1e-12, atol=1e-15)
 
 
 def test_weights_of_rows_and_classes(folder, rows, seed, memmap):

@@ -121,7 +121,7 @@ class Distribution:
         self, function: Callable[[FloatArray], FloatArray], derivative: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
         """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line."""
-        ends = np.minimum(self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))), self._response.reach)
+        ends = self._ends()
         u, weights = _nodes(ends[:, :1], ends[:, 1:])
         slopes = derivative(self._response.from_line(u)) * self._response.slope(u)
         last = function(self._response.from_line(ends[:, 1:]))[:, 0]
@@ -134,10 +134,14 @@ class Distribution:
         u, weights = _nodes(low, np.maximum(low, high))
         return np.asarray((self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1))
 
+    def _ends(self) -> FloatArray:
+        """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2)."""
+        return np.minimum(self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))), self._response.reach)
+
     def crps(self, y: ArrayLike) -> FloatArray:
-        """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better."""
+        """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better. Ends as in `mean`."""
         values = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
-        ends = self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1)))
+        ends = self._ends()
         below, below_weights = _nodes(np.minimum(ends[:, :1], values), values)
         above, above_weights = _nodes(values, np.maximum(ends[:, 1:], values))
         slope = self._response.slope
