@@ -135,7 +135,9 @@ def test_gibbs_predicts_streams_and_refuses_to_fit_them(folder, memmap, rows, se
         model(seed, **short).fit(batches_of(rows))
     with pytest.warns(Warning, match="not converged"):
         fitted = model(seed, **short).fit(memmap, rows[1])  # loaded
-    np.testing.assert_allclose(fitted.predict_proba(memmap), fitted.predict_proba(np.asarray(memmap)), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        fitted.predict_proba(memmap), fitted.predict_proba(np.asarray(memmap)), rtol=1e-12, atol=1e-15
+    )
 
 
 def test_weights_of_rows_and_classes(folder, rows, seed, memmap):

@@ -151,7 +151,11 @@ def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
         ("xarray", "posterior", "from pbdn.inspection.datatree import to_datatree; to_datatree(None)"),
         ("pandas", "frames", "from pbdn.inspection.subtypes import as_frame; as_frame({'a': [1]})"),
         ("pyarrow", "arrow", "from pbdn.tables import parse_table; parse_table(b'PAR1....PAR1', 'x')"),
-        ("pyarrow", "arrow", "import io; from pbdn.tables.table_file import TableWriter; TableWriter(io.BytesIO(), 'x.parquet')"),
+        (
+            "pyarrow",
+            "arrow",
+            "import io; from pbdn.tables.table_file import TableWriter; TableWriter(io.BytesIO(), 'x.parquet')",
+        ),
     ],
 )
 def test_missing_extras_are_named(monkeypatch, module, extra, use):

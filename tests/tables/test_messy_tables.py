@@ -8,7 +8,7 @@ import pytest
 
 from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
-from pbdn.tables import ColumnOptions, Preparation, fit_preparation, labels_of, parse_table
+from pbdn.tables import ColumnOptions, Preparation, fit_preparation, is_quantity, labels_of, numbers_of, parse_table
 from pbdn.tables.decide_columns import error_alone
 from pbdn.tables.read_csv import TextFile
 
@@ -281,3 +281,18 @@ def test_surprises_are_counted_over_pieces(in_pieces):
     assert preparation.surprises(seen) == notes
     assert any("row 71 has 'odd'" in note for note in notes)
     assert any("2 value(s) not seen in training, e.g. 'w'" in note for note in notes)
+
+
+def test_a_target_of_money_with_a_stray_cell_is_numbers():
+    cells = [f"${1000 + 37 * i:,}" for i in range(60)]
+    cells[7], cells[9] = "on request", ""
+    values = np.array(cells, dtype=object)
+    assert is_quantity(values)
+    found, known, notes = numbers_of(values, "price")
+    assert np.flatnonzero(~known).tolist() == [7, 9]
+    assert found[:3].tolist() == [1000.0, 1037.0, 1074.0]
+    assert len(found) == 58
+    assert "1 row whose 'price' is no number left out: 'on request'." in notes
+    for wrong in (["inf", *cells[10:]], ["a", "b", *cells[10:14]]):
+        with pytest.raises(InvalidInputError, match="price"):
+            numbers_of(np.array(wrong, dtype=object), "price")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.tables.cells import numbers, words
-from pbdn.tables.column_format import whole_codes
+from pbdn.tables.column_format import Format, number_format, odd_words, whole_codes
 from pbdn.tables.read_cell import is_missing, to_number
 
 MAX_CLASSES = 100
@@ -59,28 +59,46 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
 def is_quantity(values: NDArray[Any]) -> bool:
     """Whether a target is numbers, so many different ones that they are no classes."""
     present = values[[not is_missing(value) for value in values]]
-    if present.dtype.kind == "M" or not present.size:
-        return False
-    mark = _mark(present)
-    return mark is not None and _are_many(np.unique(numbers(present, mark)[0]).size, present.size)
+    form = _quantity_format(present)
+    return form is not None and _are_many(np.unique(numbers(present, form.style)[0]).size, present.size)
 
 
 def numbers_of(values: NDArray[Any], name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
-    """Numbers of the rows that have one, the mask of those rows, and notes.
+    """Numbers of the rows that have one, the mask of those rows, and notes; money and percent are numbers too.
 
     Raises
     ------
     InvalidInputError
-        There are none, or something else is among them.
+        There are none, most cells are something else, or one is infinite.
     """
     present, known, notes = _present(values, name)
-    mark = None if present.dtype.kind == "M" or not present.size else _mark(present)
-    if mark is None:
+    form = _quantity_format(present)
+    if form is None:
         raise InvalidInputError(f"The target {name!r} is not a column of numbers; predict it as a class.")
-    found = numbers(present, mark)[0]
-    if not np.isfinite(found).all():
+    found, odd = numbers(present, form.style)
+    infinite = [i for i in odd if str(present[i]).strip().lower().lstrip("+-") in ("inf", "infinity")]
+    if infinite:
         raise InvalidInputError(f"The target {name!r} has an infinite number; mend or drop its row.")
+    if odd:
+        left_out = "1 row" if len(odd) == 1 else f"{len(odd)} rows"
+        notes.append(f"{left_out} whose {name!r} is no number left out: {odd_words(form.odd)}.")
+        known[np.flatnonzero(known)[odd]] = False
+        found = np.delete(found, odd)
+    if form.rival:
+        read, other = (to_number(form.unclear, style) for style in (form.style, form.rival))
+        notes.append(f"{form.unclear!r} of {name!r} is read as {read:g}; it could be {other:g}.")
     return found, known, notes
+
+
+def _quantity_format(present: NDArray[Any]) -> Format | None:
+    """How the numbers of a target are written; None if it is no column of numbers."""
+    if present.dtype.kind == "M" or not present.size:
+        return None
+    if present.dtype.kind in "fiub":
+        return Format(".", present.size, {})
+    cells = Counter(str(value) for value in present)
+    form = None if whole_codes(cells) else number_format(cells)
+    return form if form is not None and form.fits else None
 
 
 def _present(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_], list[str]]:
