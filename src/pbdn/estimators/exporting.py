@@ -1,6 +1,6 @@
 """A fitted network for other engines, each of which takes rows as they stand in the table."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -9,11 +9,13 @@ from pbdn.model.network import Network
 
 
 class Exports:
-    """The exports of a fitted classifier: all of them use the recorded point of the network.
+    """The exports of a fitted estimator: all of them use the recorded point of the network.
 
     Missing values are treated as in `predict_proba`. Where columns were prepared, rows have the raw columns
-    (docs/deployment.md).
+    (docs/deployment.md). What predicts numbers or times exports means, quantiles and probabilities of more than a value.
     """
+
+    _has_classes: ClassVar[bool]
 
     classes_: Any
     preparation_: Any
@@ -72,7 +74,8 @@ class Exports:
 
     def _exported(self) -> tuple[Network, list[Any], list[str]]:
         """What every export takes: the network (its recorded point), the labels and the names of its features."""
-        return network_of(self), self.classes_.tolist(), feature_names(self)
+        classes = self.classes_.tolist() if self._has_classes else []
+        return network_of(self), classes, feature_names(self)
 
     @property
     def _takes_raw_rows(self) -> bool:

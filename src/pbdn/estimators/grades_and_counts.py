@@ -225,6 +225,10 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
         found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
         return float(np.average(found, weights=sample_weight))
 
+    def _exported(self) -> Any:
+        """Refuse: the numbers of the network are not the counts."""
+        raise InvalidInputError("Counts have no export; use save, load and predict in Python, or pbdn predict.")
+
     def __sklearn_tags__(self) -> Any:
         """Counts are not negative."""
         tags = super().__sklearn_tags__()

@@ -12,6 +12,7 @@ from pbdn import config as options
 from pbdn.config import MapConfig
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.errors import InvalidInputError, warn
+from pbdn.estimators.exporting import Exports
 from pbdn.estimators.frames import checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
@@ -35,7 +36,7 @@ BEYOND = 1.0  # standard deviations of logarithms above all values of training t
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
 
-class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
+class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False

@@ -1,10 +1,14 @@
 """A network as one SELECT statement."""
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import Label, Plan, number, plan
+from pbdn.export.plan import LEVELS, N_HALVINGS, Label, Plan, asked, bounds_of_quantile, number, plan
+from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
@@ -29,8 +33,13 @@ def to_sql(
     *,
     keep: Sequence[str] = (),
     stand_ins: Sequence[float] | None = None,
+    quantiles: Sequence[float] = LEVELS,
+    above: Sequence[float] = (),
 ) -> str:
     """One SELECT that gives ``probability_<class>`` for every class and ``label`` for every row of a table.
+
+    Numbers, which have no ``classes``, give ``mean``, ``quantile_<q>`` and ``probability_above_<y>``. Quantiles are found by a
+    recursive expression (WITH RECURSIVE), so a row takes much longer than with classes.
 
     Each layer is a common table expression, so the statement grows with the number of weights only. Engines
     that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
@@ -41,6 +50,7 @@ def to_sql(
     ----------
     network : Network
     classes : sequence
+        One label per class or grade. Empty: numbers.
     feature_names : sequence of str, optional
         Columns of the table; default x0, x1, ….
     dialect : {"sqlite", "postgresql", "duckdb", "generic"}
@@ -52,6 +62,8 @@ def to_sql(
         Columns to pass through (a key).
     stand_ins : sequence of float, optional
         One number per feature, in the place of NULL.
+    quantiles, above : sequences of float
+        Of numbers: which quantiles are given, and for which values y the probability of more than y.
     """
     if dialect not in get_args(Dialect):
         raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
@@ -65,17 +77,28 @@ def to_sql(
     first += [f"{x} AS x{j}" for j, x in enumerate(numbers)]
     steps = [(first, f"{source} AS src")]
     keys = [f"k{j}" for j in range(len(keep))]
-    for columns in _columns(planned):
+    levels, points = asked(planned, quantiles, above)
+    for columns in _columns(planned, points):
         stop = [f"COUNT(*) OVER () AS f{len(steps)}"] if dialect == "generic" else []
         steps.append(([*keys, *columns, *stop] or ["0 AS no_column"], f"pbdn_{len(steps)}"))
-    expressions = ",\n".join(
+    expressions = [
         f"pbdn_{i} {fence} (\n  SELECT {_lines(columns)}\n  FROM {origin})"
         for i, (columns, origin) in enumerate(steps, 1)
-    )
+    ]
     outputs = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep)]
+    if planned.gives_numbers:
+        outputs += ['m.mean AS "mean"', *(f'f.q{j} AS "quantile_{level:g}"' for j, level in enumerate(levels))]
+        outputs += [f'd.a{j} AS "probability_above_{y:g}"' for j, y in enumerate(above)]
+        search = _search(planned, levels, f"pbdn_{len(steps)}", fence, dialect)
+        scored = f"pbdn_{len(steps)} AS d LEFT JOIN pbdn_mean AS m ON m.i = d.i LEFT JOIN pbdn_found AS f ON f.i = d.i"
+        return (
+            "WITH RECURSIVE "
+            + ",\n".join([*expressions, *search])
+            + f"\nSELECT {_lines(outputs)}\nFROM {scored}\nORDER BY d.i\n"
+        )
     outputs += [f"c{c} AS {identifier(f'probability_{label}')}" for c, label in enumerate(planned.labels)]
     outputs.append(f'{_label(planned.labels)} AS "label"')
-    return f"WITH {expressions}\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+    return "WITH " + ",\n".join(expressions) + f"\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
 
 
 def _number(cell: str, dialect: Dialect) -> str:
@@ -84,8 +107,11 @@ def _number(cell: str, dialect: Dialect) -> str:
     return f"CASE WHEN {real} = {cell} THEN {real} END" if dialect == "sqlite" else real
 
 
-def _columns(planned: Plan) -> Iterator[list[str]]:
-    """Columns of each step: squares, distances and units of every layer with what later layers need, then pooling."""
+def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
+    """Columns of each step: squares, distances and units of every layer with what later layers need, then pooling.
+
+    Of numbers, the last step has the number i of the row, its signed distances and probabilities of more: a0, a1, …
+    """
     if planned.squares:
         features = [f"x{j}" for j in range(planned.n_features)]
         yield [*features, *(f"{_square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
@@ -95,8 +121,104 @@ def _columns(planned: Plan) -> Iterator[list[str]]:
         kept = [name for source in sorted(later) for name in _names(planned, source)]
         rows = enumerate(layer.hyperplanes.tolist())
         yield [*kept, *(f"{_linear(row[1:], names, row[0])} AS z{t}_{k}" for k, row in rows)]
+        if planned.line is not None and t == len(planned.layers):
+            break
         yield [*kept, *(f"{_softplus(f'z{t}_{k}')} AS h{t}_{k}" for k in range(layer.n_units))]
-    yield from _pooling(planned)
+    if planned.line is None:
+        yield from _pooling(planned)
+    elif planned.labels:
+        yield from _rates_at(planned, planned.line.cuts, [])
+        below = [f"{_exp(f'-s{j}')} + {_probability(f'r{j}')}" for j in range(len(planned.line.cuts))]
+        yield [f"5e-1 * ({text}) AS b{j}" for j, text in enumerate(below)]
+        ends = ["0e0", *(f"b{j}" for j in range(len(below))), "1e0"]
+        yield [f"{b} - {a} AS c{j}" for j, (a, b) in enumerate(pairwise(ends))]
+    else:
+        distances = _distances(planned)
+        yield [*distances, "ROW_NUMBER() OVER () AS i"]
+        yield from _rates_at(planned, points, [*distances, "i"])
+        more = [f"{_exp(f'-r{j}')} + {_probability(f's{j}')}" for j in range(len(points))]
+        yield [*distances, "i", *(f"5e-1 * ({text}) AS a{j}" for j, text in enumerate(more))]
+
+
+def _rates_at(planned: Plan, points: Sequence[float], kept: list[str]) -> Iterator[list[str]]:
+    """Rates r0, r1, … and s0, s1, … of the two sides at some points of the line."""
+    names, weights, coefs = _distances(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
+    out = []
+    for j, u in enumerate(points):
+        moved = [f"({z} + {number(tau * u)})" for z, tau in zip(names, coefs, strict=True)]
+        for name, (a, b) in zip("rs", planned.layers[-1].sides, strict=True):
+            units = [f"({_softplus(z)})" for z in moved[a:b]]
+            out.append(f"{_linear(weights[a:b], units, 0.0)} AS {name}{j}")
+    yield [*kept, *out]
+
+
+def _distances(planned: Plan) -> list[str]:
+    """Columns of the signed distances of the top layer."""
+    return [f"z{len(planned.layers)}_{k}" for k in range(planned.layers[-1].n_units)]
+
+
+def _search(planned: Plan, levels: Sequence[float], scored: str, fence: str, dialect: Dialect) -> list[str]:
+    """Expressions with the quantiles q0, q1, … and the mean of every row, from the signed distances in ``scored``."""
+    line = planned.line
+    assert line is not None
+    least, most = ("MIN", "MAX") if dialect == "sqlite" else ("LEAST", "GREATEST")
+
+    def value(u: str) -> str:
+        y = f"{number(line.center)} + {number(line.scale)} * {u}"
+        return f"exp({least}({most}({y}, -2e2), 7e2))" if line.log else f"({y})"  # PostgreSQL refuses to underflow
+
+    all_levels = [*levels, TAIL, 1.0 - TAIL]
+    starts = [_start(planned, j, level, scored, least, most) for j, level in enumerate(all_levels)]
+    step = f"CASE WHEN {_below(planned, 's.u', least, most)} < s.q THEN s.w ELSE -s.w END"
+    found = [f"MAX(CASE WHEN j = {j} THEN u END)" for j in range(len(all_levels))]
+    columns = [f"{value(u)} AS q{j}" for j, u in enumerate(found[:-2])]
+    ends = found[-2:] if line.reach == np.inf else [f"{least}({u}, {number(line.reach)})" for u in found[-2:]]
+    columns += [f"{u} AS {name}" for u, name in zip(ends, ("lo", "hi"), strict=True)]
+    nodes = [f"({number(x)}, {number(w)})" for x, w in zip(1.0 + NODES, NODE_WEIGHTS, strict=True)]
+    slope = f"{number(line.scale)} * {value('p.u')}" if line.log else number(line.scale)
+    area = f"SUM(p.w * {slope} * {_below(planned, 'p.u', least, most)})"
+    return [
+        f"pbdn_start {fence} (\n  " + " UNION ALL\n  ".join(starts) + ")",
+        "pbdn_search AS (\n  SELECT i, j, q, 5e-1 * (lo + hi) AS u, 25e-2 * (hi - lo) AS w, 0 AS n FROM pbdn_start UNION ALL\n"
+        f"  SELECT s.i, s.j, s.q, s.u + {step}, 5e-1 * s.w, s.n + 1\n"
+        f"  FROM pbdn_search AS s JOIN {scored} AS d ON d.i = s.i WHERE s.n < {N_HALVINGS})",
+        f"pbdn_found {fence} (\n  SELECT i, {_lines(columns)}\n  FROM pbdn_search WHERE n = {N_HALVINGS} GROUP BY i)",
+        f"pbdn_nodes(x, w) AS (VALUES {', '.join(nodes)})",
+        f"pbdn_points {fence} (\n  SELECT f.i AS i, f.hi AS hi, f.lo + 5e-1 * (f.hi - f.lo) * o.x AS u, 5e-1 * (f.hi - f.lo) * o.w AS w"
+        "\n  FROM pbdn_found AS f CROSS JOIN pbdn_nodes AS o)",
+        f"pbdn_mean {fence} (\n  SELECT p.i AS i, MAX({value('p.hi')}) - {area} AS mean\n"
+        f"  FROM pbdn_points AS p JOIN {scored} AS d ON d.i = p.i GROUP BY p.i)",
+    ]
+
+
+def _start(planned: Plan, j: int, level: float, scored: str, least: str, most: str) -> str:
+    """An interval from lo to hi that holds a quantile, for rows without NULL."""
+    names, coefs = _distances(planned), planned.time_coefs.tolist()
+    ends = []
+    for bounds in bounds_of_quantile(planned, level):
+        found = zip(bounds.tolist(), coefs, names, strict=True)
+        texts = [f"{number(bound / tau)} - {number(1.0 / tau)} * {z}" for bound, tau, z in found]
+        for choose, (a, b) in zip((least, most), planned.layers[-1].sides, strict=True):
+            ends.append(_choose(choose, texts[a:b]))
+    low, high = _choose(least, [ends[0], ends[3]]), _choose(most, [ends[1], ends[2]])
+    return f"SELECT i, {j} AS j, {number(level)} AS q, {low} AS lo, {high} AS hi FROM {scored} WHERE {_sum(names)} IS NOT NULL"
+
+
+def _below(planned: Plan, u: str, least: str, most: str) -> str:
+    """P(U ≤ u) on the line; signed distances are columns of d."""
+    names, weights, coefs = _distances(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
+    moved = [f"(d.{z} + {number(tau)} * {u})" for z, tau in zip(names, coefs, strict=True)]
+    units = [f"({most}({z}, 0e0) + ln(1e0 + exp(-{least}(abs({z}), 2e2))))" for z in moved]
+    rates = [_linear(weights[a:b], units[a:b], 0.0) for a, b in planned.layers[-1].sides]
+    first, second = (f"exp(-{least}({rate}, 2e2))" for rate in rates)
+    return f"5e-1 * (1e0 - {first} + {second})"
+
+
+def _choose(function: str, texts: list[str]) -> str:
+    """The least or the largest of some numbers; engines limit how many arguments a function may have."""
+    if len(texts) > _GROUP:
+        texts = [_choose(function, texts[i : i + _GROUP]) for i in range(0, len(texts), _GROUP)]
+    return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 
 def _names(planned: Plan, source: int) -> list[str]:
