@@ -7,9 +7,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.cli.number_model import number_columns, predicts_numbers
+from pbdn.cli.responses import prediction_columns, quality_of_predictions
 from pbdn.cli.table_model import TableModel
-from pbdn.inspection.quality import measure
 from pbdn.tables import Table, column
 from pbdn.tables.table import Column, joined_column
 from pbdn.tables.table_file import TableFile, TableWriter, no_rows
@@ -31,10 +30,11 @@ def predict_table(
 ) -> Predicted:
     """Write labels, probabilities and their intervals of all rows; ``keep`` names columns that are copied."""
     estimator, seen = model.estimator, model.preparation.nothing_seen()
-    numbers = predicts_numbers(estimator)
-    has_intervals = numbers or (estimator.network_ is not None and estimator.network_.has_intervals)
+    numbers = not estimator._has_classes
+    network = estimator.network_ if estimator._predicts == "class" else None
+    has_intervals = network is not None and network.has_intervals
     writer, names = TableWriter(stream, path), [""]
-    targets: list[Column] = []
+    targets: dict[str, list[Column]] = {name: [] for name in model.target_columns.columns}
     predictions: list[NDArray[np.float64]] = []
     n_rows = 0
     for piece in file.pieces([*model.needs_text, *keep]):
@@ -43,7 +43,7 @@ def predict_table(
         features = model.features_of_piece(piece, seen)
         columns: dict[str, Any] = {name: _cells(column(piece, name)) for name in keep}
         if numbers:
-            columns |= number_columns(estimator, features, level)
+            columns |= prediction_columns(estimator, features, level)
             predicted = columns["prediction"]
         else:
             predicted = estimator.predict_proba(features)
@@ -51,21 +51,17 @@ def predict_table(
         writer.write(columns)
         names = list(columns)
         n_rows += piece.n_rows
-        if model.target in piece.columns:
-            targets.append(piece.columns[model.target])
-            predictions.append(predicted)
+        predictions.append(predicted)
+        for name, cells in targets.items():
+            cells += [piece.columns[name]] if name in piece.columns else []
     writer.close()
     notes = model.preparation.surprises(seen)
     quality: dict[str, Any] | None = None
-    if targets:
-        labels = model.labels(Table({model.target: joined_column(targets)}, n_rows))
+    if all(targets.values()):
+        labels = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
         if labels is not None:
-            predicted = np.concatenate(predictions)
-            if numbers:
-                quality = {"n_rows": n_rows, "rmse": float(np.sqrt(np.mean((predicted - labels) ** 2)))}
-            else:
-                quality = measure(labels, predicted, estimator.classes_).to_dict()
-    return Predicted(n_rows, names, notes, quality, has_intervals)
+            quality = quality_of_predictions(estimator, np.concatenate(predictions), labels)
+    return Predicted(n_rows, names, notes, quality, has_intervals or estimator._predicts != "class")
 
 
 def _class_columns(

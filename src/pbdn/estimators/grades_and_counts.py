@@ -55,6 +55,7 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
     """
 
     _has_classes: ClassVar[bool] = True
+    _predicts: ClassVar[str] = "grade"
 
     classes_: NDArray[Any]
 
@@ -172,6 +173,8 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
     >>> bool(model.score(X, y) > 0.5)
     True
     """
+
+    _predicts: ClassVar[str] = "count"
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:

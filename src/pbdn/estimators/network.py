@@ -25,6 +25,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _has_classes: ClassVar[bool] = True  # whether ``classes_`` name what is predicted
+    _predicts: ClassVar[str] = "class"  # or number, count, grade, time
     _stored: ClassVar[tuple[str, ...]] = ()  # further attributes, arrays of numbers, that a file keeps
 
     config_: FitConfig

@@ -40,6 +40,7 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False
+    _predicts: ClassVar[str] = "number"
 
     network_: Network
 
@@ -144,7 +145,7 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         """
         found = feature_effects(self, dense_rows(self, X))
         return as_frame(
-            {"feature": [one["feature"] for one in found], "moved": [2.0 * one["moved"] for one in found]}
+            {"feature": [one["feature"] for one in found], "moved": [one["moved"] for one in found]}
             | {"share": [one["share"] for one in found]}
         )
 

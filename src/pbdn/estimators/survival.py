@@ -69,6 +69,7 @@ class PBDNSurvival(LineEstimator):
     True
     """
 
+    _predicts: ClassVar[str] = "time"
     _stored: ClassVar[tuple[str, ...]] = ("unique_times_",)
 
     unique_times_: FloatArray

@@ -154,6 +154,24 @@ def with_names(estimator: Any, rows: FloatArray) -> FloatArray:
     return NamedArray(rows, feature_names(estimator))
 
 
+def predictions(estimator: Any, rows: FloatArray) -> FloatArray:
+    """What is predicted of rows of features, (n, n_outputs): probabilities, or one number, of times the median."""
+    named = with_names(estimator, rows)
+    if estimator._has_classes:
+        return np.asarray(estimator.predict_proba(named))
+    return np.asarray(estimator.predict_median(named) if estimator._predicts == "time" else estimator.predict(named))[
+        :, None
+    ]
+
+
+def intervals(estimator: Any, rows: FloatArray, coverage: float = 0.9) -> FloatArray:
+    """Central intervals of the numbers that are predicted of rows of features, shape (n, 2)."""
+    named, levels = with_names(estimator, rows), [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage]
+    if estimator._predicts == "time":
+        return np.asarray(estimator.predict_distribution(named).ppf(np.array(levels)[:, None]).T)
+    return np.asarray(estimator.predict_quantiles(named, levels))
+
+
 def lighter(estimator: Any, n_draws: int = N_DRAWS) -> Any:
     """The estimator with about ``n_draws`` of its draws, evenly chosen; itself where it has no more."""
     network = network_of(estimator)

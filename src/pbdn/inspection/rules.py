@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import feature_names, network_of, side_names, with_names
+from pbdn.inspection.access import feature_names, intervals, network_of, predictions, side_names
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import subtype_means, votes
@@ -187,26 +187,33 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
 
 
 def explain_row(estimator: Any, row: FloatArray, rows: FloatArray) -> dict[str, Any]:
-    """One row: its class, who voted for it, and what each feature adds against its median over ``rows``."""
-    classes = estimator.classes_.tolist()
-    before = estimator.predict_proba(with_names(estimator, row[None]))[0]
+    """One row: its class, who voted for it, and what each feature adds against its median over ``rows``.
+
+    Of a number: the prediction, the ends of the interval that holds the value in 90 of 100 cases, and the same.
+    """
+    before = predictions(estimator, row[None])[0]
     best = int(np.argmax(before))
     usual = np.median(rows, axis=0)
     moved = np.repeat(row[None], row.size, axis=0)
     np.fill_diagonal(moved, usual)
-    change = before[best] - estimator.predict_proba(with_names(estimator, moved))[:, best]
+    change = before[best] - predictions(estimator, moved)[:, best]
     names = feature_names(estimator)
     network = network_of(estimator)
     inputs = network.top_inputs(row[None])
     cast = []
+    n_classes = network.response.n_outputs
     for s, (name, side) in enumerate(zip(side_names(estimator), network.top.sides, strict=True)):
-        if s >= len(classes) and s - len(classes) != best:
+        if estimator._predicts == "class" and s >= n_classes and s - n_classes != best:
             continue  # votes against classes that are not in question say little
         for k, vote in enumerate(votes(side, inputs)[0].tolist()):
             cast.append({"side": name, "expert": k + 1, "vote": vote})
+    if estimator._has_classes:
+        said = {"label": estimator.classes_.tolist()[best], "probability": float(before[best])}
+    else:
+        low, high = intervals(estimator, row[None])[0]
+        said = {"prediction": float(before[0]), "low": float(low), "high": float(high)}
     return {
-        "label": classes[best],
-        "probability": float(before[best]),
+        **said,
         "votes": sorted(cast, key=lambda one: -one["vote"]),
         "features": [
             {
