@@ -79,7 +79,7 @@ def test_what_was_found_out_is_said_with_how_to_say_otherwise(fitted):
     _, said = fitted
     assert "predicted as a number (--response)" in said["number"].stderr
     lines = ["x,stars,calls", *(f"{i % 7},{1 + i % 4},{i}" for i in range(60))]
-    table = parse_table(("\n".join(lines) + "\n").encode())
+    table = parse_table(("\n".join(lines) + "\n").encode(), "t.csv")
     target, notes = find_target(table, "stars", "auto")
     assert target.kind == "class"
     assert "4 different numbers, so they are predicted as classes; --response grade" in notes[0]
