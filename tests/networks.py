@@ -3,10 +3,9 @@
 import numpy as np
 
 from pbdn.model.committee import committee
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
-from pbdn.model.wiring import width_of_inputs
+from pbdn.model.wiring import Curve, width_of_inputs
 
 
 def response_of(n_sides):

@@ -6,9 +6,9 @@ import pytest
 from networks import random_network
 from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import InvalidInputError
-from pbdn.model.curve import Curve
 from pbdn.model.network import Network
 from pbdn.model.response import TwoClasses
+from pbdn.model.wiring import Curve
 from pbdn.sgd.joint_training import Packed
 from pbdn.sgd.map_settings import MapSettings
 

@@ -8,7 +8,7 @@ from networks import random_network
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_sql
 from pbdn.export.sql import identifier, literal
-from pbdn.model.curve import Curve
+from pbdn.model.wiring import Curve
 
 
 def has_mathematics(connection):

@@ -22,8 +22,8 @@ from pbdn.files import (
     read_container,
     write_container,
 )
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network
+from pbdn.model.wiring import Curve
 
 SHAPES = {
     "binary": {"experts": ((3, 2), (2, 4))},

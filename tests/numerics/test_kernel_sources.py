@@ -17,7 +17,7 @@ from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
 from pbdn.model.labelling import SECOND_CLASS
 from pbdn.numerics import kernel_sources as sources
-from pbdn.numerics.kernel_sources import PACKAGE, digest, file_of, reached_from
+from pbdn.numerics.compiled import PACKAGE, digest, file_of, reached_from
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.train_layer import fit_map
 
@@ -138,7 +138,7 @@ import numpy as np
 from numba import njit
 from pbdn.gibbs.expert_weights import draw_expert_weights
 from pbdn.gibbs.kernel_arguments import PriorValues
-from pbdn.numerics.kernel_sources import PACKAGE
+from pbdn.numerics.compiled import PACKAGE
 from pbdn.sgd.adam import adam_step
 from pbdn.sgd.link_function import link_slopes
 from pbdn.variates.random_stream import open_stream, stream_buffer

@@ -16,10 +16,10 @@ from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
 from pbdn.numerics import compiled
-from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.side_likelihood import side_log_likelihood
+from pbdn.sgd.polish import compile_the_rest
+from pbdn.sgd.side_kernels import side_log_likelihood
 from pbdn.sgd.train_layer import fit_map
 
 TWO = for_each_class(2)

@@ -7,8 +7,8 @@ import pytest
 
 from pbdn.errors import InvalidInputError
 from pbdn.export.sql import literal
-from pbdn.tables.cells_in_sql import bare_number, date, number
 from pbdn.tables.column_format import ASKED_DATE_STYLES, MARKS, example
+from pbdn.tables.preparation_in_sql import bare_number, date, number
 from pbdn.tables.read_cell import to_date, to_number
 
 MOMENTS = [datetime.datetime(2024, 3, 31, 14, 5, 9), datetime.datetime(1999, 12, 1)]
