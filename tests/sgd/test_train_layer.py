@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from map_problems import labelling_of
 from numba import njit
 
+from networks import labelling_of
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError

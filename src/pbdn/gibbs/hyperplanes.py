@@ -7,8 +7,7 @@ import numpy as np
 
 from pbdn.gibbs.kernel_arguments import PriorValues, RowTerms, Statistics
 from pbdn.numerics.compiled import inlined, internal, kernel, summing
-from pbdn.variates.gamma import gamma_variate
-from pbdn.variates.random_stream import HYPERPLANES, SweepStreams, normal, stream_at
+from pbdn.variates.random_stream import HYPERPLANES, SweepStreams, gamma_variate, normal, stream_at
 
 SMALLEST_PIVOT = 1e-13  # of a matrix with unit diagonal; below it the factorisation is rescued by a ridge
 MOST_RIDGES = 30  # then the matrix is not finite, and the caller is told by NaN

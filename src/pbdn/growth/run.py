@@ -19,7 +19,6 @@ from pbdn.growth.progress import ProgressBar
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-
 MOST_UNASKED = 5  # threads where a user leaves their number open: one for each fold
 
 

@@ -16,9 +16,7 @@ import scipy.sparse as sp
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 Inputs = Any  # dense float array or SciPy CSR matrix of shape (n, d), without the constant column
-
 FEATURES = 0  # as a source of a layer's inputs
-
 TWO_VALUES = 2  # the square of a feature with so many values says nothing new
 
 

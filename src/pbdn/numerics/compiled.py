@@ -30,7 +30,6 @@ _NAME = re.escape(PACKAGE.name)
 _IMPORT = re.compile(
     rf"^[ \t]*(?:from[ \t]+({_NAME}[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|.*)|import[ \t]+({_NAME}[\w.]*))", re.M
 )
-
 _FUSED = {"contract"}
 _ANY_ORDER = {"contract", "reassoc"}
 

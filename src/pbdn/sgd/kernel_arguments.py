@@ -18,10 +18,7 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam (Kingma & Ba 2015)
 SNAPSHOT_EVERY = 20  # steps between the copies that a diverging step falls back to
 MAX_HALVINGS = 40
 TINY_RATE = 1e-290  # below this rate the likelihood of a positive row is evaluated in log space
-CALL_NUMBERS = (
-    3e8  # rows x coefficients of one compiled call, after which the clock is looked at: some tenths of a second
-)
-
+CALL_NUMBERS = 3e8  # rows x coefficients of one compiled call, after which the clock is looked at
 BLOCK = 192  # experts of one group of sides
 TILE = 128  # rows of a minibatch that are worked on together
 COLUMN = TILE + LANES  # length of a buffered column; not a multiple of 512 bytes, which would crowd the cache

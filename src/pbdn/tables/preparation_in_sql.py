@@ -18,7 +18,6 @@ from pbdn.tables.preparation import Preparation
 from pbdn.tables.read_cell import CURRENCIES, CURRENCY, MISSING, SPACES, TIME, number_pattern
 
 PREPARED = "pbdn_prepared"
-
 DATE_PARTS = {"d": "0?[1-9]|[12][0-9]|3[01]", "m": "0?[1-9]|1[0-2]", "Y": "[0-9]{4}", "y": "[0-9]{2}", "b": "[A-Za-z]{3}",
               "B": "[A-Za-z]+", "H": "[01]?[0-9]|2[0-3]", "M": "[0-5]?[0-9]", "S": "[0-5]?[0-9]"}  # fmt: skip
 POSTGRESQL_PARTS = {

@@ -14,7 +14,6 @@ from pbdn.errors import InvalidInputError
 from pbdn.tables.read_cell import is_missing, to_date, to_number
 
 Column = NDArray[Any]
-
 EPOCH = datetime(1970, 1, 1)
 
 
