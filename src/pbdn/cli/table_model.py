@@ -26,9 +26,9 @@ from pbdn.tables import (
     decide_columns,
     fit_preparation,
 )
-from pbdn.tables.cells import numbers
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
+from pbdn.tables.table import numbers
 
 BALANCED = "balanced"
 OPTIONS = {
