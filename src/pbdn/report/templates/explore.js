@@ -93,6 +93,7 @@
   }
 
   // rows one by one
+  if (!page.explored) return;
   const { rows, columns, classes, base } = page.explored;
   const list = get("row-list"), filter = get("row-filter"), detail = get("row-detail");
   const answer = (row) => row.p.indexOf(Math.max(...row.p));
