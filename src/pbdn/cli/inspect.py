@@ -114,7 +114,10 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
         shown = [[e["feature"], f"{e['moved']:.4g}", f"{e['share']:.1%}"] for e in effects[:15]]
         output.say(text_table(["feature", "median moves", "share"], shown))
     output.say()
-    output.say("What each expert votes for:")
+    no_moves = loaded.estimator._predicts in ("class", "grade")
+    output.say(
+        "What each expert votes for:" if no_moves else "What each expert votes for, and how far it moves medians:"
+    )
     lines = [
         [
             str(r["layer"]),
@@ -122,11 +125,13 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
             str(r["expert"]),
             f"{r['weight']:.3g}",
             f"{r['share']:.0%}",
+            *([] if no_moves else ["" if r["moves"] is None else f"{r['moves']:+.3g}"]),
             r["rule"],
         ]
         for r in rules
     ]
-    output.say(text_table(["layer", "for", "expert", "weight", "votes", "rows like"], lines))
+    moves = [] if no_moves else ["moves medians"]
+    output.say(text_table(["layer", "for", "expert", "weight", "votes", *moves, "rows like"], lines))
     output.result({"features": effects, "subtypes": rules})
 
 

@@ -111,7 +111,9 @@ class PITDisplay:
         low, high = stats.binom.ppf([0.025, 0.975], n, 1.0 / N_BINS) / n
         for j, (share, bar) in enumerate(zip(self.shares, self._bars(), strict=True)):
             self.marks_.put(bar, f"{j / N_BINS:.1f} to {(j + 1) / N_BINS:.1f}: {share:.1%} of the rows")
-        self.ax_.axhspan(100 * low, 100 * high, color=SOFT, alpha=0.25, linewidth=0, label="chance alone, 95 %")
+        self.ax_.axhspan(
+            100 * low, 100 * high, color=SOFT, alpha=0.25, linewidth=0, zorder=0, label="chance alone, 95 %"
+        )
         self.ax_.axhline(100.0 / N_BINS, color="gray", linewidth=0.8)
         self.ax_.set(xlabel="predicted probability of at most the observed value", ylabel="rows, %", xlim=(0, 1))
         self.ax_.grid(axis="x", visible=False)
