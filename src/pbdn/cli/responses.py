@@ -1,6 +1,5 @@
 """What the target of a table is: how it is read, which model it gets, what that predicts, and how good it is."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -232,7 +231,7 @@ def quality_words(q: dict[str, Any]) -> list[str]:
     return lines + ([line("ROC area", q["area"])] if q["area"] else [])
 
 
-def _number_words(q: dict[str, Any]) -> Sequence[str]:
+def _number_words(q: dict[str, Any]) -> list[str]:
     def line(name: str, one: dict[str, float], more: str) -> str:
         value, low, high = (f"{one[key]:.4g}" for key in ("value", "low", "high"))
         return f"{name:<10}{value:>10}  (95 % interval {low} to {high}); {more}"

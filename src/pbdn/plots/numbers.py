@@ -203,7 +203,7 @@ class SurvivalCurvesDisplay:
         times = estimator.unique_times_
         observed = None
         if y is not None:
-            event, time = (np.asarray(y)[name] for name in np.asarray(y).dtype.names)
+            event, time = (np.asarray(y)[name] for name in np.asarray(y).dtype.names or ())
             observed = np.stack([_kaplan_meier(time[rows], event[rows], times) for rows in groups])
         predicted = np.stack([survival[rows].mean(axis=0) for rows in groups])
         display = cls(times, predicted, observed, [len(rows) for rows in groups])

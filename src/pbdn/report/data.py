@@ -25,6 +25,7 @@ from pbdn.inspection.curves import effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
 from pbdn.inspection.quality import NumberQuality, Quality, measure
 from pbdn.inspection.rules import subtype_rules
+from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
@@ -222,7 +223,7 @@ def _of_classes(
 def _spoken_for(estimator: Any, y: Any) -> Any:
     """What sides speak for, row by row: the class or, of values on a line, "at most" or "above" the centre."""
     response = network_of(estimator).response
-    if y is None or estimator._predicts == "class":
+    if y is None or not isinstance(response, OnALine):
         return y
     if estimator._has_classes:
         return None  # grades: the sides speak for "lower" and "higher", of what is not known
