@@ -180,6 +180,22 @@ def test_exports_score_raw_rows(fitted, kind, tmp_path):
     np.testing.assert_allclose(theirs, expected, atol=close)
 
 
+def test_counts_export_means_and_whole_quantiles(fitted):
+    folder, _ = fitted
+    model = load_model(folder / "count.pbdn")
+    features, _ = model.features(read_table(folder / "homes.csv", None, model.needs_text))
+    module = {}
+    exec(exported(folder, "count", "python"), module)
+    rows = raw_rows(folder)[:8]
+    np.testing.assert_allclose(
+        [module["predict"](row) for row in rows], model.estimator.predict(features)[:8], rtol=1e-9
+    )
+    ours = model.estimator.predict_quantiles(features, 0.9)[:8]
+    np.testing.assert_array_equal([module["quantile"](row, 0.9) for row in rows], ours)
+    none = model.estimator.predict_probability(features, [0])[:8, 0]
+    np.testing.assert_allclose([1.0 - module["probability_above"](row, 0) for row in rows], none, atol=1e-12)
+
+
 def test_grades_export_as_classes_do(fitted):
     folder, _ = fitted
     model = load_model(folder / "grade.pbdn")
@@ -206,5 +222,4 @@ def test_wrong_options_are_named(fitted, tmp_path):
     )
     assert "strictly between 0 and 1" in fails("export", folder / "number.pbdn", "--to", "onnx", "--quantile", 2)
     assert "take any" in fails("export", folder / "number.pbdn", "--to", "c", "--quantile", 0.5)
-    assert "Counts have no export" in fails("export", folder / "count.pbdn", "--to", "c")
     assert "no report for times" in fails("report", folder / "time.pbdn", table, *out)

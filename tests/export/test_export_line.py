@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from test_export_python import run
 from test_export_sql import ENGINES
 
 from networks import random_committee, random_curve, random_network
+from pbdn import PBDNCountRegressor
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_c, to_onnx, to_python, to_sql
 from pbdn.export.plan import LEVELS
@@ -25,6 +27,7 @@ NUMBERS = {
     "deep": OnALine(-5.0, 0.01),
     "logarithms": OnALine(1.0, 0.5, log=True, reach=2.0),
     "curved committee": OnALine(1.0, 2.0),
+    "counts": OnALine(1.5, 0.8, log=True, reach=4.0),
 }
 GRADES = OnALine(cuts=(-0.5, 0.1, 1.2))
 NAMES = ["key", "x0", "x1", "x2", "x3"]
@@ -54,6 +57,13 @@ def distribution(network, rows):
 def expected(network, rows):
     """Mean, quantiles and probabilities of more, side by side."""
     d = distribution(network, rows)
+    if network.response is NUMBERS["counts"]:
+        model = PBDNCountRegressor()
+        model.network_, model.n_features_in_, model.config_ = network, 4, SimpleNamespace(prediction="point")
+        more = 1.0 - model.predict_probability(rows, range(21)).cumsum(axis=1)
+        return np.column_stack(
+            [model.predict(rows), model.predict_quantiles(rows), np.ones(len(rows)), more[:, [12, 20]]]
+        )
     return np.column_stack([d.mean(), d.ppf(np.array(LEVELS)[:, None]).T, d.sf(np.array(ABOVE)[:, None]).T])
 
 
@@ -62,9 +72,10 @@ def compare(theirs, network, rows, close=CLOSE):
     ours, theirs, n = expected(network, rows), np.asarray(theirs, dtype=float), 1 + len(LEVELS)
     assert np.isfinite(ours).all()
     wrong = np.abs(theirs - ours)
-    wrong[:, :n] /= np.abs(ours[:, :n]).max(axis=0)
-    chance = np.abs(distribution(network, rows).cdf(theirs[:, 1:n].T).T - LEVELS)
-    wrong[:, 1:n] = np.minimum(wrong[:, 1:n], 1e3 * chance)
+    wrong[:, :n] /= np.maximum(np.abs(ours[:, :n]).max(axis=0), 1e-300)
+    if network.response is not NUMBERS["counts"]:
+        chance = np.abs(distribution(network, rows).cdf(theirs[:, 1:n].T).T - LEVELS)
+        wrong[:, 1:n] = np.minimum(wrong[:, 1:n], 1e3 * chance)
     assert wrong.max() <= close
 
 
@@ -77,7 +88,7 @@ def grades_of(network, rows):
 def test_python(rng, shape):
     network = line_network(rng, shape, NUMBERS[shape])
     rows = rng.normal(size=(20, 4))
-    module = run(to_python(network, []))
+    module = run(to_python(network, [], counts=shape == "counts"))
     found = [
         [module["predict"](row), *(module["quantile"](row, q) for q in LEVELS)]
         + [module["probability_above"](row, y) for y in ABOVE]
@@ -118,7 +129,9 @@ def scored(program, rows):
 def test_c(rng, tmp_path, shape):
     network = line_network(rng, shape, NUMBERS[shape])
     rows = rng.normal(size=(100, 4))
-    compare(scored(build(tmp_path, to_c(network, [], name="net"), SCORE), rows), network, rows)
+    compare(
+        scored(build(tmp_path, to_c(network, [], name="net", counts=shape == "counts"), SCORE), rows), network, rows
+    )
 
 
 def in_onnx(data, rows):
@@ -133,7 +146,9 @@ def test_onnx(rng, shape, arithmetic, close):
     pytest.importorskip("onnx", reason="the package onnx is not installed")
     network = line_network(rng, shape, NUMBERS[shape])
     rows = rng.normal(size=(100, 4))
-    found = in_onnx(to_onnx(network, [], dtype=np.float64, arithmetic=arithmetic, above=ABOVE), rows)
+    found = in_onnx(
+        to_onnx(network, [], dtype=np.float64, arithmetic=arithmetic, above=ABOVE, counts=shape == "counts"), rows
+    )
     assert found["activations"].shape == (100, sum(network.n_units))
     compare(np.column_stack([found["mean"], found["quantiles"], found["probability_above"]]), network, rows, close)
 
@@ -143,7 +158,7 @@ def test_onnx(rng, shape, arithmetic, close):
 def test_sql(rng, shape, engine, dialect):
     network = line_network(rng, shape, NUMBERS[shape])
     rows = rng.normal(size=(20, 4))
-    statement = to_sql(network, [], NAMES[1:], dialect, keep=["key"], above=ABOVE)
+    statement = to_sql(network, [], NAMES[1:], dialect, keep=["key"], above=ABOVE, counts=shape == "counts")
     table = [(i, *row) for i, row in enumerate(rows.tolist())]
     names, answer = ENGINES[engine](statement, NAMES, [*table, (20, None, 0.0, 0.0, 0.0)])
     assert names[:3] == ["key", "mean", "quantile_0.05"]

@@ -15,11 +15,11 @@ from pbdn.data.labelled_rows import check_labels_present, weigh_rows
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.model.distribution import COUNTED
 from pbdn.model.priors import Hyperpriors
 from pbdn.numerics.arrays import FloatArray
 
 SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
-COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 
 
 class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[misc]
@@ -227,10 +227,6 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
         whole = self._distribution(X)
         found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
         return float(np.average(found, weights=sample_weight))
-
-    def _exported(self) -> Any:
-        """Refuse: the numbers of the network are not the counts."""
-        raise InvalidInputError("Counts have no export; use save, load and predict in Python, or pbdn predict.")
 
     def __sklearn_tags__(self) -> Any:
         """Counts are not negative."""

@@ -156,6 +156,7 @@ def to_c(
     name: str = "pbdn",
     stand_ins: Sequence[float] | None = None,
     preparation: str = "",
+    counts: bool = False,
 ) -> str:
     """Text of a header with ``name_predict_proba`` and ``name_predict``; all arithmetic is in double.
 
@@ -176,8 +177,10 @@ def to_c(
     preparation : str
         C code with the type ``name_row`` and the function ``name_prepare(const name_row *row, double *x)``, which makes the
         features from it. The functions then take such a row, and ``name_score`` takes features.
+    counts : bool
+        Whether the numbers stand for counts.
     """
-    planned = plan(network, classes, feature_names, stand_ins)
+    planned = plan(network, classes, feature_names, stand_ins, counts)
     check_name(name)
     tables = [_tables(planned, t, name) for t in range(1, len(planned.layers) + 1)]
     tables.append(f"static const double {name}_weights[] = {numbers(planned.layers[-1].expert_weights.tolist())};\n")

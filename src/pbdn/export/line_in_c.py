@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from pbdn.export.plan import N_HALVINGS, Plan, number
+from pbdn.export.plan import FARTHEST, N_HALVINGS, Plan, number
 from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
 
 Numbers = Callable[[Sequence[float]], str]
@@ -35,6 +35,11 @@ _GRADES = """\
         below = next;
     }}
     probability[{n_cuts}] = 1.0 - below;
+"""
+_COUNTS = """\
+    static const double counts[] = {counts};
+    for (int i = 0; i < {n}; ++i)
+        sum += {name}_below(z, counts[i], 1);
 """
 _DISTANCES = """
 /* Signed distances of the top layer from features. */
@@ -90,7 +95,7 @@ static inline double {name}_quantile(const {row}, double q)
     {name}_distances({argument}, z);
     if (!(q > 0.0 && q < 1.0))
         return q <= 0.0 ? {lowest} : q >= 1.0 ? INFINITY : NAN;
-    return {name}_value({name}_search(z, q));
+    return {quantile};
 }}
 
 static inline double {name}_probability_above(const {row}, double y)
@@ -110,9 +115,9 @@ static inline double {name}_predict(const {row})
     const double low = {low}, high = {high}, half = 0.5 * (high - low);
     for (int i = 0; i < {n_nodes}; ++i) {{
         const double u = low + half * (1.0 + nodes[i]);
-        sum += weights[i] * {slope} * {name}_below(z, u, 0);
+        sum += half * weights[i] * {slope} * {name}_below(z, u, 1);
     }}
-    return {name}_value(high) - half * sum;
+{start}    return sum;
 }}
 """
 
@@ -135,9 +140,20 @@ def functions(planned: Plan, name: str, numbers: Numbers, layers: str, preparati
     """Mean, quantiles and probabilities of numbers; ``layers`` leave the signed distances of the top layer."""
     line, top = planned.line, planned.layers[-1]
     assert line is not None
-    reach = number(line.reach) if line.reach < float("inf") else ""
-    ends = [f"{name}_search(z, {number(q)})" for q in (TAIL, 1.0 - TAIL)]
-    ends = [f"fmin({end}, {reach})" for end in ends] if reach else ends
+    low, high = (f"{name}_search(z, {number(q)})" for q in (TAIL, 1.0 - TAIL))
+    quantile, given, all_above = f"{name}_value({name}_search(z, q))", "y", ""
+    start = f"    sum += {name}_value(low);\n"
+    if planned.counts:
+        begin = number(planned.counted_points[-1])
+        low, high = begin, f"fmax({begin}, {high})"
+        start = _COUNTS.format(
+            name=name, counts=numbers(planned.counted_points[:-1]), n=len(planned.counted_points) - 1
+        )
+        quantile = f"fmax(ceil({quantile}) - 1.0, 0.0)"
+        given, all_above = "log(floor(y) + 1.0)", "y < 0.0 ? 1.0 : "
+    elif line.log:
+        low, high = (f"fmin({end}, {number(min(line.reach, FARTHEST))})" for end in (low, high))
+        given, all_above = "log(y)", "y <= 0.0 ? 1.0 : "
     value = f"{number(line.center)} + {number(line.scale)} * u"
     prepared = f"    double x[{planned.n_features}];\n    {name}_prepare(row, x);\n    {name}_score(x, z);\n"
     words = {
@@ -157,16 +173,18 @@ def functions(planned: Plan, name: str, numbers: Numbers, layers: str, preparati
     ) + _FUNCTIONS.format(
         value=f"exp({value})" if line.log else value,
         lowest="0.0" if line.log else "-INFINITY",
-        all_above="y <= 0.0 ? 1.0 : " if line.log else "",
-        given="log(y)" if line.log else "y",
+        all_above=all_above,
+        given=given,
+        quantile=quantile,
+        start=start,
         center=number(line.center),
         scale=number(line.scale),
         tail=f"{TAIL:g}",
         nodes=numbers(NODES.tolist()),
         node_weights=numbers(NODE_WEIGHTS.tolist()),
         n_nodes=len(NODES),
-        low=ends[0],
-        high=ends[1],
+        low=low,
+        high=high,
         slope=f"{number(line.scale)} * {name}_value(u)" if line.log else number(line.scale),
         **words,
     )

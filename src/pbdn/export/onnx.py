@@ -35,6 +35,7 @@ def to_onnx(
     metadata: dict[str, Any] | None = None,
     quantiles: Sequence[float] = LEVELS,
     above: Sequence[float] = (),
+    counts: bool = False,
 ) -> bytes:
     """Bytes of an ONNX model with the input ``features`` (n, n_features) and these outputs.
 
@@ -67,6 +68,8 @@ def to_onnx(
         What else is stored, as JSON.
     quantiles, above : sequences of float
         Of numbers: which quantiles are given, and for which values y the probability of more than y.
+    counts : bool
+        Whether the numbers stand for counts.
 
     Raises
     ------
@@ -74,7 +77,7 @@ def to_onnx(
         The package ``onnx`` is not installed.
     """
     onnx = _onnx()
-    planned = plan(network, classes, feature_names, stand_ins)
+    planned = plan(network, classes, feature_names, stand_ins, counts)
     outer, inner = (_float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic)))
     outputs = NUMBERS if planned.gives_numbers else OUTPUTS
     graph = Graph(onnx, inner, outputs)

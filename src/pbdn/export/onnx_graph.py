@@ -168,25 +168,38 @@ def numbers(
 
     n = len(levels)
     found = below.quantiles(planned, [*levels, TAIL, 1.0 - TAIL])
-    ends = [columns(found, n + j, n + j + 1) for j in (0, 1)]
-    low, high = ends if line.reach == np.inf else [op("Min", end, graph.number(line.reach)) for end in ends]
+    low, high = (columns(found, n + j, n + j + 1) for j in (0, 1))
+    none = op("Mul", low, below.zero)  # one zero per row
+
+    def more(u: str) -> str:
+        return op("Sub", below.one, below.at(u))
+
+    if planned.counts:
+        whole = planned.counted_points
+        low = op("Add", none, graph.number(whole[-1]))
+        high = op("Max", low, high)
+        chances = more(op("Add", none, graph.number([whole[:-1]])))
+        mean = op("ReduceSum", chances, below.between, keepdims=1)
+    else:
+        if line.reach < np.inf:
+            low, high = (op("Min", end, graph.number(line.reach)) for end in (low, high))
+        mean = value(low)
     half = op("Mul", op("Sub", high, low), below.half)
-    total = ""
     for first in range(0, len(NODES), NODES_AT_ONCE):
         some = slice(first, first + NODES_AT_ONCE)
         u = op("Add", low, op("Mul", half, graph.number([1.0 + NODES[some]])))
-        part = op("Mul", below.at(u), value(u)) if line.log else below.at(u)
+        part = op("Mul", more(u), value(u)) if line.log else more(u)
         part = op("MatMul", part, graph.number(line.scale * NODE_WEIGHTS[some, None]))
-        total = op("Add", total, part) if total else part
-    mean = op("Sub", value(high), op("Mul", half, total))
+        mean = op("Add", mean, op("Mul", half, part))
     graph.cast(op("Squeeze", mean, below.between), dtype, to="mean")
     shapes: dict[str, list[Any]] = {"mean": ["n"]}
     if n:
-        graph.cast(value(columns(found, 0, n)), dtype, to="quantiles")
+        values = value(columns(found, 0, n))
+        if planned.counts:
+            values = op("Max", op("Sub", op("Ceil", values), below.one), below.zero)
+        graph.cast(values, dtype, to="quantiles")
         shapes["quantiles"] = ["n", n]
     if len(points):
-        none = op("Mul", low, below.zero)
-        chances = below.at(op("Add", none, graph.number([points])))
-        graph.cast(op("Sub", below.one, chances), dtype, to="probability_above")
+        graph.cast(more(op("Add", none, graph.number([points]))), dtype, to="probability_above")
         shapes["probability_above"] = ["n", len(points)]
     return shapes

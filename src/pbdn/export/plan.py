@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
+from pbdn.model.distribution import COUNTED
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 from pbdn.model.timed import OnALine
@@ -61,7 +62,8 @@ class Plan:
     ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled; ``side_names`` are the
     classes that the sides are for. ``curve`` says
     which squares stand after the features. ``stand_ins``, if there are any, take the place of missing features.
-    ``line`` is a response on a line: of numbers, which have no labels, or of grades, which have.
+    ``line`` is a response on a line: of numbers, which have no labels, or of grades, which have. With ``counts``, the numbers are
+    those of which a count y says that they lie in (y, y + 1].
     """
 
     layers: tuple[PlannedLayer, ...]
@@ -73,11 +75,18 @@ class Plan:
     curve: Curve | None = None
     stand_ins: tuple[float, ...] | None = None
     line: OnALine | None = None
+    counts: bool = False
 
     @property
     def gives_numbers(self) -> bool:
         """Whether a distribution of numbers is predicted, not labels."""
         return self.line is not None and not self.labels
+
+    @property
+    def counted_points(self) -> list[float]:
+        """Of counts: 1, 2, … as points of the line, as many as a mean adds up, and where its integral begins."""
+        assert self.line is not None
+        return self.line.to_line(np.append(np.arange(1.0, COUNTED + 1.0), COUNTED + 0.5)).tolist()
 
     @property
     def time_coefs(self) -> FloatArray:
@@ -110,6 +119,7 @@ def plan(
     classes: Sequence[Any],
     feature_names: Sequence[str] | None = None,
     stand_ins: Sequence[float] | None = None,
+    counts: bool = False,
 ) -> Plan:
     """Check labels and names against the network and stack its layers."""
     labels = tuple(_plain(label) for label in np.asarray(classes).ravel().tolist())
@@ -141,7 +151,9 @@ def plan(
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
     sides = tuple(str(side) for side in network.response.labelling.names(labels if line is None else line.labels))
-    return Plan(layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills, line)
+    return Plan(
+        layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills, line, counts
+    )
 
 
 def _check_line(network: Network, line: OnALine, n_labels: int) -> None:
@@ -184,7 +196,8 @@ def asked(planned: Plan, quantiles: Sequence[float], above: Sequence[float]) -> 
     levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
     if not np.all((levels > 0.0) & (levels < 1.0)):
         raise InvalidInputError(f"quantiles={quantiles!r} must lie strictly between 0 and 1, e.g. (0.05, 0.5, 0.95).")
-    points = planned.line.to_line(np.atleast_1d(np.asarray(above, dtype=float)))
+    values = np.atleast_1d(np.asarray(above, dtype=float))
+    points = planned.line.to_line(np.floor(values) + 1.0 if planned.counts else values)
     return levels.tolist(), np.clip(points, -FARTHEST, FARTHEST).tolist()
 
 
@@ -230,3 +243,23 @@ def number(value: float) -> str:
     """A decimal literal that reads back as the same double in C, Python and SQL."""
     text = repr(float(value))
     return text if "e" in text else text + "e0"
+
+
+def identifier(name: str) -> str:
+    """A quoted identifier; whatever the name contains, it ends where it should."""
+    if not name or "\0" in name:
+        raise InvalidInputError(f"{name!r} cannot name a column or table in SQL: rename it.")
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(label: Label) -> str:
+    """A label as an SQL constant."""
+    if isinstance(label, bool):
+        return "TRUE" if label else "FALSE"
+    if isinstance(label, int):
+        return str(label)
+    if isinstance(label, float):
+        return number(label)
+    if "\0" in label:
+        raise InvalidInputError(f"class {label!r} contains a NUL, which SQL strings cannot hold: rename it.")
+    return "'" + label.replace("'", "''") + "'"

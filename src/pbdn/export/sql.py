@@ -7,7 +7,18 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import LEVELS, N_HALVINGS, Label, Plan, asked, bounds_of_quantile, number, plan
+from pbdn.export.plan import (
+    LEVELS,
+    N_HALVINGS,
+    Label,
+    Plan,
+    asked,
+    bounds_of_quantile,
+    identifier,
+    literal,
+    number,
+    plan,
+)
 from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
@@ -35,6 +46,7 @@ def to_sql(
     stand_ins: Sequence[float] | None = None,
     quantiles: Sequence[float] = LEVELS,
     above: Sequence[float] = (),
+    counts: bool = False,
 ) -> str:
     """One SELECT that gives ``probability_<class>`` for every class and ``label`` for every row of a table.
 
@@ -64,10 +76,12 @@ def to_sql(
         One number per feature, in the place of NULL.
     quantiles, above : sequences of float
         Of numbers: which quantiles are given, and for which values y the probability of more than y.
+    counts : bool
+        Whether the numbers stand for counts.
     """
     if dialect not in get_args(Dialect):
         raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
-    planned = plan(network, classes, feature_names, stand_ins)
+    planned = plan(network, classes, feature_names, stand_ins, counts)
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     source = identifier("data" if table is None else table)
     first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
@@ -169,25 +183,33 @@ def _search(planned: Plan, levels: Sequence[float], scored: str, fence: str, dia
 
     all_levels = [*levels, TAIL, 1.0 - TAIL]
     starts = [_start(planned, j, level, scored, least, most) for j, level in enumerate(all_levels)]
-    step = f"CASE WHEN {_below(planned, 's.u', least, most)} < s.q THEN s.w ELSE -s.w END"
+    step = f"CASE WHEN {_above(planned, 's.u', least, most)} > s.p THEN s.w ELSE -s.w END"
     found = [f"MAX(CASE WHEN j = {j} THEN u END)" for j in range(len(all_levels))]
-    columns = [f"{value(u)} AS q{j}" for j, u in enumerate(found[:-2])]
-    ends = found[-2:] if line.reach == np.inf else [f"{least}({u}, {number(line.reach)})" for u in found[-2:]]
-    columns += [f"{u} AS {name}" for u, name in zip(ends, ("lo", "hi"), strict=True)]
+    values, (low, high), start = [value(u) for u in found[:-2]], found[-2:], value("f.lo")
     nodes = [f"({number(x)}, {number(w)})" for x, w in zip(1.0 + NODES, NODE_WEIGHTS, strict=True)]
-    slope = f"{number(line.scale)} * {value('p.u')}" if line.log else number(line.scale)
-    area = f"SUM(p.w * {slope} * {_below(planned, 'p.u', least, most)})"
+    tables = [f"pbdn_nodes(x, w) AS (VALUES {', '.join(nodes)})"]
+    u = "(f.lo + 5e-1 * (f.hi - f.lo) * o.x)"
+    slope = f"{number(line.scale)} * {value(u)}" if line.log else number(line.scale)
+    points = f"SELECT f.i AS i, {u} AS u, 5e-1 * (f.hi - f.lo) * o.w * {slope} AS w FROM pbdn_found AS f CROSS JOIN pbdn_nodes AS o"
+    if planned.counts:
+        values, start = [f"{most}(ceil({y}) - 1e0, 0e0)" for y in values], "0e0"
+        low, high = number(planned.counted_points[-1]), f"{most}({high}, {number(planned.counted_points[-1])})"
+        tables.append(f"pbdn_counts(u) AS (VALUES {', '.join(f'({number(c)})' for c in planned.counted_points[:-1])})")
+        points += " UNION ALL\n  SELECT f.i, c.u, 1e0 FROM pbdn_found AS f CROSS JOIN pbdn_counts AS c"
+    elif line.reach < np.inf:
+        low, high = (f"{least}({end}, {number(line.reach)})" for end in (low, high))
+    columns = [*(f"{y} AS q{j}" for j, y in enumerate(values)), f"{low} AS lo", f"{high} AS hi"]
+    area = f"SUM(p.w * {_above(planned, 'p.u', least, most)})"
     return [
         f"pbdn_start {fence} (\n  " + " UNION ALL\n  ".join(starts) + ")",
-        "pbdn_search AS (\n  SELECT i, j, q, 5e-1 * (lo + hi) AS u, 25e-2 * (hi - lo) AS w, 0 AS n FROM pbdn_start UNION ALL\n"
-        f"  SELECT s.i, s.j, s.q, s.u + {step}, 5e-1 * s.w, s.n + 1\n"
+        "pbdn_search AS (\n  SELECT i, j, p, 5e-1 * (lo + hi) AS u, 25e-2 * (hi - lo) AS w, 0 AS n FROM pbdn_start UNION ALL\n"
+        f"  SELECT s.i, s.j, s.p, s.u + {step}, 5e-1 * s.w, s.n + 1\n"
         f"  FROM pbdn_search AS s JOIN {scored} AS d ON d.i = s.i WHERE s.n < {N_HALVINGS})",
         f"pbdn_found {fence} (\n  SELECT i, {_lines(columns)}\n  FROM pbdn_search WHERE n = {N_HALVINGS} GROUP BY i)",
-        f"pbdn_nodes(x, w) AS (VALUES {', '.join(nodes)})",
-        f"pbdn_points {fence} (\n  SELECT f.i AS i, f.hi AS hi, f.lo + 5e-1 * (f.hi - f.lo) * o.x AS u, 5e-1 * (f.hi - f.lo) * o.w AS w"
-        "\n  FROM pbdn_found AS f CROSS JOIN pbdn_nodes AS o)",
-        f"pbdn_mean {fence} (\n  SELECT p.i AS i, MAX({value('p.hi')}) - {area} AS mean\n"
-        f"  FROM pbdn_points AS p JOIN {scored} AS d ON d.i = p.i GROUP BY p.i)",
+        *tables,
+        f"pbdn_points {fence} (\n  {points})",
+        f"pbdn_area {fence} (\n  SELECT p.i AS i, {area} AS area FROM pbdn_points AS p JOIN {scored} AS d ON d.i = p.i GROUP BY p.i)",
+        f"pbdn_mean {fence} (\n  SELECT f.i AS i, {start} + a.area AS mean FROM pbdn_found AS f JOIN pbdn_area AS a ON a.i = f.i)",
     ]
 
 
@@ -201,17 +223,18 @@ def _start(planned: Plan, j: int, level: float, scored: str, least: str, most: s
         for choose, (a, b) in zip((least, most), planned.layers[-1].sides, strict=True):
             ends.append(_choose(choose, texts[a:b]))
     low, high = _choose(least, [ends[0], ends[3]]), _choose(most, [ends[1], ends[2]])
-    return f"SELECT i, {j} AS j, {number(level)} AS q, {low} AS lo, {high} AS hi FROM {scored} WHERE {_sum(names)} IS NOT NULL"
+    more = number(1.0 - level)
+    return f"SELECT i, {j} AS j, {more} AS p, {low} AS lo, {high} AS hi FROM {scored} WHERE {_sum(names)} IS NOT NULL"
 
 
-def _below(planned: Plan, u: str, least: str, most: str) -> str:
-    """P(U ≤ u) on the line; signed distances are columns of d."""
+def _above(planned: Plan, u: str, least: str, most: str) -> str:
+    """P(U > u) on the line; signed distances are columns of d."""
     names, weights, coefs = _distances(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
     moved = [f"(d.{z} + {number(tau)} * {u})" for z, tau in zip(names, coefs, strict=True)]
     units = [f"({most}({z}, 0e0) + ln(1e0 + exp(-{least}(abs({z}), 2e2))))" for z in moved]
     rates = [_linear(weights[a:b], units[a:b], 0.0) for a, b in planned.layers[-1].sides]
     first, second = (f"exp(-{least}({rate}, 2e2))" for rate in rates)
-    return f"5e-1 * (1e0 - {first} + {second})"
+    return f"5e-1 * (1e0 - {second} + {first})"
 
 
 def _choose(function: str, texts: list[str]) -> str:
@@ -320,26 +343,6 @@ def _first_largest(names: Sequence[str], results: Sequence[str]) -> str:
         for c, name in enumerate(names[:-1])
     ]
     return f"{' '.join(branches)} ELSE {results[-1]}"
-
-
-def identifier(name: str) -> str:
-    """A quoted identifier; whatever the name contains, it ends where it should."""
-    if not name or "\0" in name:
-        raise InvalidInputError(f"{name!r} cannot name a column or table in SQL: rename it.")
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(label: Label) -> str:
-    """A label as an SQL constant."""
-    if isinstance(label, bool):
-        return "TRUE" if label else "FALSE"
-    if isinstance(label, int):
-        return str(label)
-    if isinstance(label, float):
-        return number(label)
-    if "\0" in label:
-        raise InvalidInputError(f"class {label!r} contains a NUL, which SQL strings cannot hold: rename it.")
-    return "'" + label.replace("'", "''") + "'"
 
 
 def _lines(items: list[str]) -> str:

@@ -86,7 +86,9 @@ def predict_proba(row):
 '''
 
 
-def to_python_with_preparation(preparation: Preparation, network: Network, classes: Sequence[Any]) -> str:
+def to_python_with_preparation(
+    preparation: Preparation, network: Network, classes: Sequence[Any], counts: bool = False
+) -> str:
     """Source of a module whose ``predict_proba(row)`` takes a dict of raw columns.
 
     It holds ``prepare(row)``, the features, and ``score(features)``, the recorded point of the network. Without ``classes``
@@ -97,7 +99,7 @@ def to_python_with_preparation(preparation: Preparation, network: Network, class
         for p in preparation.used
     ]
     lines = "".join(f"    {plan!a},\n" for plan in plans)
-    base = to_python(network, classes, preparation.feature_names, name="score", prepared=True)
+    base = to_python(network, classes, preparation.feature_names, name="score", prepared=True, counts=counts)
     source = inspect.getsource(read_cell).removeprefix(f'"""{read_cell.__doc__}"""').lstrip()
     imports, reading = source.split("\n\n", 1)
     imports = imports.replace("import datetime", "import datetime, timedelta")
