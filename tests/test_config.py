@@ -145,7 +145,12 @@ def test_ten_classes_keep_their_defaults_in_a_fit(rng):
     )
     assert changes(plain.config_.map, changed.config_.map) == {"batch_size": 20}
     expected = resolve_map(
-        MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2, of_folds=True, n_rows=60
+        MapConfig(n_minibatches=5),
+        Hyperpriors(),
+        n_sides=20,
+        max_experts=2,
+        of_folds={"learning_rate": 0.04},
+        n_rows=60,
     )
     assert plain.config_.map == expected
     assert not np.array_equal(plain.predict_proba(X), changed.predict_proba(X))

@@ -274,5 +274,6 @@ class Network:
         if self.tails is not None:  # in units of their scales, and of their steeper power
             steepest = np.maximum(self.tails.powers, 2.0 - self.tails.powers)
             tamed = np.minimum(limits[self.tails.columns], LARGEST_TERM) ** (1.0 / steepest)
-            limits[self.tails.columns] = tamed * np.minimum(self.tails.scales, 1.0)
+            with np.errstate(over="ignore"):
+                limits[self.tails.columns] = tamed * self.tails.scales
         return np.asarray(limits[: self.n_features])
