@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from estimators.small import MAP, blobs, fitted, small
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.config import MANY_SIDES, batch_for, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
+from pbdn.config.defaults import OF_FOLDS
 from pbdn.errors import InvalidInputError
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.model.response import OneSide, response_for_classes
@@ -149,7 +150,7 @@ def test_ten_classes_keep_their_defaults_in_a_fit(rng):
         Hyperpriors(),
         n_sides=20,
         max_experts=2,
-        of_folds={"learning_rate": 0.04},
+        of_folds=OF_FOLDS,
         n_rows=60,
     )
     assert plain.config_.map == expected

@@ -176,8 +176,7 @@ def grow_committee(
         reason = "interrupted"
     network = _averaged(members or stage.stacks, stage, response)
     beside = members and all_decide and not response.timed
-    if beside:
-        network = replace(network, folds=_averaged(stage.stacks, stage, response))
+    network = replace(network, folds=_averaged(stage.stacks, stage, response)) if beside else network
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step

@@ -77,7 +77,7 @@ def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatA
         unit = curve.scales[i]
         vertex = float(curve.centers[i] - unit * (unit * slope[k, j] / (2.0 * bend[k, i])))
         if network.tails is not None and j in network.tails.columns:
-            vertex = float(network.tails.inverse(np.float64(vertex), np.searchsorted(network.tails.columns, j)))
+            vertex = float(network.tails.inverse(np.array([vertex]), np.flatnonzero(network.tails.columns == j))[0])
         if not low[j] < vertex < high[j] or not cast[:, k].any():
             continue
         far = np.abs(rows[:, j] - vertex)

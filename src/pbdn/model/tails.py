@@ -74,7 +74,7 @@ class Tails:
         return Tails(self.columns, center + scale * self.centers, scale * self.scales, self.powers)
 
 
-def pulled_in(z: FloatArray, powers: FloatArray) -> FloatArray:
+def pulled_in(z: FloatArray, powers: FloatArray | float) -> FloatArray:
     """t(z) for powers λ."""
     power = np.where(z < 0.0, 2.0 - powers, powers)
     return np.asarray(np.copysign(np.expm1(power * np.log1p(np.abs(z))) / power, z))
@@ -97,7 +97,7 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     z = rows / scales
     slope = share @ np.copysign(np.log1p(np.abs(z)), z)  # of the logarithm of the derivative of t, in λ
     powers, best = np.ones(columns.size), np.zeros(columns.size)
-    for power in POWERS:
+    for power in POWERS.tolist():
         values = pulled_in(z, power)
         variance = share @ (values - share @ values) ** 2
         reached = (power - 1.0) * slope - 0.5 * np.log(np.maximum(variance, np.finfo(float).tiny))
