@@ -37,6 +37,7 @@ SURVIVAL_LEAF_ROWS = 15
 MOST_ROWS_OF_PROCESS = 1000
 LEVELS = (0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975)
 SMALLEST_STEP = 0.01  # between quantiles, in standard deviations
+PATIENCE = 50  # steps of NGBoost without gain after which it stops
 N_DRAWS = 250  # of the posterior of additive trees that are scored
 PENALTY = 1e-3  # of linear rivals that may meet columns which depend on each other
 
@@ -102,11 +103,11 @@ def gaussian_process(X: Any, y: Any, new: Any, wanted: Any, seed: int) -> Found:
 
 
 def ngboost(X: Any, y: Any, new: Any, wanted: Any, seed: int) -> Found:
-    """Natural gradient boosting of a normal distribution."""
+    """Natural gradient boosting of a normal distribution; a tenth of the training rows decides when to stop."""
     from ngboost import NGBRegressor
 
-    model = NGBRegressor(random_state=seed, verbose=False).fit(X, y)
-    law = model.pred_dist(new).params
+    model = NGBRegressor(random_state=seed, verbose=False, early_stopping_rounds=PATIENCE).fit(X, y)
+    law = model.pred_dist(new, max_iter=model.best_val_loss_itr).params
     judged = scores.of_normals(law["loc"], law["scale"], wanted)
     trees = [tree for step in model.base_models for tree in step]
     return scores.score_numbers(judged, y, wanted) | {"size": sum(tree.get_n_leaves() for tree in trees)}
