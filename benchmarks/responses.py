@@ -102,17 +102,22 @@ def plan(only: list[str], methods: list[str] | None, n_splits: int) -> tuple[lis
 
 
 def means(kind: str, root: Path = record.RESULTS) -> dict[tuple[str, str], dict[str, float]]:
-    """Means over splits of every number of the records, by method and set, of one kind."""
+    """Means of every number of the records, by method and set, over the splits of a set that all its methods have."""
     lines = [line for line in record.read(EXPERIMENT, root) if KIND_OF.get(line["data"]) == kind]
     found: dict[tuple[str, str], dict[str, float]] = {}
-    for method in METHODS[kind]:
-        for name in KINDS[kind]:
-            own = [line for line in lines if (line["method"], line["data"]) == (method, name)]
-            fields = [key for key, value in own[-1].items() if isinstance(value, int | float)] if own else []
-            if own:
-                found[method, name] = {
-                    key: float(np.mean([line[key] for line in own if key in line])) for key in fields
-                } | {"splits": len(own)}
+    for name in KINDS[kind]:
+        own = {
+            method: {line["split"]: line for line in lines if (line["method"], line["data"]) == (method, name)}
+            for method in METHODS[kind]
+        }
+        splits = [set(by_split) for by_split in own.values() if by_split]
+        common = sorted(set.intersection(*splits)) if splits else []
+        for method, by_split in own.items():
+            shared = [by_split[split] for split in common if split in by_split]
+            if shared:
+                fields = [key for key, value in shared[-1].items() if isinstance(value, int | float)]
+                found[method, name] = {key: float(np.mean([line[key] for line in shared])) for key in fields}
+                found[method, name]["splits"] = len(shared)
     return found
 
 

@@ -1,10 +1,13 @@
 """The rivals learn what they should."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from benchmarks import record, response_data, responses
 from benchmarks import response_scores as scores
 from benchmarks.rivals import OPTIONAL, RIVALS, available, protocol
+from benchmarks.rivals import responses as of_responses
 from benchmarks.rivals.amm import Amm, _prune, _train
 from benchmarks.rivals.base import coarse_to_fine, folds, search_until_worse, with_bias
 from benchmarks.rivals.cpm import Cpm, StackedCpm, _assign, _score, fit_sides
@@ -19,6 +22,8 @@ from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC, LinearSVC
+
+from pbdn import MapConfig, PBDNSurvival
 
 SMALL = {
     "lr": {"c_grid": (0.1, 10.0)},
@@ -453,21 +458,26 @@ def test_every_rival_gives_finite_scores(kind, method, rng):
     assert found["size"] > 0
 
 
-@pytest.mark.filterwarnings("ignore")
+def test_a_network_is_scored_with_its_size(monkeypatch, rng):
+    quick = {"max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
+    monkeypatch.setattr(of_responses, "PBDNSurvival", partial(PBDNSurvival, **quick))
+    found = METHODS["survival"]["pbdn"](*small("survival", rng), 0)
+    assert found["concordance"] > 0.7
+    assert 1 < found["hyperplanes"] < found["size"]
+
+
 def test_a_run_records_scores_and_tables_rank_them(tmp_path, monkeypatch, rng):
-    rows = small("survival", rng)
-    monkeypatch.setattr(responses, "split_rows", lambda kind, name, split: rows)
-    monkeypatch.setitem(METHODS, "survival", {"pbdn": METHODS["survival"]["pbdn"], "cox": lambda *_: 1 / 0})
+    found = {"concordance": 0.7, "brier": 0.2, "miscalibration": 0.1, "size": 9, "hyperplanes": 3, "depth": 1}
+    monkeypatch.setattr(responses, "split_rows", lambda kind, name, split: small(kind, rng))
+    monkeypatch.setitem(METHODS, "survival", {"pbdn": lambda *_: dict(found), "cox": lambda *_: 1 / 0})
     line = responses.attempt(("pbdn", "veterans", 0))
     record.append(responses.EXPERIMENT, line, tmp_path)
-    assert line["hyperplanes"] > 1
-    assert line["size"] > line["hyperplanes"]
     assert "cox failed on veterans, split 0: ZeroDivisionError" in responses.attempt(("cox", "veterans", 0))
-    record.append(responses.EXPERIMENT, line | {"method": "cox", "brier": 0.0, "concordance": 0.0}, tmp_path)
+    record.append(responses.EXPERIMENT, line | {"method": "cox", "brier": 0.1, "concordance": 0.5}, tmp_path)
     table = responses.table("survival", tmp_path)
-    assert "| veterans |" in table
+    assert "| veterans | 0.300 / 0.200 / 0.100 | 0.500 / 0.100 / 0.100 |" in table
     assert "| mean rank | 1.0 / 2.0 / 1.5 | 2.0 / 1.0 / 1.5 |" in table
-    assert "| veterans | 1 | 80 | 2 |" in responses.own_table(tmp_path)
+    assert "| veterans | 1 | 80 | 2 | 1.0 | 3 | 9 |" in responses.own_table(tmp_path)
     assert responses.table("counts", tmp_path) == ""
 
 
