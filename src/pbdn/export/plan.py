@@ -13,6 +13,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.model.distribution import COUNTED
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
+from pbdn.model.tails import Tails
 from pbdn.model.timed import OnALine
 from pbdn.model.wiring import Curve, sources_of
 from pbdn.numerics.arrays import FloatArray
@@ -61,7 +62,8 @@ class Plan:
 
     ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled; ``side_names`` are the
     classes that the sides are for. ``curve`` says
-    which squares stand after the features. ``stand_ins``, if there are any, take the place of missing features.
+    which squares stand after the features, and ``tails`` which features have their tails pulled in before. ``stand_ins``, if
+    there are any, take the place of missing features.
     ``line`` is a response on a line: of numbers, which have no labels, or of grades, which have. With ``counts``, the numbers are
     those of which a count y says that they lie in (y, y + 1].
     """
@@ -76,6 +78,7 @@ class Plan:
     stand_ins: tuple[float, ...] | None = None
     line: OnALine | None = None
     counts: bool = False
+    tails: Tails | None = None
 
     @property
     def gives_numbers(self) -> bool:
@@ -111,6 +114,15 @@ class Plan:
         if self.curve is None:
             return []
         parts = (self.curve.columns, self.curve.centers, self.curve.scales)
+        return list(zip(*(part.tolist() for part in parts), strict=True))
+
+    @property
+    def long_tails(self) -> list[tuple[int, float, float, float, float]]:
+        """(j, c, s, b, a) of every feature with a long tail: centre, scale, power below and above (`pbdn.model.tails`)."""
+        if self.tails is None:
+            return []
+        tails = self.tails
+        parts = (tails.columns, tails.centers, tails.scales, 2.0 - tails.powers, tails.powers)
         return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
@@ -152,7 +164,17 @@ def plan(
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
     sides = tuple(str(side) for side in network.response.labelling.names(labels if line is None else line.labels))
     return Plan(
-        layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills, line, counts
+        layers,
+        network.n_features,
+        names,
+        labels,
+        network.response.kind,
+        sides,
+        network.curve,
+        fills,
+        line,
+        counts,
+        network.tails,
     )
 
 
@@ -243,23 +265,3 @@ def number(value: float) -> str:
     """A decimal literal that reads back as the same double in C, Python and SQL."""
     text = repr(float(value))
     return text if "e" in text else text + "e0"
-
-
-def identifier(name: str) -> str:
-    """A quoted identifier; whatever the name contains, it ends where it should."""
-    if not name or "\0" in name:
-        raise InvalidInputError(f"{name!r} cannot name a column or table in SQL: rename it.")
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(label: Label) -> str:
-    """A label as an SQL constant."""
-    if isinstance(label, bool):
-        return "TRUE" if label else "FALSE"
-    if isinstance(label, int):
-        return str(label)
-    if isinstance(label, float):
-        return number(label)
-    if "\0" in label:
-        raise InvalidInputError(f"class {label!r} contains a NUL, which SQL strings cannot hold: rename it.")
-    return "'" + label.replace("'", "''") + "'"

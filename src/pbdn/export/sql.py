@@ -7,18 +7,20 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import (
-    LEVELS,
-    N_HALVINGS,
-    Label,
-    Plan,
-    asked,
-    bounds_of_quantile,
+from pbdn.export.plan import LEVELS, N_HALVINGS, Label, Plan, asked, bounds_of_quantile, number, plan
+from pbdn.export.sql_text import (
+    chosen,
+    exponential,
     identifier,
+    linear,
+    lines,
     literal,
-    number,
-    plan,
-)
+    probability,
+    pulled_in,
+    softplus,
+    square,
+    total,
+)  # fmt: skip
 from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
@@ -32,7 +34,6 @@ _REAL = {
     "duckdb": "DOUBLE",
     "generic": "DOUBLE PRECISION",
 }
-_GROUP = 100  # terms per parenthesis: engines limit the depth of an expression (SQLite, DuckDB: 1000)
 
 
 def to_sql(
@@ -96,7 +97,7 @@ def to_sql(
         stop = [f"COUNT(*) OVER () AS f{len(steps)}"] if dialect == "generic" else []
         steps.append(([*keys, *columns, *stop] or ["0 AS no_column"], f"pbdn_{len(steps)}"))
     expressions = [
-        f"pbdn_{i} {fence} (\n  SELECT {_lines(columns)}\n  FROM {origin})"
+        f"pbdn_{i} {fence} (\n  SELECT {lines(columns)}\n  FROM {origin})"
         for i, (columns, origin) in enumerate(steps, 1)
     ]
     outputs = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep)]
@@ -108,11 +109,11 @@ def to_sql(
         return (
             "WITH RECURSIVE "
             + ",\n".join([*expressions, *search])
-            + f"\nSELECT {_lines(outputs)}\nFROM {scored}\nORDER BY d.i\n"
+            + f"\nSELECT {lines(outputs)}\nFROM {scored}\nORDER BY d.i\n"
         )
     outputs += [f"c{c} AS {identifier(f'probability_{label}')}" for c, label in enumerate(planned.labels)]
     outputs.append(f'{_label(planned.labels)} AS "label"')
-    return "WITH " + ",\n".join(expressions) + f"\nSELECT {_lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+    return "WITH " + ",\n".join(expressions) + f"\nSELECT {lines(outputs)}\nFROM pbdn_{len(steps)}\n"
 
 
 def _number(cell: str, dialect: Dialect) -> str:
@@ -122,27 +123,32 @@ def _number(cell: str, dialect: Dialect) -> str:
 
 
 def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
-    """Columns of each step: squares, distances and units of every layer with what later layers need, then pooling.
+    """Columns of each step: tails, squares, distances and units of every layer with what later layers need, then pooling.
 
     Of numbers, the last step has the number i of the row, its signed distances and probabilities of more: a0, a1, …
     """
+    if planned.long_tails:
+        tamed = {
+            j: pulled_in(f"((x{j} - {number(c)}) / {number(s)})", *powers) for j, c, s, *powers in planned.long_tails
+        }
+        yield [f"{tamed[j]} AS x{j}" if j in tamed else f"x{j}" for j in range(planned.n_features)]
     if planned.squares:
         features = [f"x{j}" for j in range(planned.n_features)]
-        yield [*features, *(f"{_square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
+        yield [*features, *(f"{square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
     for t, layer in enumerate(planned.layers, 1):
         names = [name for source in layer.sources for name in _names(planned, source)]
         later = {source for above in planned.layers[t:] for source in above.sources if source < t}
         kept = [name for source in sorted(later) for name in _names(planned, source)]
         rows = enumerate(layer.hyperplanes.tolist())
-        yield [*kept, *(f"{_linear(row[1:], names, row[0])} AS z{t}_{k}" for k, row in rows)]
+        yield [*kept, *(f"{linear(row[1:], names, row[0])} AS z{t}_{k}" for k, row in rows)]
         if planned.line is not None and t == len(planned.layers):
             break
-        yield [*kept, *(f"{_softplus(f'z{t}_{k}')} AS h{t}_{k}" for k in range(layer.n_units))]
+        yield [*kept, *(f"{softplus(f'z{t}_{k}')} AS h{t}_{k}" for k in range(layer.n_units))]
     if planned.line is None:
         yield from _pooling(planned)
     elif planned.labels:
         yield from _rates_at(planned, planned.line.cuts, [])
-        below = [f"{_exp(f'-s{j}')} + {_probability(f'r{j}')}" for j in range(len(planned.line.cuts))]
+        below = [f"{exponential(f'-s{j}')} + {probability(f'r{j}')}" for j in range(len(planned.line.cuts))]
         yield [f"5e-1 * ({text}) AS b{j}" for j, text in enumerate(below)]
         ends = ["0e0", *(f"b{j}" for j in range(len(below))), "1e0"]
         yield [f"{b} - {a} AS c{j}" for j, (a, b) in enumerate(pairwise(ends))]
@@ -150,7 +156,7 @@ def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
         distances = _distances(planned)
         yield [*distances, "ROW_NUMBER() OVER () AS i"]
         yield from _rates_at(planned, points, [*distances, "i"])
-        more = [f"{_exp(f'-r{j}')} + {_probability(f's{j}')}" for j in range(len(points))]
+        more = [f"{exponential(f'-r{j}')} + {probability(f's{j}')}" for j in range(len(points))]
         yield [*distances, "i", *(f"5e-1 * ({text}) AS a{j}" for j, text in enumerate(more))]
 
 
@@ -161,8 +167,8 @@ def _rates_at(planned: Plan, points: Sequence[float], kept: list[str]) -> Iterat
     for j, u in enumerate(points):
         moved = [f"({z} + {number(tau * u)})" for z, tau in zip(names, coefs, strict=True)]
         for name, (a, b) in zip("rs", planned.layers[-1].sides, strict=True):
-            units = [f"({_softplus(z)})" for z in moved[a:b]]
-            out.append(f"{_linear(weights[a:b], units, 0.0)} AS {name}{j}")
+            units = [f"({softplus(z)})" for z in moved[a:b]]
+            out.append(f"{linear(weights[a:b], units, 0.0)} AS {name}{j}")
     yield [*kept, *out]
 
 
@@ -205,7 +211,7 @@ def _search(planned: Plan, levels: Sequence[float], scored: str, fence: str, dia
         "pbdn_search AS (\n  SELECT i, j, p, 5e-1 * (lo + hi) AS u, 25e-2 * (hi - lo) AS w, 0 AS n FROM pbdn_start UNION ALL\n"
         f"  SELECT s.i, s.j, s.p, s.u + {step}, 5e-1 * s.w, s.n + 1\n"
         f"  FROM pbdn_search AS s JOIN {scored} AS d ON d.i = s.i WHERE s.n < {N_HALVINGS})",
-        f"pbdn_found {fence} (\n  SELECT i, {_lines(columns)}\n  FROM pbdn_search WHERE n = {N_HALVINGS} GROUP BY i)",
+        f"pbdn_found {fence} (\n  SELECT i, {lines(columns)}\n  FROM pbdn_search WHERE n = {N_HALVINGS} GROUP BY i)",
         *tables,
         f"pbdn_points {fence} (\n  {points})",
         f"pbdn_area {fence} (\n  SELECT p.i AS i, {area} AS area FROM pbdn_points AS p JOIN {scored} AS d ON d.i = p.i GROUP BY p.i)",
@@ -221,10 +227,10 @@ def _start(planned: Plan, j: int, level: float, scored: str, least: str, most: s
         found = zip(bounds.tolist(), coefs, names, strict=True)
         texts = [f"{number(bound / tau)} - {number(1.0 / tau)} * {z}" for bound, tau, z in found]
         for choose, (a, b) in zip((least, most), planned.layers[-1].sides, strict=True):
-            ends.append(_choose(choose, texts[a:b]))
-    low, high = _choose(least, [ends[0], ends[3]]), _choose(most, [ends[1], ends[2]])
+            ends.append(chosen(choose, texts[a:b]))
+    low, high = chosen(least, [ends[0], ends[3]]), chosen(most, [ends[1], ends[2]])
     more = number(1.0 - level)
-    return f"SELECT i, {j} AS j, {more} AS p, {low} AS lo, {high} AS hi FROM {scored} WHERE {_sum(names)} IS NOT NULL"
+    return f"SELECT i, {j} AS j, {more} AS p, {low} AS lo, {high} AS hi FROM {scored} WHERE {total(names)} IS NOT NULL"
 
 
 def _above(planned: Plan, u: str, least: str, most: str) -> str:
@@ -232,16 +238,9 @@ def _above(planned: Plan, u: str, least: str, most: str) -> str:
     names, weights, coefs = _distances(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
     moved = [f"(d.{z} + {number(tau)} * {u})" for z, tau in zip(names, coefs, strict=True)]
     units = [f"({most}({z}, 0e0) + ln(1e0 + exp(-{least}(abs({z}), 2e2))))" for z in moved]
-    rates = [_linear(weights[a:b], units[a:b], 0.0) for a, b in planned.layers[-1].sides]
+    rates = [linear(weights[a:b], units[a:b], 0.0) for a, b in planned.layers[-1].sides]
     first, second = (f"exp(-{least}({rate}, 2e2))" for rate in rates)
     return f"5e-1 * (1e0 - {second} + {first})"
-
-
-def _choose(function: str, texts: list[str]) -> str:
-    """The least or the largest of some numbers; engines limit how many arguments a function may have."""
-    if len(texts) > _GROUP:
-        texts = [_choose(function, texts[i : i + _GROUP]) for i in range(0, len(texts), _GROUP)]
-    return texts[0] if len(texts) == 1 else f"{function}({', '.join(texts)})"
 
 
 def _names(planned: Plan, source: int) -> list[str]:
@@ -255,8 +254,8 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
     top, t, sides = planned.layers[-1], len(planned.layers), range(planned.n_sides)
     weights, units = top.expert_weights.tolist(), _names(planned, t)
     rates = [f"r{s}" for s in sides]
-    yield [f"{_linear(weights[a:b], units[a:b], 0.0)} AS r{s}" for s, (a, b) in enumerate(top.sides)]
-    yield [*rates, *(f"{_probability(f'r{s}')} AS p{s}" for s in sides)]
+    yield [f"{linear(weights[a:b], units[a:b], 0.0)} AS r{s}" for s, (a, b) in enumerate(top.sides)]
+    yield [*rates, *(f"{probability(f'r{s}')} AS p{s}" for s in sides)]
     if planned.response == OneSide.kind:
         yield ["1e0 - p0 AS c0", "p0 AS c1"]
     elif planned.response == TwoClasses.kind:
@@ -268,66 +267,28 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
 def _pool_pairs(n: int) -> Iterator[list[str]]:
     """As `pbdn.model.pooling.pool_pairs`: odds o0, o1, … of n classes, that of the best, Newton's steps, c0, c1, …"""
     classes, others = range(n), [f"a{s}" for s in range(n)]
-    chances = [(f"y{s}", f"p{s} + {_exp(f'-r{s + n}')}") for s in classes]
-    chances += [(f"n{s}", f"{_exp(f'-r{s}')} + p{s + n}") for s in classes]
+    chances = [(f"y{s}", f"p{s} + {exponential(f'-r{s + n}')}") for s in classes]
+    chances += [(f"n{s}", f"{exponential(f'-r{s}')} + p{s + n}") for s in classes]
     yield [f"{text} AS {name}" for name, text in chances]
     yield [f"{_at_least(f'y{s}')} / {_at_least(f'n{s}')} AS o{s}" for s in classes]
     odds = [f"o{s}" for s in classes]
     yield [*odds, f"CASE {_first_largest(odds, [str(s) for s in classes])} END AS best"]
     yield [*odds, "best", f"CASE {_first_largest(odds, odds)} END AS o"]
     yield ["best", *(f"CASE WHEN best = {s} THEN 0e0 ELSE o{s} / o END AS a{s}" for s in classes)]
-    yield ["best", *others, f"{_sum(others)} AS t"]
+    yield ["best", *others, f"{total(others)} AS t"]
     yield ["best", *others, "2e0 / (t + sqrt(t * (t + 4e0))) AS w"]
-    value = _sum([f"{a} / (1e0 + w * {a})" for a in others])
-    slope = _sum([f"{a} * (1e0 + w * (2e0 + w * {a})) / ((1e0 + w * {a}) * (1e0 + w * {a}))" for a in others])
+    value = total([f"{a} / (1e0 + w * {a})" for a in others])
+    slope = total([f"{a} * (1e0 + w * (2e0 + w * {a})) / ((1e0 + w * {a}) * (1e0 + w * {a}))" for a in others])
     for _ in range(NEWTON_STEPS):
         yield ["best", *others, f"w - (w * (1e0 + w) * {value} - 1e0) / {slope} AS w"]
     yield [f"CASE WHEN best = {s} THEN w ELSE w * a{s} END AS o{s}" for s in classes]
     yield [f"o{s} / (1e0 + o{s}) AS u{s}" for s in classes]
-    yield [f"u{s} / {_sum([f'u{j}' for j in classes])} AS c{s}" for s in classes]
+    yield [f"u{s} / {total([f'u{j}' for j in classes])} AS c{s}" for s in classes]
 
 
 def _at_least(chance: str) -> str:
     least = number(SMALLEST_CHANCE)
     return f"(CASE WHEN {chance} < {least} THEN {least} ELSE {chance} END)"
-
-
-def _linear(coefficients: Sequence[float], names: Sequence[str], constant: float) -> str:
-    pairs = zip(coefficients, names, strict=True)
-    return _sum([number(constant), *(f"{number(w)} * {name}" for w, name in pairs if w != 0.0)])
-
-
-def _square(x: str, center: float, scale: float) -> str:
-    distance = f"(({x} - {number(center)}) / {number(scale)})"  # PostgreSQL refuses the squares of tiny ones
-    return f"CASE WHEN {distance} BETWEEN -1e-150 AND 1e-150 THEN 0e0 ELSE {distance} * {distance} END"
-
-
-def _softplus(z: str) -> str:
-    # Above 37 the terms of z + ln(1 + e^-z) differ by more than double precision; below -12 the series has the digits that
-    # 1 + e^z loses (odds need them). PostgreSQL refuses to underflow, and e^-200 is nothing beside any probability.
-    return (
-        f"CASE WHEN {z} > 37e0 THEN {z} WHEN {z} > 0e0 THEN {z} + ln(1e0 + exp(-{z})) "
-        f"WHEN {z} > -12e0 THEN ln(1e0 + exp({z})) "
-        f"WHEN {z} > -200e0 THEN exp({z}) * (1e0 - exp({z}) * (5e-1 - exp({z}) / 3e0)) "
-        f"WHEN {z} IS NULL THEN NULL ELSE 0e0 END"
-    )
-
-
-def _probability(rate: str) -> str:
-    return (
-        f"CASE WHEN {rate} > 200e0 THEN 1e0 WHEN {rate} > 1e-5 THEN 1e0 - exp(-{rate}) "
-        f"ELSE {rate} * (1e0 - 5e-1 * {rate}) END"
-    )
-
-
-def _exp(exponent: str) -> str:
-    return f"CASE WHEN {exponent} < -200e0 THEN 0e0 ELSE exp({exponent}) END"
-
-
-def _sum(terms: list[str]) -> str:
-    while len(terms) > _GROUP:
-        terms = ["(" + " + ".join(terms[i : i + _GROUP]) + ")" for i in range(0, len(terms), _GROUP)]
-    return "(" + " + ".join(terms) + ")"
 
 
 def _label(labels: Sequence[Label]) -> str:
@@ -343,7 +304,3 @@ def _first_largest(names: Sequence[str], results: Sequence[str]) -> str:
         for c, name in enumerate(names[:-1])
     ]
     return f"{' '.join(branches)} ELSE {results[-1]}"
-
-
-def _lines(items: list[str]) -> str:
-    return ",\n    ".join(items)

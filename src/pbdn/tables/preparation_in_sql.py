@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import identifier, literal
 from pbdn.export.plan import number as constant
+from pbdn.export.sql_text import identifier, literal
 from pbdn.model.network import Network
 from pbdn.tables.column_format import date_tokens
 from pbdn.tables.column_to_numbers import ColumnPlan
