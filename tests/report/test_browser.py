@@ -170,6 +170,17 @@ def test_rows_can_be_walked_through(browser, page):
     assert "wrong." in browser.find_element(By.ID, "row-detail").text
 
 
+def test_rows_with_numbers_can_be_walked_through(browser, number_page):
+    opened(browser, number_page)
+    first = browser.find_element(By.ID, "row-detail").text
+    assert "with 90 % between" in first
+    assert "size" in first
+    browser.find_element(By.ID, "row-next").click()
+    assert browser.find_element(By.ID, "row-detail").text != first
+    browser.find_element(By.CSS_SELECTOR, "#row-filter option[value=wrong]").click()
+    assert "outside" in browser.find_element(By.ID, "row-detail").text
+
+
 @pytest.mark.parametrize("width", [400, 800, 1400])
 def test_nothing_runs_out_of_the_page(browser, page, hostile_page, number_page, width):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}

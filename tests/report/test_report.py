@@ -435,8 +435,10 @@ def test_a_page_about_numbers_says_how_good_how_sure_and_what(kind):
         "median moves",
     ):
         assert words in text
-    for words in ("Threshold", "labels flip", "Confusion", "Rows one by one"):
+    for words in ("Threshold", "labels flip", "Confusion", "points of a hundred"):
         assert words not in text
+    one = data.explored["rows"][0]
+    assert sum(one["a"]) + one["r"] + float(data.explored["base"]) == pytest.approx(float(one["p"]), rel=0.01)
     card = render_card(data)
     assert "mean absolute error" in card
     assert "labels flip" not in card

@@ -5,19 +5,23 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.access import network_of, predictions, with_names
-from pbdn.inspection.columns import number_text, percent_text
+from pbdn.inspection.access import intervals, lighter, network_of, predictions, with_names
+from pbdn.inspection.columns import column_groups, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.quality import Estimate, NumberQuality, measure_numbers, wilson
+from pbdn.inspection.shapley import shapley_values
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay
 from pbdn.report.rivals import MAX_TRAINING, SEED
+from pbdn.report.rows_and_groups import MOST_EXACT, N_COLUMNS
 from pbdn.report.words import N_NAMED, answer, listed, which_groups
 
 PROMISED = "0.9"  # the intervals that the first screen tells of
+MAX_ROWS, N_BACKGROUND, N_ORDERS = 20, 10, 20  # of the rows that are shown one by one; a mean takes longer than a class
 USED = 0.01  # of the range of predictions: what a column has to move to be named
 GLOSSARY = (
     ("Column", "A column of the table. A column of categories or dates gives several features; here it is counted once."),
+    ("Contribution", "What a column adds to the prediction of a row, against usual rows (its Shapley value). The contributions of a row add up to its prediction less the usual one."),
     ("Coverage", "The share of values that lie inside intervals. Intervals of 90 % should hold nine of ten values."),
     ("Criterion", "What decides how deep the network grows: how well it fits rows kept back. Lower is better."),
     ("Effect curve", "The mean prediction when a column is set to each value in turn and the other columns stay as they are."),
@@ -70,7 +74,44 @@ def describe_numbers(
             which_groups(cards),
         ],
         "sentences": _sentences(estimator, facts, used, len(effects), quality, validation),
+        "explored": _explored(estimator, rows, y, effects),
     }
+
+
+def _explored(estimator: Any, rows: FloatArray, y: Any, effects: list[dict[str, Any]]) -> dict[str, Any]:
+    """Some rows, surprising ones among them: values, predictions, intervals, and what each column adds (Shapley values)."""
+    groups = column_groups(estimator)
+    places = {group.name: g for g, group in enumerate(groups)}
+    shown = [places[one["feature"]] for one in effects[:N_COLUMNS]]
+    low, high = intervals(estimator, rows).T
+    outside = np.zeros(len(rows), dtype=bool) if y is None else (y < low) | (y > high)
+    surprising = np.flatnonzero(outside)[: MAX_ROWS // 3]
+    chosen = np.unique(np.concatenate([surprising, some_rows(rows, MAX_ROWS - surprising.size)]))
+    found = shapley_values(
+        lighter(estimator),
+        with_names(estimator, rows[chosen]),
+        with_names(estimator, rows[some_rows(rows, N_BACKGROUND)]),
+        method="exact" if len(groups) <= MOST_EXACT else "orders",
+        n_orders=N_ORDERS,
+    )
+    predicted = predictions(estimator, rows[chosen])[:, 0]
+    records = [
+        {
+            "n": i + 1,
+            "y": None if y is None else number_text(y[i]),
+            "outside": bool(outside[i]),
+            "p": number_text(predicted[at]),
+            "i": [number_text(low[i]), number_text(high[i])],
+            "v": [groups[g].row_text(rows[i])[:40] for g in shown],
+            "a": found.values[at, shown, 0].tolist(),
+            "r": float(np.delete(found.values[at, :, 0], shown).sum()),
+        }
+        for at, i in enumerate(chosen.tolist())
+    ]
+    error = None if found.standard_error is None else number_text(float(found.standard_error.mean()))
+    base = number_text(float(found.base_values[0]))
+    names = [groups[g].name for g in shown]
+    return {"numbers": True, "columns": names, "base": base, "error": error, "rows": records, "of": len(rows)}
 
 
 def _measured(quality: NumberQuality | None, validation: dict[str, Any] | None) -> tuple[dict[str, Any] | None, str]:
