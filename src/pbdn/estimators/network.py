@@ -84,6 +84,11 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._importances
 
+    def _averaged(self) -> tuple[Network, ...]:
+        """The networks whose draws are averaged."""
+        assert self.network_ is not None
+        return self.paths_ if self.config_.prediction == "paths" and self.paths_ else (self.network_,)
+
     # -------------------------------------------------------------------------- explanation
 
     def transform(self, X: Any) -> FloatArray:
@@ -134,6 +139,12 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([subtypes.violations(side, inputs, p0) for side in network.top.sides])
 
     # ------------------------------------------------------------------------------- saving
+
+    def to_datatree(self, X: Any = None, y: Any = None) -> Any:
+        """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.inspection.datatree.to_datatree`."""
+        from pbdn.inspection.datatree import to_datatree
+
+        return to_datatree(self, X, y)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a ``.pbdn`` file (data only; see `load`)."""

@@ -11,6 +11,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.growth.callbacks import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
+from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
 PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
@@ -46,7 +47,8 @@ class PBDNSurvival(LineEstimator):
 
     Parameters
     ----------
-    max_depth, max_experts, standardize, priors, map_config, n_jobs, random_state, verbose, checkpoint, time_limit
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
+checkpoint, time_limit
         As in `PBDNRegressor`.
 
     Attributes
@@ -99,6 +101,17 @@ class PBDNSurvival(LineEstimator):
         tasks.end()
         return self
 
+    _tells: ClassVar[str] = "median"
+
+    def _tell(self, draw: Distribution) -> FloatArray:
+        """Median times."""
+        return draw.median()
+
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Times as bounds, and as one number each."""
+        bounds = time_bounds(y)
+        return bounds, known_values(bounds)
+
     def predict(self, X: Any) -> FloatArray:
         """Risk: minus the predicted median of the logarithm of the time. The higher, the sooner the event."""
         return np.concatenate([-np.log(part.median()) for part in self._distributions(X)])
@@ -118,6 +131,13 @@ class PBDNSurvival(LineEstimator):
     def predict_cumulative_hazard_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """-ln P(T > t), as `predict_survival_function`."""
         return self._curves(X, return_array, True)
+
+    def predict_survival_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Credible intervals of P(T > t) at ``unique_times_``, from posterior draws, shape (n_samples, n_times, 2).
+
+        It needs ``inference="gibbs"``.
+        """
+        return self._interval(X, lambda draw, _: draw.sf(self.unique_times_[:, None]).T, level)
 
     def _curves(self, X: Any, return_array: bool, cumulative_hazard: bool) -> NDArray[Any]:
         check_is_fitted(self)
@@ -141,7 +161,7 @@ class PBDNSurvival(LineEstimator):
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-likelihood of what the rows say. More is better."""
-        return float(np.average(self._distribution(X).log_likelihood(time_bounds(y)), weights=sample_weight))
+        return float(np.average(self._distribution(X).log_likelihood(self._said(y)[0]), weights=sample_weight))
 
 
 def time_bounds(y: Any) -> FloatArray:

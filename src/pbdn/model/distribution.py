@@ -1,6 +1,6 @@
 """What is predicted of rows with values on a line: a whole distribution for each of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,8 @@ class Distribution:
 
     Parameters
     ----------
-    sides : pair of (distances, weights, time coefficients)
-        Of the top layer on these rows.
+    sides : pair of SideArrays
+        Of the top layer on these rows. Of several posterior draws the average is the distribution.
     response : OnALine
         How y becomes a value on the line.
     """
@@ -40,8 +40,13 @@ class Distribution:
     def __getitem__(self, rows: Any) -> "Distribution":
         """The distributions of some of the rows, by a slice, a mask or their numbers."""
         rows = [rows] if isinstance(rows, int | np.integer) else rows
+        return Distribution((self._standard.first.take(rows), self._standard.second.take(rows)), self._response)
+
+    def draws(self) -> Iterator["Distribution"]:
+        """The distributions by every posterior draw; these are their average."""
         first, second = self._standard.first, self._standard.second
-        return Distribution(tuple((np.ascontiguousarray(d[rows]), r, t) for d, r, t in (first, second)), self._response)
+        for g in range(first.n_draws):
+            yield Distribution((first.draw(g), second.draw(g)), self._response)
 
     def _each(self, function: Callable[[FloatArray], FloatArray], values: ArrayLike) -> FloatArray:
         """A function of (n_rows, n_points) numbers, on whatever broadcasts against the rows."""
