@@ -11,6 +11,7 @@ from pbdn.model.timed import OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
 
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
+BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 
 
@@ -125,7 +126,12 @@ class Distribution:
     def _expected(
         self, function: Callable[[FloatArray], FloatArray], derivative: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
-        """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line."""
+        """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line.
+
+        Over draws it is an average, each draw with its own ends.
+        """
+        if self._n_draws > 1:
+            return np.asarray(np.mean([draw._expected(function, derivative) for draw in self.draws()], axis=0))
         ends = self._ends()
         u, weights = _nodes(ends[:, :1], ends[:, 1:])
         slopes = derivative(self._response.from_line(u)) * self._response.slope(u)
@@ -134,20 +140,30 @@ class Distribution:
 
     def mean_above(self, y: ArrayLike) -> FloatArray:
         """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
+        if self._n_draws > 1:
+            return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
         low = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
         high = self._standard.ppf(np.full((len(self), 1), 1.0 - TAIL))
         u, weights = _nodes(low, np.maximum(low, high))
         return np.asarray((self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1))
 
     def _ends(self) -> FloatArray:
-        """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2)."""
-        return np.minimum(self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))), self._response.reach)
+        """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2).
+
+        Draws may be of very different widths, so that theirs has quantiles between.
+        """
+        levels = [TAIL, *(BETWEEN if self._n_draws > 1 else ()), 1.0 - TAIL]
+        return np.minimum(self._standard.ppf(np.tile(levels, (len(self), 1))), self._response.reach)
+
+    @property
+    def _n_draws(self) -> int:
+        return self._standard.first.n_draws
 
     def crps(self, y: ArrayLike) -> FloatArray:
         """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better. Ends as in `mean`."""
         values = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
         ends = self._ends()
-        below, below_weights = _nodes(np.minimum(ends[:, :1], values), values)
+        below, below_weights = _nodes(np.minimum(ends[:, :-1], values), values)
         above, above_weights = _nodes(values, np.maximum(ends[:, 1:], values))
         slope = self._response.slope
         low = (slope(below) * self._standard.cdf(below) ** 2 * below_weights).sum(axis=1)
@@ -160,6 +176,11 @@ class Distribution:
 
 
 def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes)."""
-    half = 0.5 * (high - low)
-    return low + half * (1.0 + NODES), half * NODE_WEIGHTS
+    """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes).
+
+    Where ``low`` or ``high`` has several columns, in rising order, they cut the way into parts with nodes of their own.
+    """
+    ends = np.concatenate([low, high], axis=1)
+    half, first = 0.5 * np.diff(ends, axis=1)[:, :, None], ends[:, :-1, None]
+    nodes, weights = first + half * (1.0 + NODES), half * NODE_WEIGHTS
+    return nodes.reshape(len(ends), -1), weights.reshape(len(ends), -1)
