@@ -105,7 +105,8 @@ class TestSurvival:
             (events([True, False], [-1.0, 1.0]), "times must be above 0"),
             (events([True, True], [np.nan, 1.0]), "give finite times"),
             (np.array([1.0, 2.0]), "structured array"),
-            (np.array([(1, 2.0)], dtype=[("event", int), ("time", float)]), "two are needed"),
+            (np.array([(0.5, 2.0)], dtype=[("event", float), ("time", float)]), "two are needed"),
+            (np.array([(-1, 2.0)], dtype=[("event", int), ("time", float)]), "causes are 1, 2"),
             (np.array([[2.0, 1.0]]), "the first must not be above the second"),
         ],
     )
@@ -117,6 +118,94 @@ class TestSurvival:
         X, z, _ = rows
         with pytest.raises(InvalidInputError, match="censored from above"):
             PBDNSurvival(**SMALL).fit(X, events(np.zeros(N, bool), np.exp(z)))
+
+
+@pytest.fixture(scope="module")
+def caused():
+    """Two causes, one sooner and one later where the first feature is large; censored at 4. And how often each comes by 1."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(200, 2))
+
+    def times(x):
+        noise = 0.4 * rng.logistic(size=(2, *x.shape))
+        return np.exp(np.stack([x, 0.5 - x]) + noise)
+
+    of_cause = times(X[:, 0])
+    first = of_cause.min(axis=0)
+    cause = np.where(first < 4.0, 1 + of_cause.argmin(axis=0), 0)
+    y = np.array(list(zip(cause, np.minimum(first, 4.0), strict=True)), dtype=[("cause", int), ("time", float)])
+    many = times(np.tile(X[:20, 0], (20_000, 1)))
+    by_one = (many.min(axis=0) <= 1.0) & (many.argmin(axis=0) == np.arange(2)[:, None, None])
+    return X, y, by_one.mean(axis=1).T, PBDNSurvival(**SMALL).fit(X, y)
+
+
+class TestCauses:
+    def test_it_learns_how_often_each_cause_comes_first(self, caused):
+        X, y, expected, model = caused
+        assert model.causes_.tolist() == [1.0, 2.0]
+        found = model.predict_cumulative_incidence(X[:20], [1.0])[:, :, 0]
+        assert np.abs(found - expected).mean() < 0.06
+        assert model.score(X, y) > 0.55
+        assert model.feature_importances_.argmax() == 0
+
+    def test_causes_and_survival_share_all_probability(self, caused):
+        X, _, _, model = caused
+        incidence = model.predict_cumulative_incidence(X[:5])
+        survival = model.predict_survival_function(X[:5], return_array=True)
+        assert incidence.shape == (5, 2, model.unique_times_.size)
+        assert (np.diff(incidence, axis=2) >= 0.0).all()
+        np.testing.assert_allclose(incidence.sum(axis=1) + survival, 1.0, rtol=1e-9)
+        median = model.predict_median(X[:5])
+        curves = model.predict_survival_function(X[:5])
+        np.testing.assert_allclose([curve(t) for curve, t in zip(curves, median, strict=True)], 0.5, rtol=1e-9)
+        np.testing.assert_allclose(model.predict(X[:5]), -np.log(median))
+
+    def test_incidence_is_the_integral_of_a_cause_before_all_others(self, caused):
+        """∫ f_1(t) P(T_2 > t) dt."""
+        X, _, _, model = caused
+        one, two = (part.predict_distribution(X[:4]) for part in model.models_)
+        t = np.geomspace(1e-6, 1.5, 20_001)[:, None]
+        exact = np.trapezoid(one.pdf(t) * two.sf(t), t[:, 0], axis=0)
+        np.testing.assert_allclose(model.predict_cumulative_incidence(X[:4], [1.5])[:, 0, 0], exact, atol=2e-4)
+
+    def test_the_likelihood_is_that_of_time_and_cause(self, caused):
+        X, y, _, model = caused
+        one, two = (part.predict_distribution(X) for part in model.models_)
+        t, cause = y["time"], y["cause"]
+        density = np.where(cause == 1, one.pdf(t) * two.sf(t), np.where(cause == 2, two.pdf(t) * one.sf(t), 0.0))
+        likelihood = np.where(cause == 0, one.sf(t) * two.sf(t), density)
+        assert model.log_score(X, y) == pytest.approx(np.log(likelihood).mean())
+
+    def test_a_file_keeps_all_causes(self, caused, tmp_path):
+        X, _, _, model = caused
+        model.save(tmp_path / "model.pbdn")
+        again = PBDNSurvival.load(tmp_path / "model.pbdn")
+        np.testing.assert_array_equal(
+            again.predict_cumulative_incidence(X[:5]), model.predict_cumulative_incidence(X[:5])
+        )
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+    def test_what_one_network_tells_is_asked_of_a_cause(self, caused):
+        X, _, _, model = caused
+        assert set(model.models_[1].explain(X[:2])["row"]) == {0, 1}
+        for ask in (model.explain, model.predict_distribution, model.subtypes, model.transform):
+            with pytest.raises(InvalidInputError, match=r"models_\[0\]"):
+                ask(X)
+        with pytest.raises(InvalidInputError, match="above 0"):
+            model.predict_cumulative_incidence(X, [0.0])
+
+    def test_one_cause_is_an_event(self, lived):
+        X, _, y, model = lived
+        numbered = np.array(list(zip(3 * y["event"], y["time"], strict=True)), dtype=[("cause", int), ("time", float)])
+        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
+        one, other = PBDNSurvival(**short).fit(X, y), PBDNSurvival(**short).fit(X, numbered)
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+        assert other.causes_.tolist() == [3.0]
+        np.testing.assert_allclose(
+            one.predict_cumulative_incidence(X, [1.0])[:, 0, 0],
+            one.predict_distribution(X).cdf(1.0),
+            rtol=1e-9,
+        )
 
 
 class TestGrades:

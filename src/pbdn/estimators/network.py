@@ -94,9 +94,10 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def transform(self, X: Any) -> FloatArray:
         """Hidden units s(x'β_k) of the top layer, all sides side by side."""
         X = checked_rows(self, X)
-        if self.network_ is None:
+        if self.network_ is None and not getattr(self, "models_", ()):
             return np.zeros((X.shape[0], 0))
-        return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
+        network = network_of(self)
+        return np.asarray(network.top.units(network.top_inputs(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns of `transform`, with what each side is for."""

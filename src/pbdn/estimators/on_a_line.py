@@ -18,7 +18,7 @@ from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.callbacks import FitTasks
 from pbdn.growth.layout import best_layout
 from pbdn.growth.run import Run, n_threads
-from pbdn.inspection.access import checked_rows, dense_rows
+from pbdn.inspection.access import checked_rows, dense_rows, network_of
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution
@@ -41,8 +41,6 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False
-
-    network_: Network
 
     def __init__(
         self,
@@ -148,7 +146,7 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
     @property
     def _line(self) -> OnALine:
         """The response, which says how targets lie on the line."""
-        response = self.network_.response
+        response = network_of(self).response
         assert isinstance(response, OnALine)
         return response
 
@@ -159,7 +157,7 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
 
     def _of_rows(self, rows: Any) -> Distribution:
         """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
-        network = self.network_
+        network = network_of(self)
         if self.config_.prediction == "point" or not network.top.draws:
             return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)
         return self._drawn(rows)
@@ -174,7 +172,7 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
-        if not self.network_.top.draws:
+        if not network_of(self).top.draws:
             raise InvalidInputError(
                 f"inference={self.inference_!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
             )

@@ -67,7 +67,10 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         n_chains = 1
     draws = _by_chain(network, n_chains)
     sides = [str(name) for name in side_names(estimator)]
-    inputs = ["bias", *inputs_of_layer(network, np.asarray(side_labels(estimator)), network.depth, input_names(estimator))]
+    inputs = [
+        "bias",
+        *inputs_of_layer(network, np.asarray(side_labels(estimator)), network.depth, input_names(estimator)),
+    ]
     groups = {
         "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
         "top_layer": xr.Dataset(_experts(draws), {"side": sides, "input": inputs}),

@@ -24,6 +24,7 @@ from pbdn.numerics.first_point import fill_quantiles, fill_rates
 SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
 N_STRATA = 10  # groups of similar values that folds share evenly
 
+
 class SideArrays(NamedTuple):
     """What the distribution of every row needs to know of one side; of several draws, their experts side by side."""
 
