@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pbdn import MapConfig, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
+from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.survival import concordance, time_bounds
 
@@ -271,3 +271,71 @@ class TestCounts:
             PBDNCountRegressor(**SMALL).fit(X, y - 5)
         with pytest.raises(InvalidInputError, match="exposure has 0 in row 0"):
             PBDNCountRegressor(**SMALL).fit(X, y, exposure=np.zeros(N))
+
+
+@pytest.fixture(scope="module")
+def paid(rows):
+    """Log-normal amounts, zero where another feature is small."""
+    X, z, rng = rows
+    y = np.where(X[:, 1] + 0.5 * rng.logistic(size=N) > 0.0, np.exp(z), 0.0)
+    return X, y, PBDNAmountRegressor(**SMALL).fit(X, y)
+
+
+class TestAmounts:
+    def test_it_learns_zeros_and_sizes(self, paid):
+        X, y, model = paid
+        d = model.predict_distribution(X)
+        assert np.corrcoef(d.cdf(0.0), X[:, 1])[0, 1] < -0.8
+        assert np.corrcoef(np.log(model.predict(X)), X[:, 0] + X[:, 1])[0, 1] > 0.8
+        assert model.predict(X).sum() == pytest.approx(y.sum(), rel=0.15)
+        assert model.log_score(X, y) == pytest.approx(
+            np.log(np.where(y > 0, d.pdf(np.maximum(y, 1e-9)), d.cdf(0.0))).mean()
+        )
+
+    def test_the_distribution_is_one(self, paid):
+        X, y, model = paid
+        d = model.predict_distribution(X)[:6]
+        np.testing.assert_allclose(d.cdf(np.full((1, 6), 0.7)) + d.sf(np.full((1, 6), 0.7)), 1.0)
+        levels = np.linspace(0.0005, 0.9995, 1000)[:, None]
+        values = d.ppf(levels)
+        np.testing.assert_array_equal((values == 0.0).mean(axis=0).round(2), d.cdf(0.0).round(2))
+        above = values > 0.0
+        np.testing.assert_allclose(d.cdf(values)[above], np.broadcast_to(levels, values.shape)[above], rtol=1e-9)
+        np.testing.assert_allclose(d.mean(), values.mean(axis=0), rtol=0.02)
+        np.testing.assert_allclose(d.std()[:4], values.std(axis=0)[:4], rtol=0.05)  # of those without a long tail
+        for at in (0.0, 1.0):
+            expected = np.abs(values - at).mean(axis=0) - 0.5 * np.abs(values[:, None] - values[None]).mean(axis=(0, 1))
+            np.testing.assert_allclose(d.crps(at), expected, rtol=0.02)
+        assert model.predict_interval(X).shape == (N, 2)
+        assert model.predict_quantiles(X, 0.5).shape == (N,)
+        with pytest.raises(InvalidInputError, match="between 0 and 1"):
+            d.ppf(2.0)
+
+    def test_a_file_keeps_both_networks(self, paid, tmp_path):
+        X, _, model = paid
+        model.save(tmp_path / "model.pbdn")
+        again = PBDNAmountRegressor.load(tmp_path / "model.pbdn")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+
+    @pytest.mark.filterwarnings("ignore:The chains of layer")
+    def test_draws_give_intervals_of_the_mean(self, paid):
+        X, y, model = paid
+        with pytest.raises(InvalidInputError, match="keeps no posterior draws"):
+            model.predict_mean_interval(X)
+        chain = GibbsConfig(n_sweeps=40, n_draws=10, prediction="posterior")
+        drawn = PBDNAmountRegressor(inference="gibbs", gibbs_config=chain, max_depth=1, random_state=0).fit(X, y)
+        low, high = drawn.predict_mean_interval(X).T
+        assert (low < high).all()
+        assert np.mean((low <= drawn.predict(X)) & (drawn.predict(X) <= high)) > 0.9
+
+    def test_amounts_without_zeros_and_without_others(self, rows):
+        X, z, _ = rows
+        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
+        model = PBDNAmountRegressor(**short).fit(X, np.exp(z))
+        np.testing.assert_array_equal(model.predict_distribution(X).cdf(0.0) < 1e-300, True)
+        with pytest.warns(UserWarning, match="zero in every row"):
+            model = PBDNAmountRegressor(**short).fit(X, np.zeros(N))
+        np.testing.assert_array_equal(model.predict(X), 0.0)
+        with pytest.raises(InvalidInputError, match="amounts must be 0 or more"):
+            PBDNAmountRegressor(**short).fit(X, z)

@@ -42,6 +42,11 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
 
     _has_classes: ClassVar[bool] = False
 
+    @classmethod
+    def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
+        """For `load`: the classes of ``models_``, where an estimator has several networks."""
+        return (cls,) * n
+
     def __init__(
         self,
         *,

@@ -97,8 +97,7 @@ class Distribution:
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         """Quantiles."""
-        if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
-            raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
+        _check_levels(q)
         return self._each(lambda points: self._response.from_line(self._standard.ppf(points)), q)
 
     def median(self) -> FloatArray:
@@ -173,6 +172,83 @@ class Distribution:
         """Random values, shape (n_samples, n_rows)."""
         rng = np.random.default_rng(random_state)
         return self.ppf(rng.uniform(size=(n_samples, len(self))))
+
+
+class DistributionWithZero(Distribution):
+    """Distributions of amounts: zero with a probability of its own, and else as ``others`` say, which are positive."""
+
+    def __init__(self, others: Distribution, zero: FloatArray) -> None:
+        self._standard, self._response = others._standard, others._response
+        self._others, self._zero, self._more = others, zero, 1.0 - zero
+
+    def __getitem__(self, rows: Any) -> "DistributionWithZero":
+        """The distributions of some of the rows, by a slice, a mask or their numbers."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
+        return DistributionWithZero(self._others[rows], self._zero[rows])
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """P(Y ≤ y); at zero, the probability of a zero."""
+        return np.where(np.asarray(y) < 0.0, 0.0, self._zero + self._more * self._others.cdf(y))
+
+    def sf(self, y: ArrayLike) -> FloatArray:
+        """P(Y > y)."""
+        return np.where(np.asarray(y) < 0.0, 1.0, self._more * self._others.sf(y))
+
+    def pdf(self, y: ArrayLike) -> FloatArray:
+        """Density of the amounts that are not zero; it integrates to their probability."""
+        return self._more * self._others.pdf(y)
+
+    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
+        """ln of the density of exact values or, of a zero, of its probability."""
+        zero = bounds[:, 1] <= 0.0
+        others = self._others.log_likelihood(np.where(zero[:, None], 1.0, bounds))
+        with np.errstate(divide="ignore"):
+            return np.where(zero, np.log(self._zero), np.log(self._more) + others)
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        """Quantiles; zero up to its probability."""
+        _check_levels(q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = (np.asarray(q, dtype=np.float64) - self._zero) / self._more
+        above = rest > 0.0
+        return np.where(above, self._others.ppf(np.clip(np.where(above, rest, 0.5), 0.0, 1.0)), 0.0)
+
+    def mean(self) -> FloatArray:
+        """Means, with ends as in `Distribution.mean`."""
+        return self._more * self._others.mean()
+
+    def std(self) -> FloatArray:
+        """Standard deviations, with ends as in `mean`."""
+        mean = self._others.mean()
+        return np.sqrt(self._more * (self._others.std() ** 2 + self._zero * mean**2))
+
+    def mean_above(self, y: ArrayLike) -> FloatArray:
+        """E max(Y - y, 0), one value y of 0 or more per row."""
+        return self._more * self._others.mean_above(y)
+
+    def draws(self) -> Iterator[Distribution]:
+        """The distributions by posterior draws of the amounts that are not zero, the probability of a zero as it is."""
+        for one in self._others.draws():
+            yield DistributionWithZero(one, self._zero)
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        """Continuous ranked probability scores, one value y per row; less is better. Ends as in `mean`."""
+        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
+        ends = self._ends()
+        at, slope = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.slope
+        below, below_weights = _nodes(np.minimum(ends[:, :-1], at), at)
+        above, above_weights = _nodes(at, np.maximum(ends[:, 1:], at))
+        cdf = self._zero[:, None] + self._more[:, None] * self._standard.cdf(below)
+        sf = self._more[:, None] * self._standard.sf(above)
+        first, begin = np.minimum(values, self._response.from_line(ends[:, 0])), self._response.from_line(ends[:, 0])
+        flat = first * self._zero**2 + (begin - first) * self._more**2
+        found = (slope(below) * cdf**2 * below_weights).sum(axis=1)
+        return np.asarray(flat + found + (slope(above) * sf**2 * above_weights).sum(axis=1))
+
+
+def _check_levels(q: ArrayLike) -> None:
+    if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
+        raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
 
 
 def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
