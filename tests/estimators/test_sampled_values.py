@@ -5,8 +5,8 @@ import pytest
 
 from pbdn import GibbsConfig, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNRegressor, PBDNSurvival
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError
+from pbdn.model.labelling import flipped
 from pbdn.model.network import Layer
-from pbdn.model.statements import flipped
 from pbdn.model.timed import side_arrays, side_log_likelihood
 
 pytestmark = [

@@ -14,7 +14,7 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution, DistributionWithZero
 from pbdn.numerics.arrays import FloatArray
 

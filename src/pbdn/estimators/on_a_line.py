@@ -15,9 +15,8 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
-from pbdn.growth.callbacks import FitTasks
-from pbdn.growth.layout import best_layout
-from pbdn.growth.run import Run, n_threads
+from pbdn.growth.fit_network import best_layout
+from pbdn.growth.run import FitTasks, Run, n_threads
 from pbdn.inspection.access import checked_rows, dense_rows, network_of
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
@@ -245,14 +244,21 @@ def numeric_bounds(y: Any) -> FloatArray:
     return bounds
 
 
-def check_positive_values(bounds: FloatArray) -> None:
-    """Refuse values without a logarithm; a lower bound of 0 is none."""
+def positive_bounds(bounds: FloatArray) -> FloatArray:
+    """Bounds whose logarithms are bounds too: a lower one of 0 is none.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is not above 0.
+    """
     wrong = np.flatnonzero((bounds[:, 1] <= 0.0) | (bounds[:, 0] < 0.0) & np.isfinite(bounds[:, 0]))
     if wrong.size:
         raise InvalidInputError(
             f"y has {bounds[wrong[0], 1]:g} in row {wrong[0]}, but only values above 0 have a logarithm; use log=False, or "
             "mend the rows that are not."
         )
+    return np.column_stack([np.where(bounds[:, 0] > 0.0, bounds[:, 0], -np.inf), bounds[:, 1]])
 
 
 def _as_numbers(values: Any) -> FloatArray:

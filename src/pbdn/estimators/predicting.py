@@ -20,7 +20,7 @@ from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, is_plain
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
-from pbdn.model.intervals import jackknife_interval
+from pbdn.model.committee import jackknife_interval
 from pbdn.numerics.arrays import FloatArray
 
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
@@ -107,7 +107,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         """Intervals of the class probabilities.
 
         From posterior draws, where there are any, equal-tailed credible intervals. Else, from how far networks differ
-        of which each was trained without one fold of the rows (`pbdn.model.intervals`).
+        of which each was trained without one fold of the rows (`pbdn.model.committee`).
 
         Returns
         -------

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from pbdn.config import GibbsConfig, MapConfig
-from pbdn.estimators.on_a_line import LineEstimator, check_positive_values, numeric_bounds
-from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds, positive_bounds
+from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.timed import known_values
@@ -127,7 +127,7 @@ criterion_path_
         tasks = FitTasks(self, X, y)
         bounds = numeric_bounds(y)
         if self.log is True:
-            check_positive_values(bounds)
+            bounds = positive_bounds(bounds)
         self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
         tasks.end()
         return self

@@ -20,10 +20,9 @@ from pbdn.gibbs.timed_responses import common_scale, timed_rows, with_scale
 from pbdn.growth.checkpoint import Arrays, Task, arrays_of_sides, sides_from_arrays
 from pbdn.growth.depth import Engine, LayerFit, most_inputs_above
 from pbdn.growth.run import Run
-from pbdn.model.labelling import Labelling
+from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
-from pbdn.model.statements import flipped
 from pbdn.model.wiring import Inputs, inputs_of
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import fit_timed_from_starts
