@@ -114,9 +114,11 @@ def _on_a_line(estimator: Any, draws: list[list[tuple[Any, ...]]], rows: Any, y:
     import xarray as xr
 
     response = network_of(estimator).response
+    assert isinstance(response, OnALine)
     predicted = [[Distribution(side_arrays(Layer(one), rows), response) for one in chain] for chain in draws]
     values = np.stack([[estimator._tell(one) for one in chain] for chain in predicted])
-    where, labels = ("chain", "draw", "row"), {}
+    where: tuple[str, ...] = ("chain", "draw", "row")
+    labels: dict[str, list[str]] = {}
     if values.ndim > len(where):
         where, labels = (*where, "class"), {"class": [str(label) for label in estimator.classes_.tolist()]}
     groups = {"posterior_predictive": xr.Dataset({estimator._tells: (where, values)}, labels)}
