@@ -188,7 +188,8 @@ class TestCauses:
     def test_what_one_network_tells_is_asked_of_a_cause(self, caused):
         X, _, _, model = caused
         assert set(model.models_[1].explain(X[:2])["row"]) == {0, 1}
-        for ask in (model.explain, model.predict_distribution, model.subtypes, model.transform):
+        assert model.transform(X).shape == (len(X), model.get_feature_names_out().size)
+        for ask in (model.explain, model.predict_distribution, model.subtypes):
             with pytest.raises(InvalidInputError, match=r"models_\[0\]"):
                 ask(X)
         with pytest.raises(InvalidInputError, match="above 0"):

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from pbdn.errors import InvalidInputError, warn
@@ -54,8 +53,6 @@ checkpoint, time_limit
     True
     """
 
-    models_: tuple[Any, ...] = ()
-
     @classmethod
     def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
         """For `load`: the classes of ``models_``."""
@@ -79,20 +76,16 @@ checkpoint, time_limit
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
         amounts = _amounts(y)
-        weights = None if sample_weight is None else np.asarray(_check_sample_weight(sample_weight, rows))
-        counts = np.ones(len(amounts), bool) if weights is None else weights > 0
-        some = np.flatnonzero((amounts > 0.0) & counts)
+        weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
+        more = (amounts > 0.0) & (weights > 0.0)
         seed = self._seed()
         either, positive = PBDNClassifier(**self._settings(seed, "zero")), self._regressor(seed)
         with warnings.catch_warnings():
-            if not some.size or some.size == counts.sum():  # nothing to tell apart, which is no fault
+            if not more.any() or more.sum() == (weights > 0.0).sum():  # nothing to tell apart, which is no fault
                 warnings.filterwarnings("ignore", "y has only one")
             either.fit(X, amounts > 0.0, weights)
-            if some.size:
-                positive.fit(_safe_indexing(X, some), amounts[some], None if weights is None else weights[some])
-            else:
-                positive.fit(X, np.ones(len(amounts)), weights)
-        if not some.size:
+            positive.fit(X, np.where(more, amounts, 1.0), np.where(more, weights, 0.0) if more.any() else weights)
+        if not more.any():
             warn(
                 "y is zero in every row; the model will always predict it. Give rows of other amounts to learn something."
             )

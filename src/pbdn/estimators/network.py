@@ -30,6 +30,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     config_: FitConfig
     network_: Network | None
     paths_: tuple[Network, ...]
+    models_: tuple[Any, ...] = ()  # of an estimator that is made of several; ``network_`` is None then
     criterion_path_: list[dict[str, Any]]
     trace_: list[Any]
     trials_: list[Any]
@@ -93,15 +94,20 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> FloatArray:
         """Hidden units s(x'β_k) of the top layer, all sides side by side."""
+        check_is_fitted(self)
+        if self.models_:
+            return np.concatenate([model.transform(X) for model in self.models_], axis=1)
         X = checked_rows(self, X)
-        if self.network_ is None and not getattr(self, "models_", ()):
+        if self.network_ is None:
             return np.zeros((X.shape[0], 0))
-        network = network_of(self)
-        return np.asarray(network.top.units(network.top_inputs(X)))
+        return np.asarray(self.network_.top.units(self.network_.top_inputs(X)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns of `transform`, with what each side is for."""
         check_is_fitted(self)
+        if self.models_:
+            parts = [model.get_feature_names_out() for model in self.models_]
+            return np.asarray([f"model{j}_{name}" for j, part in enumerate(parts) for name in part], dtype=object)
         names = [] if self.network_ is None else subtypes.unit_names(self.network_, np.asarray(side_labels(self)))
         return np.asarray(names, dtype=object)
 

@@ -90,7 +90,6 @@ checkpoint, time_limit
 
     unique_times_: FloatArray
     causes_: FloatArray
-    models_: tuple["PBDNSurvival", ...] = ()
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
