@@ -14,6 +14,7 @@ from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.inspection.access import checked_rows
 from pbdn.model.distribution import Distribution, DistributionWithZero
 from pbdn.numerics.arrays import FloatArray
 
@@ -143,7 +144,7 @@ checkpoint, time_limit
         if either.network_ is None:
             return ends * (1.0 - _zero(either, either.predict_proba(X)))[:, None]
         zero = _zero(either, either.posterior_predictive_proba(X))
-        means = [draw.mean() for draw in positive._distribution(X).draws()]
+        means = [draw.mean() for draw in positive._drawn(checked_rows(positive, X)).draws()]
         both = [(1.0 - p) * mean for p, mean in zip(zero, means, strict=False)]
         return np.ascontiguousarray(np.quantile(both, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0).T)
 
@@ -158,10 +159,6 @@ checkpoint, time_limit
     def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean continuous ranked probability score, in units of y. Less is better."""
         return float(np.average(self._distribution(X).crps(_amounts(y)), weights=sample_weight))
-
-    def effects(self, X: Any) -> Any:
-        """Each of the two networks tells its own: ``models_[0].effects(X)`` and ``models_[1].effects(X)``."""
-        return super().effects(X)
 
     def __sklearn_tags__(self) -> Any:
         """Amounts are not negative."""
