@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pbdn.cli.responses import prediction_columns, quality_of_predictions
 from pbdn.cli.table_model import TableModel
+from pbdn.inspection.access import has_intervals
 from pbdn.tables import Table, column
 from pbdn.tables.table import Column, joined_column
 from pbdn.tables.table_file import TableFile, TableWriter, no_rows
@@ -31,8 +32,7 @@ def predict_table(
     """Write labels, probabilities and their intervals of all rows; ``keep`` names columns that are copied."""
     estimator, seen = model.estimator, model.preparation.nothing_seen()
     numbers = not estimator._has_classes
-    network = estimator.network_ if estimator._predicts == "class" else None
-    has_intervals = network is not None and network.has_intervals
+    with_intervals = has_intervals(estimator)
     writer, names = TableWriter(stream, path), [""]
     targets: dict[str, list[Column]] = {name: [] for name in model.target_columns.columns}
     predictions: list[NDArray[np.float64]] = []
@@ -47,7 +47,7 @@ def predict_table(
             predicted = columns["prediction"]
         else:
             predicted = estimator.predict_proba(features)
-            columns |= _class_columns(estimator, features, predicted, level if has_intervals else None)
+            columns |= _class_columns(estimator, features, predicted, level if with_intervals else None)
         writer.write(columns)
         names = list(columns)
         n_rows += piece.n_rows
@@ -61,7 +61,7 @@ def predict_table(
         labels = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
         if labels is not None:
             quality = quality_of_predictions(estimator, np.concatenate(predictions), labels)
-    return Predicted(n_rows, names, notes, quality, has_intervals or estimator._predicts != "class")
+    return Predicted(n_rows, names, notes, quality, with_intervals or estimator._predicts != "class")
 
 
 def _class_columns(

@@ -26,7 +26,7 @@ MODELS: dict[str, Any] = {
     "time": PBDNSurvival,
 }
 ESTIMATORS: dict[str, Any] = {cls.__name__: cls for cls in (*MODELS.values(), ISHMClassifier)}
-KEPT = ("max_depth", "max_experts", "n_jobs", "verbose", "time_limit", "checkpoint", "map_config")
+KEPT = ("inference", "max_depth", "max_experts", "n_jobs", "verbose", "time_limit", "checkpoint", "map_config")
 SEEN, NOT_SEEN = ("1", "true", "yes", "y", "t"), ("0", "false", "no", "n", "f")
 
 
@@ -141,11 +141,14 @@ def make_model(target: Target, seed: int, parameters: dict[str, Any]) -> Any:
         raise InvalidInputError(
             f"--class-weight is for classes, but the target is a {target.kind}; use --weight COLUMN."
         )
-    if parameters.get("inference", "auto") not in ("auto", "map") or parameters.get("criterion", "auto") != "auto":
+    inference = parameters.get("inference", "auto")
+    if inference == "map+gibbs" or parameters.get("criterion", "auto") != "auto":
         raise InvalidInputError(
-            f"--inference and --criterion are for classes, but the target is a {target.kind}; leave them out."
+            f"--criterion and --inference map+gibbs are for classes, but the target is a {target.kind}; leave them out."
         )
     kept = {name: value for name, value in parameters.items() if name in KEPT}
+    if inference == "gibbs":
+        kept["gibbs_config"] = parameters["gibbs_config"]
     more = {"categories": list(target.grades)} if target.grades else {}
     return MODELS[target.kind](random_state=seed, **kept, **more)
 

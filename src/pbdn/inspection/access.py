@@ -22,6 +22,8 @@ N_DRAWS = 12
 def network_of(estimator: Any) -> Network:
     """The network of a fitted estimator; refuses a model of one class only."""
     check_is_fitted(estimator)
+    if getattr(estimator, "models_", ()):
+        raise InvalidInputError("The model has several networks; ask one of them: model.models_[0].")
     if estimator.network_ is None:
         raise InvalidInputError("The model was fitted on one class only; there is no network to explain.")
     network: Network = estimator.network_
@@ -192,3 +194,11 @@ def _thinned(network: Network, n_draws: int) -> Network:
     chosen = np.unique(np.linspace(0, len(draws) - 1, n_draws).round().astype(int))
     top = replace(network.top, draws=tuple(draws[j] for j in chosen))
     return replace(network, layers=(*network.layers[:-1], top))
+
+
+def has_intervals(estimator: Any) -> bool:
+    """Whether class probabilities come with intervals; those of grades need posterior draws."""
+    network = estimator.network_
+    if network is None or not estimator._has_classes:
+        return False
+    return bool(network.has_intervals if estimator._predicts == "class" else network.top.draws)

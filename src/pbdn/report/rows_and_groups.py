@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import lighter, network_of, side_labels, side_names, with_names
+from pbdn.inspection.access import has_intervals, lighter, network_of, side_labels, side_names, with_names
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.shapley import shapley_values
@@ -99,7 +99,7 @@ def _chosen(
 
 def _interval(estimator: Any, rows: FloatArray) -> FloatArray | None:
     """95 % intervals of the class probabilities, where there are any."""
-    if estimator._predicts != "class" or not estimator.network_.has_intervals:
+    if not has_intervals(estimator):
         return None
     return np.asarray(estimator.predict_proba_interval(with_names(estimator, rows)))
 
