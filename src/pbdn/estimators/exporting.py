@@ -81,7 +81,7 @@ class Exports:
         return network_of(self), classes, feature_names(self)
 
     @property
-    def _kind(self) -> dict[str, bool]:
+    def _kind(self) -> dict[str, Any]:
         """Whether the numbers of the network stand for counts, with exposure one."""
         return {"counts": True} if self._predicts == "count" else {}
 
