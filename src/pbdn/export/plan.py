@@ -89,7 +89,8 @@ class Plan:
     def counted_points(self) -> list[float]:
         """Of counts: 1, 2, … as points of the line, as many as a mean adds up, and where its integral begins."""
         assert self.line is not None
-        return self.line.to_line(np.append(np.arange(1.0, COUNTED + 1.0), COUNTED + 0.5)).tolist()
+        points = self.line.to_line(np.append(np.arange(1.0, COUNTED + 1.0), COUNTED + 0.5))
+        return [float(point) for point in points]
 
     @property
     def time_coefs(self) -> FloatArray:
