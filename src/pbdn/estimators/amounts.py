@@ -99,7 +99,7 @@ checkpoint, time_limit
 
     def _settings(self, seed: int, name: str) -> dict[str, Any]:
         """Parameters of one of the two, with half of the time and a checkpoint of its own."""
-        settings = self.get_params(deep=False) | {"random_state": seed}
+        settings: dict[str, Any] = self.get_params(deep=False) | {"random_state": seed}
         if self.time_limit is not None:
             settings["time_limit"] = self.time_limit / 2.0
         if self.checkpoint is not None:
@@ -142,7 +142,7 @@ checkpoint, time_limit
         either, positive = self.models_
         ends = positive.predict_mean_interval(X, level)  # which says what it needs
         if either.network_ is None:
-            return ends * (1.0 - _zero(either, either.predict_proba(X)))[:, None]
+            return np.asarray(ends * (1.0 - _zero(either, either.predict_proba(X)))[:, None])
         zero = _zero(either, either.posterior_predictive_proba(X))
         means = [draw.mean() for draw in positive._drawn(checked_rows(positive, X)).draws()]
         both = [(1.0 - p) * mean for p, mean in zip(zero, means, strict=False)]

@@ -169,7 +169,7 @@ checkpoint, time_limit
             middle = 0.5 * (low + high)
             later = _survival(parts, np.exp(middle)) > 0.5
             low, high = np.where(later, middle, low), np.where(later, high, middle)
-        return np.exp(0.5 * (low + high))
+        return np.asarray(np.exp(0.5 * (low + high)))
 
     def predict_cumulative_incidence(self, X: Any, times: ArrayLike | None = None) -> FloatArray:
         """P(T ≤ t, by this cause), shape (n_samples, n_causes, n_times), causes in the order of ``causes_``.
@@ -274,7 +274,7 @@ def causes_of(y: Any) -> NDArray[np.int64]:
     """The cause of each row's event, 0 where none was seen; 1 of all events where y does not tell causes."""
     values = np.asarray(y)
     if values.dtype.names is None:
-        return np.isfinite(values[:, 1]).astype(np.int64)
+        return np.asarray(np.isfinite(values[:, 1]), np.int64)
     cause = np.asarray(values[values.dtype.names[0]]).astype(np.int64)
     wrong = np.flatnonzero(cause < 0)
     if wrong.size:

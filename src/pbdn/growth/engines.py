@@ -64,8 +64,8 @@ class GibbsEngine:
         self.rows, self.response, self.config, self.run, self.path = rows, response, config, run, path
         self.initial = initial
         self.settings: ChainSettings = config.chain
-        self.targets: Sequence[Any] = (
-            (rows.targets, flipped(rows.targets)) if response.timed else response.labelling.targets(rows.codes).T
+        self.targets = (
+            [rows.targets, flipped(rows.targets)] if response.timed else list(response.labelling.targets(rows.codes).T)
         )
         self.n_sides = response.labelling.n_sides
         self.n_chains = config.n_chains
@@ -183,7 +183,7 @@ class GibbsEngine:
         """`start` by a MAP fit of values on a line, with few experts; the prior where it was cut short."""
         inputs = self.inputs.toarray() if hasattr(self.inputs, "toarray") else self.inputs
         n_starts, n_experts = starts_for(inputs.shape[1], self.n_sides, settings.max_experts)
-        found = fit_timed_from_starts(
+        found, done = fit_timed_from_starts(
             np.ascontiguousarray(inputs),
             self.rows.targets,
             self.rows.weights,
@@ -194,7 +194,7 @@ class GibbsEngine:
             n_starts=n_starts,
             should_stop=self.run.stop,
         )
-        return [None] * self.n_sides if found is None else found.sides
+        return found.sides if done else [None] * self.n_sides
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""
