@@ -223,3 +223,16 @@ def test_wrong_options_are_named(fitted, tmp_path):
     assert "strictly between 0 and 1" in fails("export", folder / "number.pbdn", "--to", "onnx", "--quantile", 2)
     assert "take any" in fails("export", folder / "number.pbdn", "--to", "c", "--quantile", 0.5)
     assert "no report for times" in fails("report", folder / "time.pbdn", table, *out)
+
+
+def test_numbers_can_be_sampled(fitted, tmp_path):
+    folder, _ = fitted
+    drops = [part for name in ("calls", "grade", "days", "sold") for part in ("--drop", name)]
+    options = ("--inference", "gibbs", "--sweeps", 20, "--members", 1, "--max-depth", 1)
+    invoke("fit", folder / "homes.csv", "-t", "price", *drops, *options, "-o", tmp_path / "m.pbdn")
+    found = json.loads(invoke("inspect", tmp_path / "m.pbdn", "--json").stdout)
+    assert (found["inference"], found["response"]) == ("gibbs", "number")
+    assert "90 % between" in invoke("explain", tmp_path / "m.pbdn", folder / "homes.csv", "--row", 1).stdout
+    assert "map+gibbs are for classes" in fails(
+        "fit", folder / "homes.csv", "-t", "price", "--inference", "map+gibbs", "-o", tmp_path / "m.pbdn"
+    )
