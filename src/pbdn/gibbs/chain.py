@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.gibbs.responses import RowResponse, response_sweep, side_log_likelihood
-from pbdn.gibbs.rows import Rows
+from pbdn.gibbs.rows import Rows, RowsElsewhere
 from pbdn.gibbs.state import Extras, GlobalState, initial_state, prior_values
 from pbdn.gibbs.sweep import Latent, SamplerName, Workers, initial_latent, single_blas_thread
 from pbdn.model.network import Side
@@ -177,14 +177,14 @@ class ChainResult:
 
 
 def start_chain(
-    rows: Rows,
+    rows: Rows | RowsElsewhere,
     settings: ChainSettings,
     start: GlobalState | None = None,
     response: RowResponse | None = None,
     start_extras: Extras | None = None,
 ) -> ChainState:
     """The chain before its first sweep, from the paper's initial values or from ``start``; extras as the response says."""
-    extras = {} if response is None else response.initial(rows)
+    extras = response.initial(rows) if response is not None and isinstance(rows, Rows) else {}
     if start_extras is not None:
         extras = {name: np.asarray(start_extras.get(name, value), dtype=float) for name, value in extras.items()}
     state = initial_state(settings.max_experts, rows.n_inputs) if start is None else start
@@ -202,7 +202,7 @@ def start_chain(
 
 
 def run_chain(
-    rows: Rows,
+    rows: Rows | RowsElsewhere,
     settings: ChainSettings,
     seed: int,
     where: tuple[int, ...] = (),
