@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pbdn.variates.polya_gamma import ENVELOPE_LIMIT, ONE_GAMMA, SERIES_BELOW, _TAIL_SERIES
+from pbdn.variates.polya_gamma import _TAIL_SERIES, ENVELOPE_LIMIT, ONE_GAMMA, SERIES_BELOW
 
 ROW = 0xFFFF  # stands for the expert where a number belongs to the row alone
 MOST_PIECES = 8.0  # up to this b a Polya-Gamma variate is a sum of exact ones with b ≤ 1
