@@ -13,7 +13,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.variates.random_stream import PG_WEIGHTS, TABLES
 
 TILE = 64  # rows of a tile
-CELLS = 64  # Polya-Gamma variates of a program
+CELLS = 32  # Polya-Gamma variates of a program
 FLUSH = 8192  # rows after which float32 sums are added to float64 ones
 UPLOAD_ROWS = 1 << 20
 

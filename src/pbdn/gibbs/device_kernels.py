@@ -152,13 +152,12 @@ def _envelope_ratio(b, x):
     shrink = tl.exp(-inverse)
     term = ratio
     total = 1.0 - (2.0 + b) * term
-    for j in tl.static_range(2, _TERMS + 1):
+    sign = 1.0
+    for j in range(2, _TERMS + 1):
         ratio = ratio * shrink
-        term = term * ratio * ((j - 1.0 + b) * (1.0 / j))
-        if j % 2 == 0:
-            total += (2.0 * j + b) * term
-        else:
-            total -= (2.0 * j + b) * term
+        term = term * ratio * ((j - 1.0 + b) / j)
+        total += sign * (2.0 * j + b) * term
+        sign = -sign
     return total
 
 
