@@ -7,14 +7,14 @@ import triton
 
 from pbdn.gibbs import device_kernels as kernels
 from pbdn.gibbs.device_draws import MOST_PIECES, Streams, polya_gamma
-from pbdn.gibbs.device_rows import SLICE_ROWS, RowsOnDevice
+from pbdn.gibbs.device_rows import COARSE_ROWS, SLICE_ROWS, RowsOnDevice
 from pbdn.gibbs.kernel_arguments import Experts
 from pbdn.numerics.arrays import FloatArray
 from pbdn.variates.random_stream import PG_WEIGHTS, TABLES
 
 TILE = 64  # rows of a tile
 CELLS = 32  # Polya-Gamma variates of a program
-FLUSH = 8192  # rows after which float32 sums are added to float64 ones
+MOST_GRAM_BYTES = 1 << 33  # of the sums of products of parts of slices
 UPLOAD_ROWS = 1 << 20
 
 
@@ -81,7 +81,7 @@ class RowsOnCuda(RowsOnDevice):
                 self.exposure32, self.offset32, self.event_flag, self._names(key, index, int(TABLES)),
                 self.distance, self.watched, self.winner, sums[0], sums[1], log_likelihood,
                 self.n_rows, n_experts, self.stride,
-                ROWS=SLICE_ROWS, TILE=TILE, INPUTS=self.input_block, EXPERTS=padded, num_warps=4,
+                ROWS=SLICE_ROWS, TILE=TILE, INPUTS=self.input_block, EXPERTS=padded, num_warps=4, num_stages=2,
             )  # fmt: skip
         n_tables, exposed = sums.view(2, -1, self.size // SLICE_ROWS, padded).sum(dim=2)[..., :n_experts]
         return n_tables, exposed, log_likelihood.view(-1, self.size // SLICE_ROWS).sum(dim=1)
@@ -94,7 +94,10 @@ class RowsOnCuda(RowsOnDevice):
         n_blocks = -(-self.stride // block)
         on_device = self.upload(weights).float()
         names = self._names(key, index, int(PG_WEIGHTS))
-        gram = torch.zeros(n_slices, n_experts, self.stride, self.stride, dtype=torch.float64, device=self.device)
+        gram_bytes = 4 * n_experts * self.stride**2 * (self.n_rows // COARSE_ROWS)
+        part_rows = COARSE_ROWS if self.size % COARSE_ROWS == 0 and gram_bytes <= MOST_GRAM_BYTES else self.size
+        n_grams = self.n_rows // part_rows
+        gram = torch.empty(n_grams, n_experts, self.stride, self.stride, device=self.device)
         n_programs = self.n_rows // SLICE_ROWS
         moment = torch.empty(n_programs, self.stride, padded, device=self.device)
         with self.on_device():
@@ -108,13 +111,14 @@ class RowsOnCuda(RowsOnDevice):
                 self.n_rows, n_experts, self.stride,
                 ROWS=SLICE_ROWS, TILE=TILE, INPUTS=block, EXPERTS=padded, num_warps=4,
             )  # fmt: skip
-            kernels.sum_grams[(n_experts, n_slices, n_blocks * n_blocks)](
-                self.high, self.low, self.omega, gram, self.n_rows, self.stride, self.size, n_blocks,
-                FLUSH=FLUSH, TILE=TILE, INPUTS=block, ONE_BLOCK=n_blocks == 1, num_warps=8, num_stages=3,
+            kernels.sum_grams[(n_experts, n_grams, n_blocks * n_blocks)](
+                self.high, self.low, self.omega, gram, self.n_rows, self.stride, n_blocks, part_rows,
+                TILE=TILE, INPUTS=block, ONE_BLOCK=n_blocks == 1, num_warps=8, num_stages=3,
             )  # fmt: skip
         moments = moment.view(n_slices, -1, self.stride, padded).sum(dim=1, dtype=torch.float64)
         d = self.n_inputs
-        return gram[:, :, :d, :d], moments[:, :d, :n_experts]
+        grams = gram.view(n_slices, -1, n_experts, self.stride, self.stride).sum(dim=1, dtype=torch.float64)
+        return grams[:, :, :d, :d], moments[:, :d, :n_experts]
 
     def _draw_large(self, weights: FloatArray, key: int, index: int) -> None:
         """ω of the cells with b > MOST_PIECES, which are rare, by plain torch."""

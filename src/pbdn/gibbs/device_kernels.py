@@ -230,34 +230,35 @@ def sum_moments(
 
 @triton.jit
 def sum_grams(
-    high, low, omega, out, n_rows, stride, slice_rows, n_blocks,
-    FLUSH: tl.constexpr, TILE: tl.constexpr, INPUTS: tl.constexpr, ONE_BLOCK: tl.constexpr,
+    high, low, omega, out, n_rows, stride, n_blocks, part_rows,
+    TILE: tl.constexpr, INPUTS: tl.constexpr, ONE_BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """A_k of one slice, expert and block of inputs, added in float64 to ``out``."""
+    """A_k of ``part_rows`` rows, one expert and one block of inputs.
+
+    Matrix units cut off what does not fit into a float32 sum; so every tile has a sum of its own, and these are added by rounding.
+    """
     k = tl.program_id(0)
     n_experts = tl.num_programs(0)
     part = tl.program_id(1).to(tl.int64)
     v = (tl.program_id(2) // n_blocks) * INPUTS + tl.arange(0, INPUTS)
     w = (tl.program_id(2) % n_blocks) * INPUTS + tl.arange(0, INPUTS)
+    total = tl.zeros([INPUTS, INPUTS], tl.float32)
+    for start in range(0, part_rows, TILE):
+        i = part * part_rows + start + tl.arange(0, TILE)
+        at = i[:, None] * stride + v[None, :]
+        x_high = tl.load(high + at, mask=(v < stride)[None, :], other=0.0)
+        x_low = tl.load(low + at, mask=(v < stride)[None, :], other=0.0)
+        if ONE_BLOCK:
+            x = x_high.to(tl.float32) + x_low.to(tl.float32)
+        else:
+            at = i[:, None] * stride + w[None, :]
+            x = tl.load(high + at, mask=(w < stride)[None, :], other=0.0).to(tl.float32)
+            x += tl.load(low + at, mask=(w < stride)[None, :], other=0.0).to(tl.float32)
+        weighted = tl.load(omega + k.to(tl.int64) * n_rows + i)[:, None] * x
+        one = weighted.to(tl.bfloat16)
+        two = (weighted - one.to(tl.float32)).to(tl.bfloat16)
+        of_tile = tl.dot(tl.trans(x_low), one)
+        of_tile = tl.dot(tl.trans(x_high), two, of_tile)
+        total += tl.dot(tl.trans(x_high), one, of_tile)
     place = out + ((part * n_experts + k) * stride + v[:, None]) * stride + w[None, :]
-    wanted = (v < stride)[:, None] & (w < stride)[None, :]
-    for begin in range(0, slice_rows, FLUSH):
-        total = tl.zeros([INPUTS, INPUTS], tl.float32)
-        for start in range(begin, tl.minimum(begin + FLUSH, slice_rows), TILE):
-            i = part * slice_rows + start + tl.arange(0, TILE)
-            at = i[:, None] * stride + v[None, :]
-            x_high = tl.load(high + at, mask=(v < stride)[None, :], other=0.0)
-            x_low = tl.load(low + at, mask=(v < stride)[None, :], other=0.0)
-            if ONE_BLOCK:
-                x = x_high.to(tl.float32) + x_low.to(tl.float32)
-            else:
-                at = i[:, None] * stride + w[None, :]
-                x = tl.load(high + at, mask=(w < stride)[None, :], other=0.0).to(tl.float32)
-                x += tl.load(low + at, mask=(w < stride)[None, :], other=0.0).to(tl.float32)
-            weighted = tl.load(omega + k.to(tl.int64) * n_rows + i)[:, None] * x
-            one = weighted.to(tl.bfloat16)
-            two = (weighted - one.to(tl.float32)).to(tl.bfloat16)
-            total = tl.dot(tl.trans(x_high), one, total)
-            total = tl.dot(tl.trans(x_low), one, total)
-            total = tl.dot(tl.trans(x_high), two, total)
-        tl.store(place, tl.load(place, mask=wanted, other=0.0) + total.to(tl.float64), mask=wanted)
+    tl.store(place, total, mask=(v < stride)[:, None] & (w < stride)[None, :])

@@ -12,7 +12,15 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.softplus import LOG_TINY
 from pbdn.variates.random_stream import PG_WEIGHTS, TABLES
 
-SLICE_ROWS = 1024  # rows of a slice are a multiple of this
+MOST_SLICES = 128
+SLICE_ROWS, COARSE_ROWS = 1024, 4096  # rows of a slice are a multiple of one of these
+
+
+def slice_rows(n_rows: int) -> int:
+    """Rows of a slice, which depend on the number of all rows alone."""
+    size = -(-n_rows // MOST_SLICES)
+    unit = SLICE_ROWS if size <= SLICE_ROWS else COARSE_ROWS
+    return -(-size // unit) * unit
 
 
 class Drawn(NamedTuple):

@@ -18,11 +18,9 @@ from pbdn.numerics.arrays import FloatArray
 try:
     import torch
 
-    from pbdn.gibbs.device_rows import SLICE_ROWS, RowsOnDevice
+    from pbdn.gibbs.device_rows import RowsOnDevice, slice_rows
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch", "torch") from error
-
-MOST_SLICES = 128
 
 
 class DeviceRows:
@@ -43,8 +41,7 @@ class DeviceRows:
             )
         self.n_rows, self.n_inputs = rows.n_rows, rows.n_inputs
         places = [open_device(name) for name in devices.split(",")]
-        size = -(-rows.n_rows // MOST_SLICES)
-        size = -(-size // SLICE_ROWS) * SLICE_ROWS
+        size = slice_rows(rows.n_rows)
         n_slices = -(-rows.n_rows // size)
         cuts = np.linspace(0, n_slices, len(places) + 1).astype(int) * size
         cuts = np.minimum(cuts, rows.n_rows).tolist()
