@@ -97,6 +97,7 @@ def resolve(
         prune_every=gibbs.prune_every,
         record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
+        device=gibbs.device,
     )
     settings = resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows, n_features)
     if settings.is_monotonic:

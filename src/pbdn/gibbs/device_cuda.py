@@ -113,7 +113,7 @@ class RowsOnCuda(RowsOnDevice):
             )  # fmt: skip
             kernels.sum_grams[(n_experts, n_grams, n_blocks * n_blocks)](
                 self.high, self.low, self.omega, gram, self.n_rows, self.stride, n_blocks, part_rows,
-                TILE=TILE, INPUTS=block, ONE_BLOCK=n_blocks == 1, num_warps=8, num_stages=3,
+                TILE=TILE, INPUTS=block, ONE_BLOCK=n_blocks == 1, num_warps=4, num_stages=3,
             )  # fmt: skip
         moments = moment.view(n_slices, -1, self.stride, padded).sum(dim=1, dtype=torch.float64)
         d = self.n_inputs

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from pbdn.variates.polya_gamma import _TAIL_SERIES, ENVELOPE_LIMIT, ONE_GAMMA, SERIES_BELOW
+from pbdn.variates.polya_gamma import ENVELOPE_LIMIT, ONE_GAMMA, SERIES_BELOW, TAIL_SERIES
 
 ROW = 0xFFFF  # stands for the expert where a number belongs to the row alone
 MOST_PIECES = 8.0  # up to this b a Polya-Gamma variate is a sum of exact ones with b ≤ 1
@@ -213,7 +213,7 @@ def _by_envelope(streams: Streams, row: Any, expert: Any, b: Any, c: Any) -> Any
 
 def tail_cumulants(c: Any, d1: Any) -> tuple[Any, Any, Any]:
     """Cumulants 1 to 3 of all terms of PG(1, c) but the first, as `pbdn.variates.polya_gamma.tail_cumulants`."""
-    series = torch.tensor(_TAIL_SERIES, device=c.device)
+    series = torch.tensor(TAIL_SERIES, device=c.device)
     powers = (c.clamp_max(SERIES_BELOW) ** 2)[:, None] ** torch.arange(series.shape[1], device=c.device)
     near = powers @ series.T
     h = 0.5 * c.clamp_min(SERIES_BELOW)

@@ -82,7 +82,7 @@ class TorchTrainer(Trainer):
             from pbdn.sgd import torch_fused
         except ImportError:  # no Triton
             return None
-        return torch_fused if torch_fused.fits(self.n_inputs, self.state.parameters.shape[1], self.n_sides) else None
+        return torch_fused if torch_fused.fits(self.n_inputs, self.starts.tolist()) else None
 
     @property
     def batches_per_call(self) -> int:
