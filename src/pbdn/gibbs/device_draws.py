@@ -20,7 +20,7 @@ from pbdn.variates.polya_gamma import ENVELOPE_LIMIT, ONE_GAMMA, SERIES_BELOW, T
 ROW = 0xFFFF  # stands for the expert where a number belongs to the row alone
 MOST_PIECES = 8.0  # up to this b a Polya-Gamma variate is a sum of exact ones with b ≤ 1
 MOST_AT_ONCE = 1 << 14  # cells up to which several attempts are made together: small tensors cost by the call
-MOST_TRIES = 32  # of them
+MOST_TRIES = 16  # of them
 SERIES_TERMS = 20  # of a(x) for b ≤ 1 and x < SERIES_END
 SERIES_END = 6.0  # a(x) < 1e-11 above it, for b ≤ 1
 SECOND_GAMMA = 1 << 15  # attempts from here on belong to the second of two gamma variates
@@ -114,16 +114,11 @@ def inverse_softplus_of_exp(log_a: Any) -> Any:
 
 def envelope_ratio(b: Any, x: Any) -> Any:
     """a(x) of `pbdn.variates.polya_gamma` for b ≤ 1; zero from SERIES_END on."""
-    x = x.clamp(1e-300, SERIES_END)
-    ratio, shrink = torch.exp(-0.5 * (1.0 + b) / x), torch.exp(-1.0 / x)
-    term, weight, total = torch.ones_like(x), torch.ones_like(x), torch.ones_like(x)
-    for j in range(1, SERIES_TERMS + 1):
-        term = term * ratio
-        ratio = ratio * shrink
-        if j > 1:
-            weight = weight * ((j - 1.0 + b) / j)
-        total = total + (-1.0) ** j * weight * (2.0 * j + b) * term
-    return torch.where(x < SERIES_END, total, 0.0)
+    j = torch.arange(1.0, SERIES_TERMS + 1, dtype=b.dtype, device=b.device).view(-1, *(1,) * x.ndim)
+    weight = torch.cumprod(torch.where(j > 1.0, (j - 1.0 + b) / j, 1.0), dim=0)
+    sign = 1.0 - 2.0 * (j % 2.0)
+    terms = sign * weight * (2.0 * j + b) * torch.exp(-0.5 * j * (j + b) / x.clamp(1e-300, SERIES_END))
+    return torch.where(x < SERIES_END, 1.0 + terms.sum(0), 0.0)
 
 
 def propose(b: Any, c: Any, drawn: Any) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ from pbdn.gibbs import counts, event_times, expert_weights, first_events, hyperp
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, PriorValues, RowTerms, Statistics, Tables
 from pbdn.gibbs.rows import BEFORE, Holder, Rows, RowsElsewhere
 from pbdn.gibbs.state import GlobalState
-from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
+from pbdn.numerics.arrays import BoolArray, FloatArray
 from pbdn.variates.random_stream import WEIGHTS, SweepStreams, open_stream, stream_buffer
 
 SamplerName = Literal["first_events", "event_times", "counts"]
