@@ -92,8 +92,8 @@ def _partial_gradients(
         at = row[:, None] * stride + d[None, :]
         high = tl.load(inputs + at, mask=(d < padded)[None, :], other=0.0)
         low = tl.load(inputs + at + padded, mask=(d < padded)[None, :], other=0.0)
-        yes = (tl.load(codes + row) == code_yes) != is_against
         row_weight = tl.where(inside, tl.load(weights + row), 0.0) * scale
+        signed = tl.where((tl.load(codes + row) == code_yes) != is_against, row_weight, -row_weight)  # > 0: yes
         psi = tl.dot(high, coef_high)
         psi = tl.dot(high, coef_low, psi)
         psi = tl.dot(low, coef_high, psi)
@@ -103,8 +103,8 @@ def _partial_gradients(
         safe = tl.maximum(rate, 1e-30)
         gone = tl.exp(-safe)
         event = tl.where(safe < 1e-3, safe * (1.0 - 0.5 * safe), 1.0 - gone)
-        loss += row_weight * tl.where(yes, -tl.log(event), rate)
-        slope = (row_weight * tl.where(yes, -gone / event, 1.0))[:, None]
+        loss -= signed * tl.where(signed > 0.0, tl.log(event), rate)
+        slope = (-signed * tl.where(signed > 0.0, gone / event, 1.0))[:, None]
         of_weights += slope * rates
         by_distance = slope * expert_weight * tl.where(psi >= 0.0, 1.0, tail) / (1.0 + tail)
         total = tl.dot(tl.trans(high), by_distance.to(tl.bfloat16), total)
