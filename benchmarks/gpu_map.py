@@ -31,7 +31,7 @@ from benchmarks import record
 from pbdn.config.defaults import batch_for
 from pbdn.data.row_source import ArraySource
 from pbdn.model.labelling import for_each_class
-from pbdn.sgd.constants import SNAPSHOT_EVERY
+from pbdn.sgd.kernel_arguments import SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.torch_fused import FusedWindow, split
 from pbdn.sgd.torch_steps import Layout, adam_scales

@@ -1,6 +1,7 @@
 """From labelled rows to a grown network, at once or batch by batch: the one place where engines, growth and scaling meet."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,22 +13,27 @@ from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
-from pbdn.growth.committee import grow_committee
+from pbdn.growth.committee import Search, grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, grow_paths, make_engine
-from pbdn.growth.holdout import grow_by_holdout
+from pbdn.growth.holdout import folds_of_rows, grow_by_holdout
 from pbdn.growth.run import Run
+from pbdn.growth.trainee import make_views
 from pbdn.model.criteria import CRITERIA
-from pbdn.model.curve import Curve
-from pbdn.model.network import Layer, Network, Side, inputs_above
+from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
+from pbdn.model.tails import Tails
+from pbdn.model.timed import OnALine
+from pbdn.model.wiring import Curve
 from pbdn.numerics.compiled import help_with_compiling
-from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.online import IncrementalLayer
+from pbdn.sgd.polish import compile_the_rest
 
 logger = logging.getLogger("pbdn")
+
+N_JUDGES = 2  # folds whose rows are kept back
 
 
 @dataclass(frozen=True)
@@ -127,7 +133,8 @@ def _stack(growth: Growth, n_features: int, response: Response) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
     lower = (Layer(fit.layer.sides) for fit in growth.fits[:-1])
     layers = (*lower, growth.fits[-1].layer)
-    return Network(layers, int(n_features), response, growth.curve, growth.members, growth.folds)
+    whole = growth.fits[-1].whole
+    return Network(layers, int(n_features), response) if whole is None else replace(whole, layers=layers)
 
 
 def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int) -> None:
@@ -204,6 +211,7 @@ class Increment:
     initial: tuple[Side, ...] | None = None
     layer: IncrementalLayer | None = None
     curve: Curve | None = None
+    tails: Tails | None = None
 
     @classmethod
     def begin(
@@ -214,7 +222,7 @@ class Increment:
             return cls(scaling, response, settings, seed)
         scaled = scaling.unfold(network)
         frozen = tuple(Layer(layer.sides) for layer in scaled.layers[:-1])
-        return cls(scaling, response, settings, seed, frozen, scaled.top.sides, curve=scaled.curve)
+        return cls(scaling, response, settings, seed, frozen, scaled.top.sides, None, scaled.curve, scaled.tails)
 
     def learn(self, rows: LabelledRows, start_layer: bool) -> None:
         """Take the steps of one call, on a new layer if asked to."""
@@ -222,8 +230,7 @@ class Increment:
         if start_layer and top is not None:
             self.frozen = (*self.frozen, Layer(top))
             self.layer = self.initial = None
-        features = self.scaling.apply(rows.inputs)
-        inputs = inputs_above(self.frozen, features if self.curve is None else self.curve.expand(features))
+        inputs = self._stack(Layer(()), rows.n_features).top_inputs(self.scaling.apply(rows.inputs))
         classes = range(self.response.n_outputs)
         batch = ArraySource(inputs, rows.codes, classes=list(classes), weights=rows.weights, sparse_below=0.0)
         if self.layer is None:
@@ -235,4 +242,30 @@ class Increment:
         """The network so far, on raw features."""
         assert self.layer is not None
         top = Layer(tuple(side.strongest_first() for side in self.layer.sides))
-        return self.scaling.fold(Network((*self.frozen, top), n_features, self.response, self.curve))
+        return self.scaling.fold(self._stack(top, n_features))
+
+    def _stack(self, top: Layer, n_features: int) -> Network:
+        """The frozen layers and another one, on scaled features."""
+        return Network((*self.frozen, top), n_features, self.response, self.curve, tails=self.tails)
+
+
+def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfig, run: Run) -> OnALine:
+    """How values are best laid on the line: the layout under which one flat layer makes some rows kept back likeliest.
+
+    ``rows`` are scaled, with bounds that are not on any line yet.
+    """
+
+    def deviance(layout: OnALine) -> float:
+        own = replace(rows, targets=layout.to_line(rows.targets))
+        folds = folds_of_rows(layout.strata(own.targets), run.seed)
+        held = [folds == f for f in range(N_JUDGES)]
+        search = Search(layout, config, run, held)
+        stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))
+        back = [own.take(kept) for kept in held]
+        weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
+        return stage.deviance + 2.0 * float(
+            weights @ np.concatenate([layout.log_slopes(part.targets) for part in back])
+        )
+
+    with single_blas_thread():
+        return min(layouts, key=deviance)

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from pbdn.data.row_source import RowSource
-from pbdn.model.labelling import Labelling
+from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.network import Layer, Side
-from pbdn.model.statements import flipped
 from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, train_together
@@ -111,7 +110,7 @@ def fit_timed_from_starts(
     n_starts: int,
     should_stop: Callable[[], bool] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
-) -> Layer | None:
+) -> tuple[Layer, bool]:
     """Fit a pair of sides to values on a line from scattered starts; every side is the start of highest likelihood.
 
     Parameters
@@ -119,7 +118,7 @@ def fit_timed_from_starts(
     inputs : array (n_rows, n_inputs)
         Dense.
     bounds : array (n_rows, 2)
-        What the rows say (`pbdn.model.statements`).
+        What the rows say (`pbdn.model.labelling`).
     weights : array (n_rows,) or None
     penalty : float
         Precision of the coefficients.
@@ -129,8 +128,8 @@ def fit_timed_from_starts(
 
     Returns
     -------
-    Layer or None
-        None where ``should_stop`` said so, or numbers overflowed.
+    Layer and bool
+        The first start as it was, and False, where ``should_stop`` said so or numbers overflowed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(depth, INITIAL)))
     some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), START_ROWS)).astype(np.int64)]
@@ -150,11 +149,12 @@ def fit_timed_from_starts(
         on_progress=on_progress,
     )
     if trained is None:
-        return None
+        return Layer(begun.sides[:2]), False
     row_weights = np.ones(len(bounds)) if weights is None else weights
     seen = (bounds, flipped(bounds))
     likelihood = [
         float(row_weights @ side_log_likelihood(side, seen[place % 2]))
         for place, side in enumerate(side_arrays(trained[0], inputs))
     ]
-    return Layer(tuple(trained[0].sides[max(range(s, 2 * n_starts, 2), key=likelihood.__getitem__)] for s in range(2)))
+    best = (max(range(s, 2 * n_starts, 2), key=likelihood.__getitem__) for s in range(2))
+    return Layer(tuple(trained[0].sides[place] for place in best)), True

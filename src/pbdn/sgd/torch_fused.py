@@ -12,7 +12,7 @@ import torch
 import triton
 import triton.language as tl
 
-from pbdn.sgd.constants import BETA1, BETA2, EPSILON
+from pbdn.sgd.kernel_arguments import BETA1, BETA2, EPSILON
 from pbdn.sgd.torch_window import StepWindow
 
 MOST_WIDTH, MOST_EXPERTS, MOST_INPUTS = 64, 1024, 127

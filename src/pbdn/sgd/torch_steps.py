@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from pbdn.sgd.constants import BETA1, BETA2, EPSILON, TINY_RATE
+from pbdn.sgd.kernel_arguments import BETA1, BETA2, EPSILON, TINY_RATE
 
 if TYPE_CHECKING:
     from pbdn.numerics.arrays import IntArray
@@ -96,7 +96,7 @@ class Passes:
         return weights @ torch.where(self.layout.says_yes(codes), log_probability, -rate)
 
     def log_inactivity(self, inputs: Any, codes: Any, weights: Any) -> Any:
-        """Of every expert, as `pbdn.sgd.inactivity` says it: ln P(inactive | y = 1) over the positive rows of its side."""
+        """Of every expert, as `pbdn.sgd.side_kernels` says it: ln P(inactive | y = 1) over the positive rows of its side."""
         side = self.layout.side
         own, rate = self._rates(inputs)
         log_any = log_event_probability(rate.clamp_min(TINY_RATE))
