@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from benchmarks import record
-from benchmarks.gpu_map import copy_bandwidth
+from benchmarks.gpu_map import copy_bandwidth, wait
 from pbdn.gibbs.device_sweep import DeviceRows
 from pbdn.gibbs.rows import RowArrays, Rows
 from pbdn.gibbs.state import initial_state, prior_values
@@ -73,7 +73,8 @@ def time_sweeps(rows: Any, n_experts: int, n_threads: int, warm_up: int, timed: 
 
 def kernel_seconds(rows: Any, n_experts: int) -> dict[str, float]:
     """Seconds of every kernel in one sweep."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profile:
+    kinds = torch.profiler.ProfilerActivity
+    with torch.profiler.profile(activities=[kinds.CPU, kinds.CUDA]) as profile:
         time_sweeps(rows, n_experts, 1, 0, 4)
     found = {event.key: event.self_device_time_total / 4e6 for event in profile.key_averages()}
     return {name: found.get(name, 0.0) for name in KERNELS}
@@ -84,11 +85,11 @@ def matrix_peak(device: str, size: int = 8192) -> float:
     left, right = torch.randn(2, size, size, device=device, dtype=torch.bfloat16)
     for _ in range(3):
         left @ right
-    torch.cuda.synchronize()
+    wait(device)
     began = time.perf_counter()
     for _ in range(20):
         left @ right
-    torch.cuda.synchronize()
+    wait(device)
     return 20 * 2.0 * size**3 / (time.perf_counter() - began)
 
 
@@ -136,8 +137,10 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=16, help="of the CPU beside it; 0: none")
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
-    name, peak = torch.cuda.get_device_name(), matrix_peak(options.device)
-    bandwidth = copy_bandwidth(options.device, 1 << 31)
+    on_cuda = torch.device(options.device).type == "cuda"
+    name = torch.cuda.get_device_name() if on_cuda else "cpu"
+    peak = matrix_peak(options.device, 8192 if on_cuda else 256)
+    bandwidth = copy_bandwidth(options.device, 1 << 31 if on_cuda else 1 << 26)
     print(
         f"{name}, torch {torch.__version__}: {peak / 1e12:.0f} Tflop/s in bfloat16, copy at {bandwidth / 1e9:.0f} GB/s"
     )

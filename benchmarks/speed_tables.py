@@ -197,10 +197,11 @@ def waiting_file(root: Path = RESULTS) -> str:
 def gpu_map(root: Path = RESULTS) -> str:
     """Rows per second of MAP on a GPU, and the share of the copy bandwidth."""
     one = _newest("gpu_map", root)
-    kinds = [("float64", "eager"), ("float64", "captured"), ("float32", "captured"), ("tf32", "captured"), ("float32", "fused")]  # fmt: skip
+    kinds = [("float64", "eager"), ("float64", "captured"), ("float32", "captured"), ("tf32", "captured"), ("float32", "kernels")]  # fmt: skip
     found = {
         (line["batch"], line["precision"], line["variant"]): line for line in one["results"] if "rows_per_s" in line
     }
+    kinds = [kind for kind in kinds if any(key[1:] == kind for key in found)]
     rows = []
     for batch in one["config"]["batches"]:
         cells = [found.get((batch, *kind)) for kind in kinds]
