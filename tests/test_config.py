@@ -70,6 +70,7 @@ GIBBS_VALUES = {
     "prune_every": [11],
     "record": ["whole_chain"],
     "start": ["map"],
+    "device": ["cpu", "cuda:0,cuda:1"],
 }
 
 
@@ -304,6 +305,7 @@ WRONG_GIBBS = {
     **dict.fromkeys(("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"), COUNTS),
     **dict.fromkeys(("prediction", "sampler", "pruning", "record", "start"), WRONG_CHOICES),
     "n_burn_in": [-1, 1000, 2.5, True, "half"],
+    "device": [3, True, ["cuda"]],
 }
 WRONG_PRIORS = {field.name: POSITIVE for field in fields(Hyperpriors)}
 WRONG_PRIORS["precision_floor"] = POSITIVE[1:]
