@@ -3,6 +3,7 @@
 import copy
 import pathlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 torch = pytest.importorskip("torch", reason="images need the optional extra pbdn[torch]")
 
-from benchmarks import images  # noqa: E402
+from benchmarks import images, record  # noqa: E402
 
 from fitted import quietly  # noqa: E402
 from pbdn import GibbsConfig, MapConfig  # noqa: E402
@@ -28,8 +29,9 @@ QUICK = {"n_features": 12, "epochs": 4, "batch_size": 32, "max_experts": 4, "max
 
 @pytest.fixture(scope="module", autouse=True)
 def short():
-    """The head settles in fewer steps."""
+    """The head settles in fewer steps, the trunk has fewer channels."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_module, "BLOCKS", ((16,), (24,), (24,)))
         patch.setattr(training_module, "SETTLE_STEPS", 150)
         yield
 
@@ -268,10 +270,15 @@ def test_the_lightning_example_of_the_page_runs(page, tmp_path):
     assert trainer.current_epoch == 2
 
 
-def test_the_benchmark_runs_all_its_methods(monkeypatch):
-    monkeypatch.setattr(images, "N_MEMBERS", 1)
-    data = images.load("digits", torch.device("cpu"), 100)
-    found = dict(images.cells(data, images.Settings(1, 50, 8, 2, 4, 2), seed=0))
+def test_the_benchmark_runs_all_its_methods(tmp_path):
+    settings = images.Settings(1, 50, 8, 2, 4, 2, 2)
+    data = images.load("digits", torch.device("cpu"), n_rows=100)
+    with ThreadPoolExecutor(1) as pool:
+        found = dict(images.cells(data, settings, 0, pool))
     assert set(found) == set(images.METHODS)
-    for scores in found.values():
+    for method, scores in found.items():
         assert all(np.isfinite(scores[measure]) for measure in images.MEASURES)
+        line = {"method": method, "data": "digits", "seed": 0, "config": settings._asdict()}
+        record.append(images.EXPERIMENT, line | scores, tmp_path)
+    shown = images.table(tmp_path)
+    assert all(f"| digits | {method} | 1 |" in shown for method in images.METHODS)

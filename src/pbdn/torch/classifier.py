@@ -40,8 +40,8 @@ class ConvPBDNClassifier(FittedImages):
     Parameters
     ----------
     trunk : torch.nn.Module or None, default=None
-        Takes images (n, channels, height, width) and gives features (n, width). It is copied. None is a small one: three
-        convolutions and a global mean.
+        Takes images (n, channels, height, width) and gives features (n, width). It is copied. None is a small one: six
+        convolutions with batch normalisation and a global mean.
     n_features : int, default=64
         Features of the small trunk, at most 128.
     epochs : int, default=20

@@ -13,7 +13,11 @@ HEAD_RATE = 0.05  # Adam's step of a head
 SETTLE_RATE = 0.2  # of a head alone: the weights of needless experts have to fall far
 SETTLE_STEPS, SETTLE_PASSES = 600, 10  # least steps of a head alone, and least passes
 MOST_FEATURES = 128  # of the small trunk
-WIDTHS = (32, 64)  # channels of the first convolutions of the small trunk
+BLOCKS = (
+    (32, 32),
+    (64, 64),
+    (128,),
+)  # channels of the convolutions of the small trunk, before the one that makes features
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
 FEATURE_ROWS = 2048  # images that pass the trunk at a time when it does not learn
 MOST_ON_DEVICE = 8 << 30  # bytes of images kept on the device; more are sent batch by batch
@@ -45,19 +49,17 @@ def mean_one(weights: Any) -> Any:
 
 
 def small_trunk(n_channels: int, height: int, width: int, n_features: int) -> Any:
-    """Three 3 x 3 convolutions with batch normalisation, halved in between while the picture is large, and a global mean."""
+    """Three blocks of two 3 x 3 convolutions with batch normalisation, halved in between while the picture is large, and a mean."""
     layers: list[Any] = []
     size, n_in = min(height, width), n_channels
-    for n_out in (*WIDTHS, n_features):
+    for block in (*BLOCKS[:-1], (*BLOCKS[-1], n_features)):
         if layers and size >= SMALLEST_POOLED:
             layers.append(torch.nn.MaxPool2d(2))
             size //= 2
-        layers += [
-            torch.nn.Conv2d(n_in, n_out, 3, padding=1, bias=False),
-            torch.nn.BatchNorm2d(n_out),
-            torch.nn.ReLU(),
-        ]
-        n_in = n_out
+        for n_out in block:
+            convolution = torch.nn.Conv2d(n_in, n_out, 3, padding=1, bias=False)
+            layers += [convolution, torch.nn.BatchNorm2d(n_out), torch.nn.ReLU()]
+            n_in = n_out
     return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
 
 
