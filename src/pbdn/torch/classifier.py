@@ -9,12 +9,13 @@ from sklearn.utils import check_random_state
 
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.config.defaults import INFERENCES
+from pbdn.data.images import checked_labels
 from pbdn.data.labelled_rows import settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError
 from pbdn.growth.progress import ProgressBar
 from pbdn.model.priors import Hyperpriors
-from pbdn.torch.fitted import FeatureClassifier, FittedImages, checked_labels
+from pbdn.torch.fitted import FeatureClassifier, FittedImages
 from pbdn.torch.head import PBDNHead
 from pbdn.torch.training import (
     MOST_FEATURES,

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled_rows import LabelledRows, check_labels_present
+from pbdn.data.images import image_array
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
@@ -79,33 +79,9 @@ class FeatureClassifier(PBDNClassifier):
         self._adopt(FitResult(network, Growth((), (), "incremental"), []), rows, FEWEST_ROWS)
 
 
-def checked_labels(X: Any, y: Any) -> NDArray[Any]:
-    """Labels of the images X."""
-    check_labels_present(y)
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(X, y)
-    check_classification_targets(y)
-    return np.asarray(y)
-
-
 def read_images(X: Any, shape: tuple[int, ...] | None = None) -> Any:
     """Images as a float tensor (n, channels, height, width); ``shape`` is that of one image in the fit."""
-    try:
-        X = np.asarray(check_array(X, allow_nd=True, ensure_2d=False, dtype=np.float32, input_name="X"))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"X cannot be read as images: {error}") from error
-    if X.ndim not in (3, 4) or 0 in X.shape:
-        raise InvalidInputError(
-            f"X has the shape {X.shape}; images are arrays (n, height, width), (n, height, width, channels) or "
-            "(n, channels, height, width). Reshape rows of pixels, e.g. X.reshape(-1, 28, 28)."
-        )
-    if shape is not None and X.shape[1:] != shape:
-        raise InvalidInputError(f"X has images of the shape {X.shape[1:]}; the model was fitted on {shape}.")
-    if X.ndim == 3:
-        X = X[:, None]
-    elif X.shape[3] <= X.shape[1]:
-        X = X.transpose(0, 3, 1, 2)
-    return torch.as_tensor(np.ascontiguousarray(X))
+    return torch.as_tensor(np.ascontiguousarray(image_array(X, shape, np.float32).transpose(0, 3, 1, 2)))
 
 
 class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
