@@ -49,9 +49,9 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    patch : int, default=7
+    patch : int, default=9
         Height and width of a patch.
-    stride : int, default=3
+    stride : int, default=2
         Pixels from one patch to the next.
     position : bool, default=True
         Whether an expert also sees where its patch lies, so that it may look for it in one part of the picture.
@@ -87,8 +87,8 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(
         self,
         *,
-        patch: int = 7,
-        stride: int = 3,
+        patch: int = 9,
+        stride: int = 2,
         position: bool = True,
         inference: str = "map",
         max_experts: int = 10,
