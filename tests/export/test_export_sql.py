@@ -2,13 +2,12 @@ import sqlite3
 
 import numpy as np
 import pytest
-from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes
 
-from networks import random_network
+from networks import HOSTILE, SHAPES, labels_of, network_of, random_network, rows_with_extremes
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_sql
 from pbdn.export.sql import identifier, literal
-from pbdn.model.curve import Curve
+from pbdn.model.wiring import Curve
 
 
 def has_mathematics(connection):

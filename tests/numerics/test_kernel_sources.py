@@ -16,8 +16,8 @@ from pbdn.data.row_source import ArraySource
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
 from pbdn.model.labelling import SECOND_CLASS
-from pbdn.numerics import kernel_sources as sources
-from pbdn.numerics.kernel_sources import PACKAGE, digest, file_of, reached_from
+from pbdn.numerics import compiled as sources
+from pbdn.numerics.compiled import PACKAGE, digest, file_of, reached_from
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.train_layer import fit_map
 
@@ -53,7 +53,7 @@ def test_there_are_kernels():
         "numerics/softplus.py",
         "variates/random_stream.py",
         "gibbs/gram.py",
-        "sgd/gradient.py",
+        "sgd/side_kernels.py",
         "data/columns.py",
     ):
         assert name in KERNEL_FILES
@@ -138,7 +138,7 @@ import numpy as np
 from numba import njit
 from pbdn.gibbs.expert_weights import draw_expert_weights
 from pbdn.gibbs.kernel_arguments import PriorValues
-from pbdn.numerics.kernel_sources import PACKAGE
+from pbdn.numerics.compiled import PACKAGE
 from pbdn.sgd.adam import adam_step
 from pbdn.sgd.link_function import link_slopes
 from pbdn.variates.random_stream import open_stream, stream_buffer
@@ -154,7 +154,7 @@ print(p, m, q)
 WEIGHTS, LINK, ADAM = 1, 2, 3  # lines of its output
 
 PLANTS = {  # file, what stands there, what is put there, which line changes
-    "a callee in another file": ("variates/gamma.py", "return d * v", "return 2.0 * d * v", WEIGHTS),
+    "a callee in another file": ("variates/random_stream.py", "return d * v", "return 2.0 * d * v", WEIGHTS),
     "the cipher, which is called by its address": ("variates/random_stream.py", "0xD2511F53", "0xD2511F55", WEIGHTS),
     "the order of a tuple's fields": (
         "gibbs/kernel_arguments.py",
@@ -170,7 +170,7 @@ PLANTS = {  # file, what stands there, what is put there, which line changes
         LINK,
     ),
     "a constant of another file": (
-        "sgd/constants.py",
+        "sgd/kernel_arguments.py",
         "BETA1, BETA2, EPSILON = 0.9,",
         "BETA1, BETA2, EPSILON = 0.8,",
         ADAM,

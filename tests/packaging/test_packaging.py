@@ -174,7 +174,7 @@ class Absent:
             raise ImportError(f"{name} is absent")
 sys.meta_path.insert(0, Absent())
 import pbdn, pbdn.plots, pbdn.report.data, pbdn.tables, pbdn.inspection.datatree
-import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.information
+import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.quality
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -21,9 +21,8 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, layer_gradient
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, workspace
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.workspace import workspace
 
 
 def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:

@@ -9,8 +9,7 @@ from typing import Any
 from pbdn.data.columns import column_sum
 from pbdn.numerics.compiled import chosen_by_type, summing
 from pbdn.numerics.products import number_at, padded_size, product
-from pbdn.sgd.kernel_arguments import Group
-from pbdn.sgd.workspace import COLUMN, Work, tile_of
+from pbdn.sgd.kernel_arguments import COLUMN, Group, Work, tile_of
 
 
 def gather(rows: Any, index: Any, work: Work) -> None:

@@ -13,12 +13,10 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
-from pbdn.sgd.constants import CALL_NUMBERS
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
+from pbdn.sgd.kernel_arguments import CALL_NUMBERS, LabelledRows, SideColumns, Steps, workspace
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_rows, pack, prior_constants
 from pbdn.sgd.pruning import surviving
-from pbdn.sgd.workspace import workspace
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
