@@ -210,17 +210,46 @@ def test_images_in_probabilities_out_in_one_onnx_file(model, digits):
     np.testing.assert_allclose(found, model.predict_proba(X[:9]), atol=1e-5)
 
 
+def test_salient_pixels_add_up_to_the_distance(model, digits):
+    X, _ = digits
+    side = model.classifier_.network_.layers[0].sides[1]
+    mean = np.broadcast_to(model.trunk_[0].center.numpy()[0], (1, 8, 8))
+    ends = [np.asarray(model.features(rows)) @ side.hyperplanes[0, 1:] for rows in (X[:6], mean)]
+    found = model.saliency(X[:6], side=1, n_steps=64)
+    assert found.shape == (6, 8, 8)
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), ends[0] - ends[1], rtol=0.05, atol=0.2)
+    with pytest.raises(InvalidInputError, match="side=99"):
+        model.saliency(X[:1], side=99)
+
+
 def test_experts_as_pictures(model, digits):
     pytest.importorskip("matplotlib").use("Agg")
     X, _ = digits
-    display = ExpertImagesDisplay.from_estimator(model, X, n_nearest=3)
+    display = ExpertImagesDisplay.from_estimator(model, X, n_nearest=3, saliency=True)
     n = sum(model.head_.n_experts[:4])
     assert display.means.shape == (n, 8, 8)
     assert display.nearest.shape == (n, 3)
+    assert display.salient.shape == (n, 3, 8, 8)
+    assert display.strips()[0].shape == (8, 7 * 9 - 1)  # mean, three images, their pixels
     assert list(display.table().columns) == ["side", "expert", "share", "nearest"]
     display.figure_.canvas.draw()
+    coloured = np.repeat(display.images[..., None], 3, axis=3)
+    means, shares = np.repeat(display.means[..., None], 3, axis=3), display.shares
+    of_colours = ExpertImagesDisplay(1, display.sides, display.experts, shares, means, display.nearest, coloured)
+    of_colours.salient = display.salient
+    assert of_colours.plot().strips()[0].shape == (8, 7 * 9 - 1, 3)
     with pytest.raises(InvalidInputError, match="layer=9"):
         ExpertImagesDisplay.from_estimator(model, X, layer=9)
+
+
+def test_the_report_shows_the_experts(model, digits, tmp_path):
+    for package in ("jinja2", "PIL", "matplotlib"):
+        pytest.importorskip(package)
+    X, y = digits
+    page = model.report(X[1:80:2], y[1:80:2], tmp_path / "digits.html")
+    assert page.count('class="subtype"') == sum(model.head_.n_experts[:4])
+    assert "which of their pixels speak for it" in page
+    assert (tmp_path / "digits.html").read_text(encoding="utf-8") == page
 
 
 @pytest.fixture(scope="module")

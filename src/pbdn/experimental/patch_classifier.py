@@ -20,7 +20,6 @@ from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.experimental.patches import AnyPatch, Patches, distinct_patches, fit_map, patch_rows
 from pbdn.gibbs.chain import run_chain
 from pbdn.gibbs.state import state_from_side
-from pbdn.inspection.subtypes import subtype_means
 from pbdn.model.criteria import aic_inputs
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Side
@@ -267,24 +266,10 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         images = image_array(X, self.image_shape_)
         inputs, pixels = self._inputs(images), self._pixels(images)
         inputs, pixels = inputs.reshape(-1, inputs.shape[2]), pixels.reshape(-1, *pixels.shape[2:])
-        sides: list[Any] = []
-        experts: list[int] = []
-        shares, means, nearest = [], [], []
         labelling = self._response.labelling
-        for name, stands_for, side in zip(
-            labelling.names(self.classes_.tolist()), labelling.sides, self.layer_.sides, strict=True
-        ):
-            if stands_for < 0:
-                continue
-            mean, share = subtype_means(side, inputs, pixels.reshape(len(pixels), -1))
-            means.append(mean.reshape(-1, *pixels.shape[1:]))
-            shares.append(share)
-            nearest.append(np.argsort(-side.units(inputs), axis=0, kind="stable")[:n_nearest].T)
-            sides += [name] * side.n_experts
-            experts += list(range(1, side.n_experts + 1))
-        display = ExpertImagesDisplay(
-            1, sides, experts, np.concatenate(shares), np.concatenate(means), np.concatenate(nearest), pixels
-        )
+        named = zip(labelling.names(self.classes_.tolist()), labelling.sides, self.layer_.sides, strict=True)
+        names, sides = zip(*((name, side) for name, stands_for, side in named if stands_for >= 0), strict=True)
+        display = ExpertImagesDisplay.of_sides(sides, names, inputs, pixels, n_nearest)
         return display.plot(ax) if draw else display
 
     def __sklearn_is_fitted__(self) -> bool:

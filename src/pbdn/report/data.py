@@ -19,7 +19,7 @@ from pbdn.inspection.rules import subtype_rules
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.experts import SubtypesDisplay
+from pbdn.plots.experts import ExpertImagesDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.plots.plane import leading_features
 from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
@@ -65,7 +65,7 @@ class ReportData:
     rivals: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Sequence[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    images: SubtypesDisplay | None = None
+    images: SubtypesDisplay | ExpertImagesDisplay | None = None
 
 
 def collect(
@@ -80,6 +80,7 @@ def collect(
     notes: list[str] | None = None,
     features: tuple[Any, Any] | None = None,
     image_shape: tuple[int, int] | None = None,
+    pictures: ExpertImagesDisplay | None = None,
     training: tuple[Any, Any] | None = None,
 ) -> ReportData:
     """Describe a fitted estimator on rows, best ones that it was not fitted on.
@@ -101,6 +102,8 @@ def collect(
         Axes of the decision maps; default: the two that move predictions most.
     image_shape : (height, width), optional
         Rows are images, line by line: the subtypes of the first layer are shown as pictures.
+    pictures : ExpertImagesDisplay, optional
+        Pictures of the experts of the first layer, where rows are features of images.
     training : (X, y), optional
         The rows that the model was fitted on. With them, and with ``y``, logistic regression and gradient boosting are
         fitted too and compared on the rows of the report.
@@ -119,7 +122,7 @@ def collect(
         calibration = CalibrationDisplay.from_predictions(y, probability, estimator.classes_, draw=False)
         scored = scores(y, probability, estimator.classes_.tolist())
     rules = subtype_rules(estimator, some)
-    images = None
+    images: SubtypesDisplay | ExpertImagesDisplay | None = pictures
     if image_shape is not None:
         images = SubtypesDisplay.from_estimator(estimator, with_names(estimator, some), shape=image_shape, draw=False)
     facts = {

@@ -27,6 +27,7 @@ from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.network import Layer, Network
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
+from pbdn.plots import ExpertImagesDisplay
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_likelihoods
 from pbdn.torch.head import PBDNHead
@@ -40,6 +41,7 @@ STORED = (
     "standardize",
 )  # fmt: skip
 OF_CLASSIFIER = ("priors", "gibbs_config", "map_config", "criterion")  # stored with it
+SALIENT_ROWS = 256  # images that gradients go through at a time
 MOST_PIXELS, MOST_EXPERTS = 1 << 26, 1 << 12  # that a file may ask memory for
 
 
@@ -135,6 +137,35 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Which expert voted for each image (`PBDNClassifier.explain`)."""
         features = self.features(X)
         return self.classifier_.explain(features)
+
+    def saliency(self, X: Any, side: int = 0, expert: int = 0, n_steps: int = 16) -> FloatArray:
+        """What each pixel adds to the signed distance of an expert of the first layer, (n, height, width).
+
+        By integrated gradients along the way from the mean colour to the image, in ``n_steps`` steps: all pixels together add the
+        difference between both, up to the error of the steps. Sides and experts are numbered as in ``classifier_.network_``.
+        """
+        images = self._images(X)
+        sides = network_of(self.classifier_).layers[0].sides
+        check_integer("side", side, 0, len(sides) - 1)
+        check_integer("expert", expert, 0, sides[side].n_experts - 1)
+        check_integer("n_steps", n_steps, 1)
+        bias, *coefs = sides[side].hyperplanes[expert].tolist()
+        plane = torch.as_tensor(coefs, device=self._device)
+        found = []
+        for some in images.split(SALIENT_ROWS):
+            base = self.trunk_[0].center.expand_as(some)
+            way, total = some.to(self._device) - base, torch.zeros_like(base)
+            for step in range(n_steps):
+                here = (base + (step + 0.5) / n_steps * way).requires_grad_()
+                distance = self.head_.eval().standardized(self.trunk_.eval()(here)) @ plane + bias
+                total += torch.autograd.grad(distance.sum(), here)[0]
+            found.append((way * total / n_steps).sum(1).double().cpu().numpy())
+        return np.concatenate(found)
+
+    def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
+        """One offline HTML page about the model on these images, with pictures of its experts; see `PBDNClassifier.report`."""
+        pictures = ExpertImagesDisplay.from_estimator(self, X, saliency=True, draw=False)
+        return self.classifier_.report(self.features(X), y, path, **{"pictures": pictures} | options)
 
     def to_onnx(self) -> bytes:
         """Bytes of one ONNX model: raw ``images`` (n, channels, height, width) in, ``probabilities`` out."""
