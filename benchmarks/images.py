@@ -9,17 +9,17 @@ Needs torch, NumPy, SciPy, scikit-learn, numba and this package's sources alone 
 MNIST is read from the folder PBDN_DATA. Methods:
 
 - softmax: a linear layer on standardised features, trained with the trunk;
-- softmax_settled: the same, trained on alone on the frozen features for as many passes as the PBDN head;
+- softmax_settled: the same, trained on alone on the frozen features of augmented views for as many steps as the PBDN head;
 - ensemble: the average of three networks of the kind before;
 - pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, as in `ConvPBDNClassifier(max_depth=1)`;
-- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it. They run in processes
-  of their own while the softmax networks learn.
+- pbdn_gibbs: the average over posterior draws of that layer given the features of one augmented view of every image, chains
+  started at it. They run in processes of their own while the softmax networks learn.
 
 Scores are those of test images: error in percent, log-loss, Brier score, calibration error, and the area under the ROC curve by
 which the predictive entropy tells other images from test images: the same ones turned by 90 degrees, and pieces of photographs
 (where Pillow is installed). Nothing is chosen on test images: ``--held-back`` trains on the first 50,000 images of MNIST and
 scores on the other 10,000 training images. The pairs are those of the paper's first table, with its five splits: every
-tenth row is for training. All images are on the device; no seed begins after ``--seconds``.
+tenth row is for training. All images are on the device, where trunks learn in bfloat16; no seed begins after ``--seconds``.
 """
 
 import argparse
@@ -48,7 +48,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.inspection.subtypes import subtype_means
 from pbdn.model.network import Layer, Side
 from pbdn.torch.head import PBDNHead
-from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk
+from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk, views_of
 
 EXPERIMENT, HELD_BACK = "images", "images_held_back"
 METHODS = ("softmax", "softmax_settled", "ensemble", "pbdn", "pbdn_gibbs")
@@ -111,7 +111,7 @@ class SoftmaxHead(torch.nn.Module):
         return self.scaler(features) if self.standardize else features
 
     def forward(self, features: Any) -> Any:
-        return self.linear(self.standardized(features)).log_softmax(1)
+        return self.linear(self.standardized(features.float())).log_softmax(1)
 
     def loss(self, features: Any, y: Any, weights: Any = None) -> Any:
         return torch.nn.functional.nll_loss(self(features), y)
@@ -183,18 +183,30 @@ def augment(images: Any) -> Any:
     return torch.nn.functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
+class Reduced(torch.nn.Module):
+    """A trunk that learns in bfloat16 on a GPU; what it says later has full precision."""
+
+    def __init__(self, trunk: Any) -> None:
+        super().__init__()
+        self.trunk = trunk.to(memory_format=torch.channels_last)
+
+    def forward(self, images: Any) -> Any:
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.training and images.is_cuda):
+            return self.trunk(images)
+
+
 class Fitted(NamedTuple):
-    """A trunk, its head, the features of the training images, and the seconds that it took."""
+    """A trunk, its head, the features of views of the training images, and the seconds that it took."""
 
     trunk: Any
     head: Any
-    features: Any
+    views: Any
     seconds: float
 
     def inputs(self, images: Any = None) -> np.ndarray:
-        """What the layer of the head sees of images, or of the training images."""
+        """What the layer of the head sees of images, or of one view of the training images."""
         with torch.no_grad():
-            features = self.features if images is None else features_of(self.trunk, images, images.device)
+            features = self.views[0] if images is None else features_of(self.trunk, images, images.device)
             return np.asarray(self.head.eval().standardized(features).double().cpu().numpy())
 
     def predict(self, images: Any) -> np.ndarray:
@@ -212,7 +224,8 @@ def train(data: Data, settings: Settings, seed: int, kind: str) -> Fitted:
     device, began = data.images.device, time.perf_counter()
     with repeatable(seed, device):
         center, spread = data.images.mean().reshape(1), data.images.std().reshape(1)
-        trunk = torch.nn.Sequential(Pixels(center, spread), small_trunk(1, *data.images.shape[2:], settings.n_features))
+        own = small_trunk(1, *data.images.shape[2:], settings.n_features)
+        trunk = torch.nn.Sequential(Pixels(center, spread), Reduced(own))
         head: Any = SoftmaxHead(settings.n_features, data.n_classes)
         rates = {"head_rate": LEARNING_RATE}
         if kind == "pbdn":
@@ -220,16 +233,16 @@ def train(data: Data, settings: Settings, seed: int, kind: str) -> Fitted:
             rates = {}
         training = Training(trunk.to(device), head.to(device), LEARNING_RATE, WEIGHT_DECAY, **rates)
         training.run(data.images, data.codes, epochs=settings.epochs, batch_size=settings.batch_size, augment=augment)
-        features = features_of(trunk, data.images, device)
+        views = views_of(trunk, data.images, device, augment)
         wait(device)
-    return Fitted(trunk, head, features, time.perf_counter() - began)
+    return Fitted(trunk, head, views, time.perf_counter() - began)
 
 
 def settled(fitted: Fitted, data: Data, settings: Settings, seed: int, **rate: float) -> Fitted:
     """The head alone, further."""
     began = time.perf_counter()
     with repeatable(seed, data.images.device):
-        settle(fitted.head, fitted.features, data.codes, batch_size=settings.batch_size, **rate)
+        settle(fitted.head, fitted.views, data.codes, batch_size=settings.batch_size, **rate)
         wait(data.images.device)
     return fitted._replace(seconds=fitted.seconds + time.perf_counter() - began)
 
