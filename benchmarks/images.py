@@ -39,7 +39,8 @@ from sklearn.metrics import roc_auc_score
 
 import benchmarks  # noqa: F401  (finds the data)
 from benchmarks import record
-from benchmarks.paper_values import MNIST_ERROR
+from benchmarks.data_and_methods import PAIRS
+from benchmarks.quality_tables import images_table
 from pbdn.datasets import Dataset, load_mnist, load_mnist_pair
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
@@ -51,11 +52,9 @@ from pbdn.torch.head import PBDNHead
 from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk, views_of
 
 EXPERIMENT, HELD_BACK = "images", "images_held_back"
-METHODS = ("softmax", "softmax_settled", "ensemble", "pbdn", "pbdn_gibbs")
 MEASURES = ("error", "log_loss", "ece", "ood_turned", "seconds")
 LEARNING_RATE, WEIGHT_DECAY = 2e-3, 1e-4
 N_HELD_BACK, N_PHOTOGRAPHS = 10_000, 1000
-PAIRS = tuple(MNIST_ERROR["pbdn"])
 
 
 class Data(NamedTuple):
@@ -380,35 +379,6 @@ def run(options: argparse.Namespace, pool: Executor) -> None:
                     record.append(experiment, line | case | found, options.root)
 
 
-def table(root: Path, experiment: str = EXPERIMENT) -> str:
-    """Means over seeds of what is recorded, as Markdown."""
-    lines = [
-        "| data | method | seeds | error % | the paper's | log-loss | calibration error | turned: ROC area | photographs: ROC area "
-        "| experts | seconds |",
-        "|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
-    found = record.read(experiment, root)
-    for key, case in dict.fromkeys((one["data"], one.get("case", "")) for one in found):
-        for method in METHODS:
-            rows = [one for one in found if (one["data"], one.get("case", ""), one["method"]) == (key, case, method)]
-            if not rows:
-                continue
-
-            def mean(measure: str, digits: int, rows: list[dict[str, Any]] = rows) -> str:
-                values = [one[measure] for one in rows if measure in one]
-                return f"{np.mean(values):.{digits}f}" if values else "–"
-
-            spread = np.std([one["error"] for one in rows])
-            paper = "{:.2f} ± {:.2f}".format(*MNIST_ERROR["pbdn"][key]) if key in PAIRS else "–"
-            cells = [
-                f"{key} {case}".strip(), method, str(len(rows)), f"{mean('error', 2)} ± {spread:.2f}", paper,
-                mean("log_loss", 4), mean("ece", 4), mean("ood_turned", 3), mean("ood_photographs", 3), mean("units", 0),
-                mean("seconds", 1),
-            ]  # fmt: skip
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Parse and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -429,7 +399,7 @@ def main() -> None:
         with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
             run(options, pool)
     if not options.quick:
-        print(table(options.root, HELD_BACK if options.held_back else EXPERIMENT))
+        print(images_table(options.root, HELD_BACK if options.held_back else EXPERIMENT), end="")
 
 
 if __name__ == "__main__":

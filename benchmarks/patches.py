@@ -81,7 +81,7 @@ def pictures(options: argparse.Namespace) -> None:
         display.figure_.savefig(options.picture / f"{pair}.png", dpi=150, bbox_inches="tight")
 
 
-def table(root: Path) -> str:
+def table(root: Path = record.RESULTS) -> str:
     """What is recorded, as Markdown."""
     lines = [
         "| digits | method | error % | log-loss | experts | coefficients | seconds |",
@@ -92,7 +92,7 @@ def table(root: Path) -> str:
             f"| {one['data']} | {one['method']} | {one['error']:.2f} | {one['log_loss']:.3f} | {one['units']} | {one['n_weights']} "
             f"| {one['seconds']:.0f} |"
         )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -110,7 +110,7 @@ def main() -> None:
         return
     if not options.table:
         run(options)
-    print(table(options.root))
+    print(table(options.root), end="")
 
 
 if __name__ == "__main__":
