@@ -23,16 +23,16 @@ def checked_labels(X: Any, y: Any) -> NDArray[Any]:
 def image_array(X: Any, shape: tuple[int, ...] | None = None, dtype: Any = np.float64) -> NDArray[Any]:
     """Images with the channels last; ``shape`` is that of one image in the fit."""
     try:
-        X = np.asarray(check_array(X, allow_nd=True, ensure_2d=False, dtype=dtype, input_name="X"))
+        images: NDArray[Any] = np.asarray(check_array(X, allow_nd=True, ensure_2d=False, dtype=dtype, input_name="X"))
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"X cannot be read as images: {error}") from error
-    if X.ndim not in (3, 4) or 0 in X.shape:
+    if images.ndim not in (3, 4) or 0 in images.shape:
         raise InvalidInputError(
-            f"X has the shape {X.shape}; images are arrays (n, height, width), (n, height, width, channels) or "
+            f"X has the shape {images.shape}; images are arrays (n, height, width), (n, height, width, channels) or "
             "(n, channels, height, width). Reshape rows of pixels, e.g. X.reshape(-1, 28, 28)."
         )
-    if shape is not None and X.shape[1:] != shape:
-        raise InvalidInputError(f"X has images of the shape {X.shape[1:]}; the model was fitted on {shape}.")
-    if X.ndim == 3:
-        return X[..., None]
-    return X if X.shape[3] <= X.shape[1] else X.transpose(0, 2, 3, 1)
+    if shape is not None and images.shape[1:] != shape:
+        raise InvalidInputError(f"X has images of the shape {images.shape[1:]}; the model was fitted on {shape}.")
+    if images.ndim == 3:
+        return images[..., None]
+    return images if images.shape[3] <= images.shape[1] else images.transpose(0, 2, 3, 1)

@@ -17,7 +17,7 @@ from pbdn.config.defaults import INFERENCES, resolve
 from pbdn.data.images import checked_labels, image_array
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.experimental.patches import AnyPatch, Patches, distinct_patches, fit_map, patch_rows
+from pbdn.experimental.patches import AnyPatch, Patches, PatchLayer, distinct_patches, fit_map, patch_rows
 from pbdn.gibbs.chain import run_chain
 from pbdn.gibbs.state import state_from_side
 from pbdn.model.criteria import aic_inputs
@@ -140,7 +140,9 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patches = distinct_patches(self._inputs(images))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         layer = self._first_layer(patches, targets, seed)
-        first = aic_inputs([layer], float(log_likelihood(patches.side_rate(layer), targets).sum()), len(y))
+        first = aic_inputs(
+            [layer], float(log_likelihood(PatchLayer(layer.sides).side_rate(patches), targets).sum()), len(y)
+        )
         self.classifier_: PBDNClassifier | None = None
         self.criterion_: tuple[float, ...] = (first,)
         self.n_experts_ = layer.n_experts
@@ -240,11 +242,11 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         images = image_array(X, self.image_shape_)
         if self.classifier_ is not None:
             return self.classifier_.predict_proba(self._maps(self.layer_, images))
-        draws = [Layer(sides) for sides in self.layer_.draws] or [self.layer_]
+        draws = [PatchLayer(sides) for sides in self.layer_.draws] or [PatchLayer(self.layer_.sides)]
         found = []
         for first in range(0, len(images), PICTURES_AT_A_TIME):
             patches = distinct_patches(self._inputs(images[first : first + PICTURES_AT_A_TIME]))
-            found.append(np.mean([self._response.pool(patches.side_rate(one)) for one in draws], axis=0))
+            found.append(np.mean([self._response.prediction(one, patches) for one in draws], axis=0))
         return np.concatenate(found)
 
     def predict(self, X: Any) -> NDArray[Any]:

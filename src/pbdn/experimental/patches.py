@@ -23,7 +23,7 @@ from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.rows import BLOCK_ROWS, EXACT, NOTHING, Rows, make_rows
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.model.likelihood import log_likelihood, log_probability, signed_distances, softplus
-from pbdn.model.network import Layer, Side
+from pbdn.model.network import Side
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
 from pbdn.numerics.compiled import kernel
 from pbdn.numerics.softplus import softplus as softplus_of
@@ -78,9 +78,15 @@ class Patches(NamedTuple):
             parts.append(some.sum(softplus(signed_distances(hyperplanes, some.inputs))))
         return np.concatenate(parts)
 
-    def side_rate(self, layer: Layer) -> FloatArray:
-        """λ of every side of a layer of patch experts, shape (n_pictures, n_sides)."""
-        return np.column_stack([self.softplus_sums(side.hyperplanes) @ side.expert_weights for side in layer.sides])
+
+class PatchLayer(NamedTuple):
+    """Sides of patch experts, as `pbdn.model.response` asks for a layer."""
+
+    sides: tuple[Side, ...]
+
+    def side_rate(self, patches: Any) -> FloatArray:
+        """λ of every side, shape (n_pictures, n_sides)."""
+        return np.column_stack([patches.softplus_sums(side.hyperplanes) @ side.expert_weights for side in self.sides])
 
 
 def distinct_patches(all_patches: FloatArray) -> Patches:

@@ -10,7 +10,8 @@ import torch
 from pbdn.errors import InvalidInputError
 
 HEAD_RATE = 0.05  # Adam's step of a head
-SETTLE_RATE = 0.2  # of a head alone: the weights of needless experts have to fall far
+SETTLE_RATE = 0.01  # of a head alone; larger steps make it surer than it should be
+WEIGHT_RATE = 0.2  # of the log-weights of its experts: those of needless ones have to fall far
 SETTLE_STEPS, SETTLE_PASSES = 600, 10  # least steps of a head alone, and least passes
 MOST_FEATURES = 128  # of the small trunk
 BLOCKS = (
@@ -90,15 +91,24 @@ class Training:
         Of the trunk; a head has its own penalty.
     head_rate : float
         Learning rate of the head.
+    weight_rate : float, optional
+        Of the log-weights of its experts; default: as the head.
     """
 
     def __init__(
-        self, trunk: Any, head: Any, learning_rate: float, weight_decay: float, head_rate: float = HEAD_RATE
+        self,
+        trunk: Any,
+        head: Any,
+        learning_rate: float,
+        weight_decay: float,
+        head_rate: float = HEAD_RATE,
+        weight_rate: float | None = None,
     ) -> None:
         self.trunk, self.head = trunk, head
-        groups = [
-            {"params": list(trunk.parameters()), "lr": learning_rate, "weight_decay": weight_decay},
-            {"params": list(head.parameters()), "lr": head_rate, "weight_decay": 0.0},
+        rates = {"log_weights": head_rate if weight_rate is None else weight_rate}
+        groups = [{"params": list(trunk.parameters()), "lr": learning_rate, "weight_decay": weight_decay}] + [
+            {"params": [parameter], "lr": rates.get(name, head_rate), "weight_decay": 0.0}
+            for name, parameter in head.named_parameters()
         ]
         self.device = next(head.parameters()).device
         self.optimiser = torch.optim.AdamW(
@@ -189,7 +199,7 @@ def settle(
     epochs = math.ceil(max(SETTLE_PASSES / n_views, SETTLE_STEPS / math.ceil(len(codes) / batch_size)))
     standardize, head.standardize = head.standardize, False
     try:
-        training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate)
+        training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate, WEIGHT_RATE)
         training.run(inputs, codes, weights, epochs=epochs, batch_size=batch_size)
         each = torch.ones_like(inputs[:, 0]) if weights is None else weights
         head.prune(inputs, codes, each * (head.n_rows / len(codes)))
