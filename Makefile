@@ -28,14 +28,14 @@ demo: $(PACKAGE)
 	$(BIN)/python -m pbdn demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not statistical"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not statistical"
 
 # what needs torch; `make test` leaves it out where there is none
 test-torch: setup-torch
 	$(BIN)/python -m pytest -n 2 tests/images tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
 
 test-statistical: setup
-	$(BIN)/python -m pytest -n 2 -m statistical
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical
 
 lint: setup
 	$(BIN)/ruff check .

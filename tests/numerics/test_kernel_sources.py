@@ -103,6 +103,9 @@ def test_change_of_a_kernel_file_reaches_all_that_import_it(copy):
     assert copy / "numerics/elementary.py" in reached["sgd/adam.py"]
     assert copy / "variates/random_stream.py" in reached["gibbs/hyperplanes.py"]
     assert copy / "gibbs/kernel_arguments.py" not in reached["sgd/adam.py"]
+    assert (
+        copy / "data/row_source.py" not in reached["sgd/adam.py"]
+    )  # or every change there would compile all kernels anew
 
 
 def tuple_classes(kind):
