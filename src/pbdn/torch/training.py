@@ -10,7 +10,7 @@ import torch
 from pbdn.errors import InvalidInputError
 
 HEAD_RATE = 0.05  # Adam's step of a head
-SETTLE_RATE = 0.01  # of a head alone; larger steps make it surer than it should be
+SETTLE_RATE = 0.005  # of a head alone; larger steps make it surer than it should be
 WEIGHT_RATE = 0.2  # of the log-weights of its experts: those of needless ones have to fall far
 SETTLE_STEPS, SETTLE_PASSES = 600, 10  # least steps of a head alone, and least passes
 MOST_FEATURES = 128  # of the small trunk
