@@ -9,11 +9,11 @@ Needs torch, NumPy, SciPy, scikit-learn, numba and this package's sources alone 
 MNIST is read from the folder PBDN_DATA. Methods:
 
 - softmax: a linear layer on standardised features, trained with the trunk;
-- softmax_settled: the same, trained on alone on the frozen features of augmented views for as many steps as the PBDN head;
+- softmax_settled: the same, trained on alone on the frozen features for as many steps as the PBDN head;
 - ensemble: the average of three networks of the kind before;
 - pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, as in `ConvPBDNClassifier(max_depth=1)`;
-- pbdn_gibbs: the average over posterior draws of that layer given the features of one augmented view of every image, chains
-  started at it. They run in processes of their own while the softmax networks learn.
+- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it. They run in processes
+  of their own while the softmax networks learn.
 
 Scores are those of test images: error in percent, log-loss, Brier score, calibration error, and the area under the ROC curve by
 which the predictive entropy tells other images from test images: the same ones turned by 90 degrees, and pieces of photographs
@@ -49,7 +49,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.inspection.subtypes import subtype_means
 from pbdn.model.network import Layer, Side
 from pbdn.torch.head import PBDNHead
-from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk, views_of
+from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk
 
 EXPERIMENT, HELD_BACK = "images", "images_held_back"
 MEASURES = ("error", "log_loss", "ece", "ood_turned", "seconds")
@@ -195,17 +195,17 @@ class Reduced(torch.nn.Module):
 
 
 class Fitted(NamedTuple):
-    """A trunk, its head, the features of views of the training images, and the seconds that it took."""
+    """A trunk, its head, the features of the training images, and the seconds that it took."""
 
     trunk: Any
     head: Any
-    views: Any
+    features: Any
     seconds: float
 
     def inputs(self, images: Any = None) -> np.ndarray:
-        """What the layer of the head sees of images, or of one view of the training images."""
+        """What the layer of the head sees of images, or of the training images."""
         with torch.no_grad():
-            features = self.views[0] if images is None else features_of(self.trunk, images, images.device)
+            features = self.features if images is None else features_of(self.trunk, images, images.device)
             return np.asarray(self.head.eval().standardized(features).double().cpu().numpy())
 
     def predict(self, images: Any) -> np.ndarray:
@@ -232,16 +232,16 @@ def train(data: Data, settings: Settings, seed: int, kind: str) -> Fitted:
             rates = {}
         training = Training(trunk.to(device), head.to(device), LEARNING_RATE, WEIGHT_DECAY, **rates)
         training.run(data.images, data.codes, epochs=settings.epochs, batch_size=settings.batch_size, augment=augment)
-        views = views_of(trunk, data.images, device, augment)
+        features = features_of(trunk, data.images, device)
         wait(device)
-    return Fitted(trunk, head, views, time.perf_counter() - began)
+    return Fitted(trunk, head, features, time.perf_counter() - began)
 
 
 def settled(fitted: Fitted, data: Data, settings: Settings, seed: int, **rate: float) -> Fitted:
     """The head alone, further."""
     began = time.perf_counter()
     with repeatable(seed, data.images.device):
-        settle(fitted.head, fitted.views, data.codes, batch_size=settings.batch_size, **rate)
+        settle(fitted.head, fitted.features, data.codes, batch_size=settings.batch_size, **rate)
         wait(data.images.device)
     return fitted._replace(seconds=fitted.seconds + time.perf_counter() - began)
 

@@ -27,7 +27,6 @@ from pbdn.torch.training import (
     repeatable,
     settle,
     small_trunk,
-    views_of,
 )
 from pbdn.validation import check_choice, check_finite, check_flag, check_integer
 
@@ -55,7 +54,7 @@ class ConvPBDNClassifier(FittedImages):
         Of the trunk; experts have their prior.
     augment : callable or None, default=None
         Takes a batch of images, a tensor (n, channels, height, width) on the device, and returns one like it. In training
-        only; what follows on the features sees augmented views too.
+        only.
     inference : {"map", "map+gibbs", "gibbs"}, default="map"
         On the features, as in `PBDNClassifier`. "map+gibbs" adds posterior draws of the top layer given trunk and lower
         layers, for intervals. "gibbs" samples all layers on the features anew.
@@ -168,11 +167,11 @@ class ConvPBDNClassifier(FittedImages):
                 augment=self.augment,
                 on_epoch=lambda done, loss: bar.update("trunk", self.epochs, "trunk", done, f"loss {loss:.4g}"),
             )
-            views = views_of(self.trunk_, images, self._device, self.augment)
-            settle(self.head_, views[:, kept], codes, weights, batch_size=self.batch_size)
+            features = features_of(self.trunk_, images, self._device)
+            settle(self.head_, features[kept], codes, weights, batch_size=self.batch_size)
         model = self._new_classifier(seed)
         model.first_layer = self.head_.to_layer()
-        model.fit(self._standardized(views[0]), y, sample_weight)
+        model.fit(self._standardized(features), y, sample_weight)
         del model.first_layer
         self.classifier_, self._training = model, None
         return self

@@ -20,7 +20,6 @@ BLOCKS = (
     (128,),
 )  # channels of the convolutions of the small trunk, before the one that makes features
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
-N_VIEWS = 4  # of every image that a head alone learns from, where images are augmented
 FEATURE_ROWS = 2048  # images that pass the trunk at a time when it does not learn
 MOST_ON_DEVICE = 8 << 30  # bytes of images kept on the device; more are sent batch by batch
 
@@ -174,55 +173,36 @@ class Training:
 
 
 def settle(
-    head: Any, views: Any, codes: Any, weights: Any = None, *, batch_size: int, rate: float = SETTLE_RATE
+    head: Any, features: Any, codes: Any, weights: Any = None, *, batch_size: int, rate: float = SETTLE_RATE
 ) -> None:
     """Let the head learn alone on features of a trunk that stays as it is, and drop the experts that are not needed.
 
     Parameters
     ----------
     head : module
-    views : tensor (n, width) or (n_views, n, width)
-        Features of the images, or of several views of them (`views_of`). All views of an image count as one image.
-    codes, weights : tensors
+    features, codes, weights : tensors
         As in `Training.run`.
     batch_size : int
     rate : float
+        Of all but the log-weights of experts, which take `WEIGHT_RATE`.
     """
-    views = views if views.ndim == 3 else views[None]
-    n_views, features = len(views), views.flatten(0, 1)
-    codes = codes.to(features.device).repeat(n_views)
-    weights = None if weights is None else weights.to(features.device).repeat(n_views)
+    codes, weights = codes.to(features.device), None if weights is None else weights.to(features.device)
     head.eval()
     head.measure(features)
     with torch.no_grad():
         inputs = head.standardized(features)
-    epochs = math.ceil(max(SETTLE_PASSES / n_views, SETTLE_STEPS / math.ceil(len(codes) / batch_size)))
+    epochs = max(SETTLE_PASSES, math.ceil(SETTLE_STEPS / math.ceil(len(codes) / batch_size)))
     standardize, head.standardize = head.standardize, False
     try:
         training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate, WEIGHT_RATE)
         training.run(inputs, codes, weights, epochs=epochs, batch_size=batch_size)
-        each = torch.ones_like(inputs[:, 0]) if weights is None else weights
-        head.prune(inputs, codes, each * (head.n_rows / len(codes)))
+        head.prune(inputs, codes, None if weights is None else weights * (head.n_rows / len(codes)))
     finally:
         head.standardize = standardize
 
 
-def features_of(trunk: Any, images: Any, device: Any, augment: Callable[[Any], Any] | None = None) -> Any:
+def features_of(trunk: Any, images: Any, device: Any) -> Any:
     """What a trunk that does not learn makes of images, on the device."""
     trunk.eval()
-    found = []
     with torch.no_grad():
-        for some in images.split(FEATURE_ROWS):
-            batch = some.to(device)
-            found.append(trunk(batch if augment is None else augment(batch)).float())
-    return torch.cat(found)
-
-
-def views_of(trunk: Any, images: Any, device: Any, augment: Callable[[Any], Any] | None = None) -> Any:
-    """Features of some views of the images, (n_views, n, width): as they are, or augmented in several ways.
-
-    A trunk knows the images that it has learned from better than others. Their augmented views are more like others.
-    """
-    if augment is None:
-        return features_of(trunk, images, device)[None]
-    return torch.stack([features_of(trunk, images, device, augment) for _ in range(N_VIEWS)])
+        return torch.cat([trunk(some.to(device)).float() for some in images.split(FEATURE_ROWS)])
