@@ -11,11 +11,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
-from pbdn.data.images import image_array
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
+from pbdn.estimators.images import image_array
 from pbdn.files import SCHEMA_VERSION, atomic_write, check_schema, container_bytes, read_container
 from pbdn.files.estimator import estimator_from_parts, estimator_parts, with_prefix
 from pbdn.growth.depth import Engine, Growth, LayerFit
