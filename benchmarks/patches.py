@@ -89,8 +89,7 @@ def table(root: Path = record.RESULTS) -> str:
     ]
     for one in sorted(record.read(EXPERIMENT, root), key=lambda one: (one["data"], METHODS.index(one["method"]))):
         lines.append(
-            f"| {one['data']} | {one['method']} | {one['error']:.2f} | {one['log_loss']:.3f} | {one['units']} | {one['n_weights']} "
-            f"| {one['seconds']:.0f} |"
+            f"| {one['data']} | {one['method']} | {one['error']:.2f} | {one['log_loss']:.3f} | {one['units']} | {one['n_weights']} |"
         )
     return "\n".join(lines) + "\n"
 
