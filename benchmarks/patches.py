@@ -84,8 +84,8 @@ def pictures(options: argparse.Namespace) -> None:
 def table(root: Path = record.RESULTS) -> str:
     """What is recorded, as Markdown."""
     lines = [
-        "| digits | method | error % | log-loss | experts | coefficients | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| digits | method | error % | log-loss | experts | coefficients |",
+        "|---|---|---|---|---|---|",
     ]
     for one in sorted(record.read(EXPERIMENT, root), key=lambda one: (one["data"], METHODS.index(one["method"]))):
         lines.append(
