@@ -23,7 +23,7 @@ from pbdn import GibbsConfig, PBDNClassifier
 from pbdn.datasets import load_mnist_pair
 from pbdn.experimental import PatchPBDNClassifier
 
-EXPERIMENT = "patches"
+EXPERIMENT = "images"
 N_TEST, IMAGE = 2000, (28, 28)
 METHODS = ("plain", "patches", "patches_gibbs")
 
@@ -87,7 +87,8 @@ def table(root: Path = record.RESULTS) -> str:
         "| digits | method | error % | log-loss | experts | coefficients |",
         "|---|---|---|---|---|---|",
     ]
-    for one in sorted(record.read(EXPERIMENT, root), key=lambda one: (one["data"], METHODS.index(one["method"]))):
+    found = [one for one in record.read(EXPERIMENT, root) if one["method"] in METHODS]
+    for one in sorted(found, key=lambda one: (one["data"], METHODS.index(one["method"]))):
         lines.append(
             f"| {one['data']} | {one['method']} | {one['error']:.2f} | {one['log_loss']:.3f} | {one['units']} | {one['n_weights']} |"
         )

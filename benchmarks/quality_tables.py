@@ -220,7 +220,7 @@ def images_table(root: Path = RESULTS, experiment: str = "images") -> str:
         "| photographs: ROC area | experts | seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    found = record.read(experiment, root)
+    found = [one for one in record.read(experiment, root) if one["method"] in IMAGE_METHODS]
     of_paper = paper.MNIST_ERROR["pbdn"]
     kinds = dict.fromkeys((one["data"], one.get("case", "")) for one in found)
     for data, case in sorted(kinds, key=lambda kind: (kind[0] in of_paper, kind)):
