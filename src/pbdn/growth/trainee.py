@@ -197,7 +197,7 @@ class Trainee:
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
         n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, self.config.max_experts)
         if self.response.timed:
-            fitted = fit_timed_from_starts(
+            fitted, done = fit_timed_from_starts(
                 inputs,
                 rows.targets,
                 rows.weights,
@@ -209,9 +209,9 @@ class Trainee:
                 should_stop=self.run.stop,
                 on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
             )
-            if fitted is None:
+            if layers and not done:
                 return layers, False
-            return self._in_signs((*layers, _busy(fitted, inputs, rows.targets))), True
+            return self._in_signs((*layers, _busy(fitted, inputs, rows.targets))), done
         result = fit_from_starts(
             rows.source(self.response.n_outputs),
             some,
