@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PACKAGE := $(VENV)/.package
 
-.PHONY: setup setup-torch demo test test-torch test-statistical lint format bench paper-quick docs wheel clean
+.PHONY: setup setup-torch demo test test-torch test-statistical test-device lint format bench paper-quick docs wheel clean
 
 setup: $(STAMP)
 
@@ -32,10 +32,14 @@ test: setup
 
 # what needs torch; `make test` leaves it out where there is none
 test-torch: setup-torch
-	$(BIN)/python -m pytest -n 2 tests/images tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
+	$(BIN)/python -m pytest -n 2 tests/images tests/gibbs/test_device.py tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
 
 test-statistical: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical
+
+# what runs on torch devices: needs torch; on a machine with CUDA it is tested there too
+test-device: setup
+	$(BIN)/python -m pytest -n 0 tests/gibbs/test_device.py tests/sgd/test_torch_engine.py
 
 lint: setup
 	$(BIN)/ruff check .

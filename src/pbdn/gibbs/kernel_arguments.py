@@ -5,6 +5,8 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -29,6 +31,11 @@ class BlockSums(NamedTuple):
     n_tables: FloatArray  # l_k
     exposure: FloatArray  # S_k
     log_lik: FloatArray  # of the experts that the sweep started from
+
+    def by_group(self, group_blocks: int) -> "BlockSums":
+        """A row for each group of blocks."""
+        groups = [slice(low, low + group_blocks) for low in range(0, len(self.log_lik), group_blocks)]
+        return BlockSums(*(np.array([field[blocks].sum(axis=0) for blocks in groups]) for field in self))
 
 
 class Tables(NamedTuple):

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from pbdn.gibbs.matrices import as_vector, block_distances, multiply, transposed
-from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows
+from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows, RowsElsewhere
 from pbdn.model.likelihood import log_probability
 from pbdn.model.likelihood import softplus as softplus_of_array
 from pbdn.numerics.arrays import FloatArray, IntArray
@@ -116,21 +117,25 @@ class SideRates:
         return float(sum_log_likelihood(*fixed, rate, start_rate, hazard))
 
 
-def log_likelihood(rows: Rows, planes: FloatArray, weights: FloatArray) -> float:
+def log_likelihood(rows: Rows | RowsElsewhere, planes: FloatArray, weights: FloatArray) -> float:
     """Log-likelihood of the rows under experts with these hyperplanes and weights."""
+    if not isinstance(rows, Rows):
+        return sum(rows.log_likelihood_parts(planes, weights))
     if np.all(rows.arrays.kind <= BEFORE):  # asked for once in a chain, so that compiling for it would not pay
-        return sum(binary_log_likelihood(rows.arrays, planes, weights))
+        return sum(binary_log_likelihood(rows, planes, weights))
     return SideRates(rows, planes, weights).log_likelihood(rows.arrays.offset, rows.arrays.start)
 
 
-def binary_log_likelihood(arrays: RowArrays, planes: FloatArray, weights: FloatArray) -> Iterator[float]:
-    """Log-likelihood of rows that say NOTHING or BEFORE, in parts of many rows."""
+def binary_log_likelihood(rows: Rows, planes: FloatArray, weights: FloatArray) -> Iterator[float]:
+    """Log-likelihood of rows that say NOTHING or BEFORE, in parts of many rows that each lie within one group of blocks."""
+    arrays, size = rows.arrays, rows.group_blocks * BLOCK_ROWS
     inputs: Any = arrays.dense
     if arrays.sparse is not None:
         pointers, columns, values = arrays.sparse
         inputs = sp.csr_array((values, columns, pointers), shape=(pointers.size - 1, planes.shape[1]))
-    for low in range(0, arrays.exposure.shape[0], ROWS_AT_ONCE):
-        part = slice(low, low + ROWS_AT_ONCE)
+    lows = [low for group in range(0, rows.n_rows, size) for low in range(group, group + size, ROWS_AT_ONCE)]
+    for low, high in pairwise([*(low for low in lows if low < rows.n_rows), rows.n_rows]):
+        part = slice(low, high)
         copies, unit = arrays.copies[part], arrays.unit[part]
         rate = softplus_of_array(inputs[part] @ planes.T + arrays.offset[part, None]) @ weights
         event = np.maximum(log_probability(unit * rate), LOG_TINY)

@@ -23,7 +23,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.log_likelihood import log_likelihood
-from pbdn.gibbs.rows import Rows
+from pbdn.gibbs.rows import Rows, RowsElsewhere
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.gibbs.sweep import Latent, SamplerName, SweepInfo, Workers, sweep
 from pbdn.numerics.arrays import BoolArray, FloatArray
@@ -67,7 +67,7 @@ class SideRows(NamedTuple):
 
 def response_sweep(
     sampler: SamplerName,
-    rows: Rows,
+    rows: Rows | RowsElsewhere,
     response: RowResponse | None,
     state: GlobalState,
     extras: Extras,
@@ -80,7 +80,7 @@ def response_sweep(
 ) -> tuple[GlobalState, Extras, Latent, SweepInfo]:
     """The extras of a response, then `pbdn.gibbs.sweep.sweep`; without a response the sweep alone."""
     score = None
-    if response is not None:
+    if response is not None and isinstance(rows, Rows):
         if latent is not None:
             raise InvalidInputError(
                 "sampler='counts' takes binary rows only; use sampler='first_events' for this response."
@@ -93,11 +93,11 @@ def response_sweep(
 
 
 def side_log_likelihood(
-    rows: Rows, response: RowResponse | None, state: GlobalState, active: BoolArray, extras: Extras
+    rows: Rows | RowsElsewhere, response: RowResponse | None, state: GlobalState, active: BoolArray, extras: Extras
 ) -> float:
     """Log-likelihood of the active experts and the extras."""
     weights = np.exp(state.log_weights) * active
-    if response is None:
+    if response is None or not isinstance(rows, Rows):
         return log_likelihood(rows, state.hyperplanes, weights)
     return response.log_likelihood(rows, state.hyperplanes, weights, extras)
 

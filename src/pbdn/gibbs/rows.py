@@ -7,13 +7,14 @@ serve ordinal, count, survival and real-valued responses with the same sweep.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
+from pbdn.gibbs.kernel_arguments import BlockSums, Experts, Statistics
 from pbdn.gibbs.matrices import SparseInputs
 from pbdn.model.labelling import BEFORE as BEFORE
 from pbdn.model.labelling import COUNT as COUNT
@@ -23,7 +24,8 @@ from pbdn.model.labelling import NOTHING as NOTHING
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
-MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum
+MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum; more where a group would have
+LARGEST_GROUP = 4096  # more blocks than this: a million rows
 
 
 class RowArrays(NamedTuple):
@@ -54,10 +56,13 @@ class Rows:
         count); ``unit``, the exposure of one such copy; ``start``, where an INTERVAL begins.
     n_inputs : int
         D, with the constant.
+    part : Part or None
+        Which of the rows these are; None: all of them.
     """
 
     arrays: RowArrays
     n_inputs: int
+    part: "Part | None" = None
 
     @cached_property
     def n_rows(self) -> int:
@@ -71,8 +76,13 @@ class Rows:
 
     @cached_property
     def group_blocks(self) -> int:
-        """Blocks per partial sum; depends on the number of rows alone."""
-        return max(1, -(-self.n_blocks // MAX_GROUPS))
+        """Blocks per partial sum; depends on the number of all rows alone."""
+        return group_blocks(self.n_rows) if self.part is None else self.part.group_blocks
+
+    @property
+    def first_block(self) -> int:
+        """Number of the first block among those of all rows."""
+        return 0 if self.part is None else self.part.first_block
 
     @cached_property
     def single_events(self) -> bool:
@@ -81,6 +91,42 @@ class Rows:
         event = arrays.kind != NOTHING
         single = (arrays.kind == BEFORE) & (arrays.copies == 1.0) & (arrays.exposure == arrays.unit)
         return bool(single[event].all())
+
+
+class Part(NamedTuple):
+    """Where some rows stand among all rows of a side: whole groups of blocks, so that any split gives the same sums."""
+
+    first_block: int
+    group_blocks: int
+
+
+def group_blocks(n_rows: int) -> int:
+    """Blocks per partial sum of so many rows."""
+    n_blocks = -(-n_rows // BLOCK_ROWS)
+    return min(LARGEST_GROUP, max(1, -(-n_blocks // MAX_GROUPS)))
+
+
+class Holder(Protocol):
+    """Does the local steps of one sweep, where the rows are."""
+
+    def draw_events(self, experts: Experts) -> BlockSums:
+        """Phase A; sums per group of blocks, in order."""
+
+    def sum_statistics(self, weights: FloatArray) -> Statistics:
+        """Phase B, given the new expert weights."""
+
+
+class RowsElsewhere(Protocol):
+    """Rows of one side that other processes hold (`pbdn.dask`)."""
+
+    n_rows: int
+    n_inputs: int
+
+    def holder(self, sampler: str, planes: FloatArray, key: np.uint64, index: int) -> Holder:
+        """Whoever does the local steps of this sweep from these hyperplanes."""
+
+    def log_likelihood_parts(self, planes: FloatArray, weights: FloatArray) -> list[float]:
+        """Parts of the log-likelihood, as `pbdn.gibbs.log_likelihood.binary_log_likelihood` gives them."""
 
 
 def make_rows(

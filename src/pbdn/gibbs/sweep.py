@@ -24,9 +24,9 @@ from threadpoolctl import threadpool_limits
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.gibbs import counts, event_times, expert_weights, first_events, hyperplanes, polya_gamma_weights
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, PriorValues, RowTerms, Statistics, Tables
-from pbdn.gibbs.rows import BEFORE, Rows
+from pbdn.gibbs.rows import BEFORE, Holder, Rows, RowsElsewhere
 from pbdn.gibbs.state import GlobalState
-from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
+from pbdn.numerics.arrays import BoolArray, FloatArray
 from pbdn.variates.random_stream import WEIGHTS, SweepStreams, open_stream, stream_buffer
 
 SamplerName = Literal["first_events", "event_times", "counts"]
@@ -90,10 +90,12 @@ def single_blas_thread() -> Iterator[None]:
                 _blas_limit = None
 
 
-def initial_latent(sampler: SamplerName, rows: Rows, n_experts: int) -> Latent:
+def initial_latent(sampler: SamplerName, rows: Rows | RowsElsewhere, n_experts: int) -> Latent:
     """Per-row state before the first sweep: nothing, or zero counts."""
     if sampler != "counts":
         return None
+    if not isinstance(rows, Rows):
+        raise InvalidInputError("sampler='counts' keeps a count per row and expert here; use sampler='first_events'.")
     if np.any(rows.arrays.kind > BEFORE) or np.any((rows.arrays.copies != 0) & (rows.arrays.copies != 1)):
         raise InvalidInputError(
             "sampler='counts' takes binary rows with one copy each; repeat rows instead of weighting them, "
@@ -102,17 +104,104 @@ def initial_latent(sampler: SamplerName, rows: Rows, n_experts: int) -> Latent:
     return np.zeros((rows.n_rows, n_experts))
 
 
-class Events(NamedTuple):
-    """What phase A leaves to phase B, besides the counts of the `counts` sampler."""
+class RowsHere:
+    """The local steps of one sweep on rows of this process.
 
-    watched: FloatArray  # log-time up to which each row's base process counts
-    winner: IntArray | None  # expert of each row's only event, -1 if it has none; or
-    tables: dict[tuple[int, int], Tables | None]  # events, for each range of blocks
+    Parameters
+    ----------
+    sampler : str
+    rows : Rows
+    planes : array (K, D)
+        Hyperplanes that the sweep starts from.
+    latent : array or None
+        Counts of the `counts` sampler, which are changed in place.
+    key, index
+        Name the random streams.
+    workers : Workers
+    """
+
+    def __init__(
+        self,
+        sampler: SamplerName,
+        rows: Rows,
+        planes: FloatArray,
+        latent: Latent,
+        key: np.uint64,
+        index: int,
+        workers: Workers,
+    ) -> None:
+        self.sampler, self.rows, self.planes, self.latent, self.workers = sampler, rows, planes, latent, workers
+        self.key, self.index = key, index
+        self.watched = np.empty(rows.n_rows)  # log-time up to which each row's base process counts
+        one_event = sampler == "first_events" and rows.single_events
+        self.winner = (
+            np.empty(rows.n_rows, np.int64) if one_event else None
+        )  # expert of each row's only event, -1: none
+        self.tables: dict[tuple[int, int], Tables | None] = {}  # or events, for each range of blocks
+
+    def _streams(self) -> SweepStreams:
+        return SweepStreams(stream_buffer(), self.key, self.index, self.rows.first_block)
+
+    def draw_events(self, experts: Experts) -> BlockSums:
+        """Phase A: events of all rows (or their counts, in ``latent``), and sums per group of blocks."""
+        rows, sampler = self.rows, self.sampler
+        shape = rows.n_blocks, len(experts.log_weights)
+        sums = BlockSums(np.empty(shape), np.empty(shape), np.empty(rows.n_blocks))
+
+        def task(first: int, last: int) -> None:
+            common = (rows.arrays, experts, self._streams(), Blocks(first, last))
+            if sampler == "counts":
+                counts.draw_counts(*common, self.latent, sums)
+            elif self.winner is not None:
+                first_events.draw_first_events(*common, self.watched, self.winner, sums)
+            else:
+                found = event_times.draw_events(sampler == "first_events", *common, self.watched, sums)
+                self.tables[first, last] = found
+
+        self.workers.map(task, rows)
+        return sums.by_group(rows.group_blocks)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are fewer rows than inputs, so that a D × D matrix is never formed."""
+        return self.rows.n_rows < self.rows.n_inputs and self.rows.arrays.sparse is None
+
+    def row_terms(self, weights: FloatArray) -> RowTerms:
+        """Phase B of few rows: what every row adds, unsummed."""
+        rows, base = self.rows, (self.planes, weights)
+        terms = RowTerms(np.empty((rows.n_rows, len(weights))), np.empty((rows.n_rows, len(weights))))
+        if self.latent is not None:
+            polya_gamma_weights.row_count_statistics(rows.arrays, *base, self.latent, self._streams(), terms)
+        else:
+            events = (self.winner, _join(self.tables))
+            polya_gamma_weights.row_statistics(rows.arrays, self.watched, *base, *events, self._streams(), terms)
+        return terms
+
+    def sum_statistics(self, weights: FloatArray) -> Statistics:
+        """Phase B: Polya-Gamma weights of all rows, summed per group of blocks."""
+        rows, planes = self.rows, self.planes
+        n_experts, n_inputs = planes.shape
+        n_groups = -(-rows.n_blocks // rows.group_blocks)
+        gram = np.zeros((n_groups, n_inputs * (n_inputs + 1) // 2, n_experts))
+        statistics = Statistics(gram, np.zeros((n_groups, n_inputs, n_experts)), rows.group_blocks)
+
+        def task(first: int, last: int) -> None:
+            where = (self._streams(), Blocks(first, last), statistics)
+            if self.latent is not None:
+                polya_gamma_weights.sum_count_statistics(rows.arrays, planes, weights, self.latent, *where)
+            else:
+                found = self.tables.get((first, last))
+                polya_gamma_weights.sum_statistics(
+                    rows.arrays, self.watched, planes, weights, self.winner, found, *where
+                )
+
+        self.workers.map(task, rows)
+        return statistics
 
 
 def sweep(
     sampler: SamplerName,
-    rows: Rows,
+    rows: Rows | RowsElsewhere,
     state: GlobalState,
     latent: Latent,
     active: BoolArray,
@@ -125,96 +214,29 @@ def sweep(
 
     ``key`` and ``index`` name the random streams, ``active`` the experts that count in the reported log-likelihood.
     """
-
-    def streams() -> SweepStreams:
-        return SweepStreams(stream_buffer(), key, index)
-
     latent = None if latent is None else latent.copy()
-    experts = Experts(state.hyperplanes, state.log_weights, active)
-    events, sums = _draw_events(sampler, rows, experts, latent, streams, workers)
+    holder: Holder
+    if isinstance(rows, Rows):
+        holder = RowsHere(sampler, rows, state.hyperplanes, latent, key, index, workers)
+    else:
+        holder = rows.holder(sampler, state.hyperplanes, key, index)
+    sums = holder.draw_events(Experts(state.hyperplanes, state.log_weights, active))
     n_tables = sums.n_tables.sum(axis=0)
     buffer = stream_buffer()
     stream = np.uint64(open_stream(buffer, key, index, 0, WEIGHTS))  # the type it has inside kernels
     mass, log_weights, inv_scale = expert_weights.draw_expert_weights(
         stream, n_tables, sums.exposure.sum(axis=0), state.mass, state.inv_scale, priors
     )
-    planes, precision, coef_rate, rescues = _draw_hyperplanes(
-        rows, state, events, latent, np.exp(log_weights), priors, streams, workers
-    )
+    weights = np.exp(log_weights)
+    prior = (state.coef_precision, state.coef_rate, priors, SweepStreams(stream_buffer(), key, index))
+    if isinstance(holder, RowsHere) and holder.is_wide:
+        drawn = hyperplanes.draw_experts_dual(holder.rows.arrays.dense, holder.row_terms(weights), *prior)
+    else:
+        drawn = hyperplanes.draw_experts(holder.sum_statistics(weights), *prior)
+    planes, precision, coef_rate, rescues = drawn
     _check_finite(planes, index, rows)
     new = GlobalState(planes, log_weights, mass, inv_scale, precision, coef_rate)
     return new, latent, SweepInfo(float(sums.log_lik.sum()), n_tables, rescues)
-
-
-def _draw_events(
-    sampler: SamplerName,
-    rows: Rows,
-    experts: Experts,
-    latent: Latent,
-    streams: Callable[[], SweepStreams],
-    workers: Workers,
-) -> tuple[Events, BlockSums]:
-    """Phase A: events of all rows (or their counts, in ``latent``), and sums per block."""
-    shape = rows.n_blocks, len(experts.log_weights)
-    sums = BlockSums(np.empty(shape), np.empty(shape), np.empty(rows.n_blocks))
-    watched = np.empty(rows.n_rows)
-    one_event = sampler == "first_events" and rows.single_events
-    winner = np.empty(rows.n_rows, np.int64) if one_event else None
-    tables: dict[tuple[int, int], Tables | None] = {}
-
-    def task(first: int, last: int) -> None:
-        common = (rows.arrays, experts, streams(), Blocks(first, last))
-        if sampler == "counts":
-            counts.draw_counts(*common, latent, sums)
-        elif one_event:
-            first_events.draw_first_events(*common, watched, winner, sums)
-        else:
-            tables[first, last] = event_times.draw_events(sampler == "first_events", *common, watched, sums)
-
-    workers.map(task, rows)
-    return Events(watched, winner, tables), sums
-
-
-def _draw_hyperplanes(
-    rows: Rows,
-    state: GlobalState,
-    events: Events,
-    latent: Latent,
-    weights: FloatArray,
-    priors: PriorValues,
-    streams: Callable[[], SweepStreams],
-    workers: Workers,
-) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Phase B: Polya-Gamma weights of all rows, their sums, and the draw of the hyperplanes with their priors."""
-    n_experts, n_inputs = state.hyperplanes.shape
-    watched, winner, tables = events
-    drawn: tuple[FloatArray, FloatArray, FloatArray, int]
-    if rows.n_rows < n_inputs and rows.arrays.sparse is None:  # few rows: never form a D × D matrix
-        terms = RowTerms(np.empty((rows.n_rows, n_experts)), np.empty((rows.n_rows, n_experts)))
-        base = (state.hyperplanes, weights)
-        if latent is not None:
-            polya_gamma_weights.row_count_statistics(rows.arrays, *base, latent, streams(), terms)
-        else:
-            polya_gamma_weights.row_statistics(rows.arrays, watched, *base, winner, _join(tables), streams(), terms)
-        drawn = hyperplanes.draw_experts_dual(
-            rows.arrays.dense, terms, state.coef_precision, state.coef_rate, priors, streams()
-        )
-        return drawn
-    n_groups = -(-rows.n_blocks // rows.group_blocks)
-    gram = np.zeros((n_groups, n_inputs * (n_inputs + 1) // 2, n_experts))
-    statistics = Statistics(gram, np.zeros((n_groups, n_inputs, n_experts)), rows.group_blocks)
-
-    def task(first: int, last: int) -> None:
-        where = (streams(), Blocks(first, last), statistics)
-        if latent is not None:
-            polya_gamma_weights.sum_count_statistics(rows.arrays, state.hyperplanes, weights, latent, *where)
-        else:
-            part = tables.get((first, last))
-            polya_gamma_weights.sum_statistics(rows.arrays, watched, state.hyperplanes, weights, winner, part, *where)
-
-    workers.map(task, rows)
-    drawn = hyperplanes.draw_experts(statistics, state.coef_precision, state.coef_rate, priors, streams())
-    return drawn
 
 
 def _join(tables: dict[tuple[int, int], Tables | None]) -> Tables | None:
@@ -233,12 +255,11 @@ def _join(tables: dict[tuple[int, int], Tables | None]) -> Tables | None:
     )
 
 
-def _check_finite(planes: FloatArray, index: int, rows: Rows) -> None:
+def _check_finite(planes: FloatArray, index: int, rows: Rows | RowsElsewhere) -> None:
     if np.isfinite(planes).all():
         return
-    sparse = rows.arrays.sparse
-    values = rows.arrays.dense if sparse is None else sparse.values
-    raise NumericalError(
-        f"The hyperplanes of sweep {index + 1} are not finite (largest |input| "
-        f"{np.abs(values).max(initial=0.0):.3g}); standardise the features."
-    )
+    largest = ""
+    if isinstance(rows, Rows):
+        values = rows.arrays.dense if rows.arrays.sparse is None else rows.arrays.sparse.values
+        largest = f" (largest |input| {np.abs(values).max(initial=0.0):.3g})"
+    raise NumericalError(f"The hyperplanes of sweep {index + 1} are not finite{largest}; standardise the features.")

@@ -48,11 +48,15 @@ _WORDS = types.CPointer(types.uint64)
 
 
 class SweepStreams(NamedTuple):
-    """The random streams of one sweep of one chain; `stream_at` opens them one at a time, all in the same buffer."""
+    """The random streams of one sweep of one chain; `stream_at` opens them one at a time, all in the same buffer.
+
+    ``first_block`` is the number that the first row block has among all blocks, where only a part of the rows is here.
+    """
 
     buffer: NDArray[np.uint64]
     key: np.uint64
     sweep: int
+    first_block: int = 0
 
 
 def stream_key(seed: int, *where: int) -> np.uint64:
@@ -134,7 +138,7 @@ def open_stream(buffer, key, sweep, block, purpose):
 @internal
 def stream_at(streams: SweepStreams, block, purpose):
     """The stream of a row block (or an expert) and a purpose in this sweep."""
-    return open_stream(streams.buffer, streams.key, streams.sweep, block, purpose)
+    return open_stream(streams.buffer, streams.key, streams.sweep, streams.first_block + block, purpose)
 
 
 @internal

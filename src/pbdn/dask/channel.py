@@ -1,0 +1,165 @@
+"""A direct channel between the driver of a sweep and a process that holds rows: arrays over TCP.
+
+Dask places data and starts work; a message through its scheduler takes milliseconds, and a sweep has several. A channel is a
+plain socket. Messages are a line of JSON and raw arrays, nothing that could be executed. Both ends prove that they know the
+fit's key before anything else is read; the key travels through Dask. What is sent is not encrypted. Every wait ends: a lost
+peer is noticed by the socket, by TCP's own probes, or by the caller's ``check``.
+"""
+
+import hmac
+import json
+import secrets
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+HELLO_SECONDS = 30.0  # in which a peer has to come and prove itself
+CHECK_SECONDS = 5.0  # between two looks at whether the peer can still answer
+KINDS = ("<f8", "<i8", "|b1")  # of numbers that are sent
+MOST_BYTES = 1 << 36
+_LENGTHS = struct.Struct("<QQ")  # of the line of JSON, and of the arrays
+_PROOF = 32
+
+
+class LostError(ConnectionError):
+    """The other end of a channel is gone."""
+
+
+class Message(NamedTuple):
+    """What came: a word, arrays and plain values."""
+
+    word: str
+    arrays: list[NDArray[Any]]
+    values: dict[str, Any]
+
+
+class Channel:
+    """One end of a connection.
+
+    Parameters
+    ----------
+    connection : socket
+    check : callable or None
+        Called every few seconds while waiting; raises where waiting is in vain.
+
+    Attributes
+    ----------
+    n_sent, n_received : int
+        Bytes.
+    """
+
+    def __init__(self, connection: socket.socket, check: Callable[[], None] | None = None) -> None:
+        self._socket, self._check = connection, check
+        self.n_sent = self.n_received = 0
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in (
+            ("TCP_KEEPIDLE", 20),
+            ("TCP_KEEPINTVL", 10),
+            ("TCP_KEEPCNT", 3),
+            ("TCP_USER_TIMEOUT", 60_000),
+        ):
+            if hasattr(socket, name):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+    @classmethod
+    def to(cls, host: str, port: int, key: bytes, check: Callable[[], None] | None = None) -> "Channel":
+        """Connect to `listen`."""
+        try:
+            channel = cls(socket.create_connection((host, port), HELLO_SECONDS), check)
+        except OSError as error:
+            raise LostError(f"nobody answers at {host}:{port}") from error
+        channel._prove(key, b"driver", b"holder")
+        channel._socket.settimeout(CHECK_SECONDS if check is not None else None)
+        return channel
+
+    @classmethod
+    def accept(cls, server: socket.socket, key: bytes) -> "Channel":
+        """Wait for the driver to connect, once."""
+        try:
+            server.settimeout(HELLO_SECONDS)
+            connection, _ = server.accept()
+        except OSError as error:
+            raise LostError("nobody came") from error
+        finally:
+            server.close()
+        connection.settimeout(HELLO_SECONDS)
+        channel = cls(connection)
+        channel._prove(key, b"holder", b"driver")
+        channel._socket.settimeout(None)
+        return channel
+
+    def _prove(self, key: bytes, own: bytes, other: bytes) -> None:
+        """Both ends answer a random question of the other with the key; each in its own role, so that none is an echo."""
+        asked = secrets.token_bytes(_PROOF)
+        try:
+            self._socket.sendall(asked)
+            question = self._read(_PROOF)
+            self._socket.sendall(hmac.digest(key, own + bytes(question), "sha256"))
+            answer = self._read(_PROOF)
+        except OSError as error:
+            self.close()
+            raise LostError("the other end left") from error
+        if not hmac.compare_digest(bytes(answer), hmac.digest(key, other + asked, "sha256")):
+            self.close()
+            raise LostError("the other end does not know the key of this fit")
+
+    def send(self, word: str, arrays: Sequence[Any] = (), **values: Any) -> None:
+        """Send a message."""
+        contiguous = [np.ascontiguousarray(array) for array in arrays]
+        shapes = [[array.dtype.str, array.shape] for array in contiguous]
+        line = json.dumps({"word": word, "arrays": shapes, "values": values}).encode()
+        size = sum(array.nbytes for array in contiguous)
+        frame = b"".join([_LENGTHS.pack(len(line), size), line, *(array.tobytes() for array in contiguous)])
+        try:
+            self._socket.sendall(frame)
+        except OSError as error:
+            raise LostError(str(error)) from error
+        self.n_sent += len(frame)
+
+    def receive(self) -> Message:
+        """Wait for a message."""
+        n_line, n_bytes = _LENGTHS.unpack(self._read(_LENGTHS.size))
+        if n_line + n_bytes > MOST_BYTES:
+            raise LostError("a message is too long")
+        content = json.loads(bytes(self._read(n_line)))
+        data, at, arrays = self._read(n_bytes), 0, []
+        for kind, shape in content["arrays"]:
+            if kind not in KINDS:
+                raise LostError(f"a message holds numbers of the kind {kind!r}")
+            count = int(np.prod(shape, dtype=np.int64))
+            arrays.append(np.frombuffer(data, kind, count, at).reshape(shape))
+            at += arrays[-1].nbytes
+        self.n_received += _LENGTHS.size + n_line + n_bytes
+        return Message(content["word"], arrays, content["values"])
+
+    def _read(self, n_bytes: int) -> bytearray:
+        data = bytearray(n_bytes)
+        view = memoryview(data)
+        while len(view):
+            try:
+                count = self._socket.recv_into(view)
+            except TimeoutError as error:
+                if self._check is None:
+                    raise LostError("no answer") from error
+                self._check()
+                continue
+            except OSError as error:
+                raise LostError(str(error)) from error
+            if count == 0:
+                raise LostError("the connection is closed")
+            view = view[count:]
+        return data
+
+    def close(self) -> None:
+        """Hang up."""
+        self._socket.close()
+
+
+def listen(host: str) -> socket.socket:
+    """A place on this host to which one driver may connect; the system chooses the port."""
+    return socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1)
