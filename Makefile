@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PACKAGE := $(VENV)/.package
 
-.PHONY: setup demo test test-statistical test-device lint format bench paper-quick docs wheel clean
+.PHONY: setup setup-torch demo test test-torch test-statistical test-device lint format bench paper-quick docs wheel clean
 
 setup: $(STAMP)
 
@@ -19,11 +19,20 @@ $(STAMP): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(STAMP)
 
+# `make setup-torch TORCH=torch==X+cpu` takes a build without CUDA where the package index offers one
+TORCH ?= torch
+setup-torch: setup
+	$(BIN)/python -c 'import torch, onnxscript, skorch, lightning' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[torch]' skorch lightning
+
 demo: $(PACKAGE)
 	$(BIN)/python -m pbdn demo
 
 test: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not statistical"
+
+# what needs torch; `make test` leaves it out where there is none
+test-torch: setup-torch
+	$(BIN)/python -m pytest -n 2 -m "not statistical" tests/images tests/gibbs/test_device.py tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
 
 test-statistical: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical

@@ -1,28 +1,35 @@
 """Images: a PBDN head on a small convolutional trunk beside a softmax head, with the same trunk, passes and augmentation.
 
-    python -m benchmarks.images --device cuda              # MNIST and scikit-learn's digits, five seeds
-    python -m benchmarks.images --quick                    # a minute on a CPU, nothing is recorded
-    python -m benchmarks.images --table                    # what the records say
+    python -m benchmarks.images --device cuda                          # MNIST, its pairs, scikit-learn's digits, five seeds
+    python -m benchmarks.images --held-back --data mnist --set epochs=30 max_experts=10   # for choices
+    python -m benchmarks.images --quick                                # a minute on a CPU, nothing is recorded
+    python -m benchmarks.images --table                                # what the records say
 
 Needs torch, NumPy, SciPy, scikit-learn, numba and this package's sources alone (PYTHONPATH=src), hence the internal modules;
 MNIST is read from the folder PBDN_DATA. Methods:
 
 - softmax: a linear layer on standardised features, trained with the trunk;
-- softmax_settled: the same, trained on alone on the frozen features for as many passes as the PBDN head;
+- softmax_settled: the same, trained on alone on the frozen features for as many steps as the PBDN head;
 - ensemble: the average of three networks of the kind before;
 - pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, as in `ConvPBDNClassifier(max_depth=1)`;
-- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it.
+- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it. They run in processes
+  of their own while the softmax networks learn.
 
 Scores are those of test images: error in percent, log-loss, Brier score, calibration error, and the area under the ROC curve by
-which the predictive entropy tells the same images turned by 90 degrees from upright ones. All images are on the device; no
-cell begins after ``--seconds``.
+which the predictive entropy tells other images from test images: the same ones turned by 90 degrees, and pieces of photographs
+(where Pillow is installed). Nothing is chosen on test images: ``--held-back`` trains on the first 50,000 images of MNIST and
+scores on the other 10,000 training images. The pairs are those of the paper's first table, with its five splits: every
+tenth row is for training. All images are on the device, where trunks learn in bfloat16; no seed begins after ``--seconds``.
 """
 
 import argparse
+import multiprocessing
 import os
+import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,29 +39,36 @@ from sklearn.metrics import roc_auc_score
 
 import benchmarks  # noqa: F401  (finds the data)
 from benchmarks import record
+from benchmarks.data_and_methods import PAIRS
+from benchmarks.quality_tables import images_table
+from pbdn.datasets import Dataset, load_mnist, load_mnist_pair
 from pbdn.gibbs.chain import ChainSettings, run_chain
 from pbdn.gibbs.rows import make_rows
 from pbdn.gibbs.state import state_from_side
 from pbdn.gibbs.sweep import single_blas_thread
-from pbdn.model.network import Layer
+from pbdn.inspection.subtypes import subtype_means
+from pbdn.model.network import Layer, Side
 from pbdn.torch.head import PBDNHead
 from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk
 
-EXPERIMENT = "images"
-METHODS = ("softmax", "softmax_settled", "ensemble", "pbdn", "pbdn_gibbs")
-MEASURES = ("error", "log_loss", "ece", "ood_auroc", "seconds")
+EXPERIMENT, HELD_BACK = "images", "images_held_back"
+MEASURES = ("error", "log_loss", "ece", "ood_turned", "seconds")
 LEARNING_RATE, WEIGHT_DECAY = 2e-3, 1e-4
-N_MEMBERS = 3
+N_HELD_BACK, N_PHOTOGRAPHS = 10_000, 1000
 
 
 class Data(NamedTuple):
-    """Images (n, 1, height, width) and labels on the device."""
+    """Images (n, 1, height, width) with pixels in [0, 1], and labels; all but the test labels are on the device."""
 
     name: str
     images: Any
     codes: Any
     test_images: Any
     test_codes: np.ndarray
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.test_codes.max()) + 1
 
 
 class Settings(NamedTuple):
@@ -66,10 +80,15 @@ class Settings(NamedTuple):
     max_experts: int = 10
     n_sweeps: int = 100
     n_draws: int = 25
+    n_members: int = 3
 
 
-SETTINGS = {"digits": Settings(30, 128, 32), "mnist": Settings(10, 1024, max_experts=5, n_sweeps=40, n_draws=20)}
-QUICK = {"digits": Settings(3, 64, 16, 4, 10, 5)}
+SETTINGS = {
+    "mnist": Settings(20, 512, max_experts=5, n_sweeps=40, n_draws=20),
+    "digits": Settings(30, 128, 32),
+    **dict.fromkeys(PAIRS, Settings(80, 100, n_sweeps=200, n_draws=50, n_members=1)),
+}
+QUICK = {"digits": Settings(2, 64, 16, 4, 10, 5, 1), "3v5": Settings(2, 64, 16, 4, 10, 5, 1)}
 
 
 class SoftmaxHead(torch.nn.Module):
@@ -91,7 +110,7 @@ class SoftmaxHead(torch.nn.Module):
         return self.scaler(features) if self.standardize else features
 
     def forward(self, features: Any) -> Any:
-        return self.linear(self.standardized(features)).log_softmax(1)
+        return self.linear(self.standardized(features.float())).log_softmax(1)
 
     def loss(self, features: Any, y: Any, weights: Any = None) -> Any:
         return torch.nn.functional.nll_loss(self(features), y)
@@ -100,25 +119,51 @@ class SoftmaxHead(torch.nn.Module):
         """Nothing dies here."""
 
 
-def load(name: str, device: Any, n_rows: int | None = None) -> Data:
-    """Digits are split at random, a fifth for the test, always in the same way."""
-    if name == "digits":
-        from sklearn.datasets import load_digits
+def _digits() -> tuple[np.ndarray, ...]:
+    """Scikit-learn's digits, a fifth for the test, always the same."""
+    from sklearn.datasets import load_digits
 
-        X, y = load_digits(return_X_y=True)
-        order = np.random.default_rng(0).permutation(len(y))
-        X, y = X[order].reshape(-1, 8, 8) / 16.0, y[order]
-        parts = X[360:], y[360:], X[:360], y[:360]
-    else:
-        with np.load(Path(os.environ["PBDN_DATA"]) / "mnist.npz") as file:
-            parts = tuple(file[key] for key in ("x_train", "y_train", "x_test", "y_test"))
-        parts = parts[0].reshape(-1, 28, 28) / 255.0, parts[1], parts[2].reshape(-1, 28, 28) / 255.0, parts[3]
-    X, y, X_test, y_test = parts[0][:n_rows], parts[1][:n_rows], *parts[2:]
+    X, y = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y = X[order] / 16.0, y[order]
+    return X[360:], y[360:], X[:360], y[:360]
 
-    def send(images: np.ndarray) -> Any:
-        return torch.as_tensor(images[:, None], dtype=torch.float32).to(device)
+
+@cache
+def _dataset(name: str) -> Dataset:
+    return load_mnist() if name == "mnist" else load_mnist_pair(int(name[0]), int(name[2]), "paper")
+
+
+def load(name: str, device: Any, seed: int = 0, *, held_back: bool = False, n_rows: int | None = None) -> Data:
+    """Images of one split; only the pairs have several, one for every seed."""
+    parts = _digits() if name == "digits" else _dataset(name).split(seed if name in PAIRS else 0)
+    if held_back:
+        X, y = parts[:2]
+        parts = X[:-N_HELD_BACK], y[:-N_HELD_BACK], X[-N_HELD_BACK:], y[-N_HELD_BACK:]
+    X, y, X_test, y_test = (part[:n_rows] for part in parts)
+    side = int(round(X.shape[1] ** 0.5))
+
+    def send(rows: np.ndarray) -> Any:
+        return torch.as_tensor(rows.reshape(-1, 1, side, side), dtype=torch.float32).to(device)
 
     return Data(name, send(X), torch.as_tensor(y.astype(np.int64)).to(device), send(X_test), y_test.astype(np.int64))
+
+
+def photographs(size: int, device: Any) -> Any:
+    """Grey pieces of scikit-learn's two photographs; None without Pillow, which reads them."""
+    try:
+        import PIL  # noqa: F401
+        from sklearn.datasets import load_sample_images
+    except ImportError:
+        return None
+    grey = [photograph.mean(axis=2) / 255.0 for photograph in load_sample_images().images]
+    rng = np.random.default_rng(0)
+    pieces = []
+    for i in range(N_PHOTOGRAPHS):
+        whole = grey[i % len(grey)]
+        top, left = (int(rng.integers(n - size)) for n in whole.shape)
+        pieces.append(whole[top : top + size, left : left + size])
+    return torch.as_tensor(np.array(pieces)[:, None], dtype=torch.float32).to(device)
 
 
 def augment(images: Any) -> Any:
@@ -137,6 +182,18 @@ def augment(images: Any) -> Any:
     return torch.nn.functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
+class Reduced(torch.nn.Module):
+    """A trunk that learns in bfloat16 on a GPU; what it says later has full precision."""
+
+    def __init__(self, trunk: Any) -> None:
+        super().__init__()
+        self.trunk = trunk.to(memory_format=torch.channels_last)
+
+    def forward(self, images: Any) -> Any:
+        with torch.autocast("cuda", torch.bfloat16, enabled=self.training and images.is_cuda):
+            return self.trunk(images)
+
+
 class Fitted(NamedTuple):
     """A trunk, its head, the features of the training images, and the seconds that it took."""
 
@@ -144,6 +201,12 @@ class Fitted(NamedTuple):
     head: Any
     features: Any
     seconds: float
+
+    def inputs(self, images: Any = None) -> np.ndarray:
+        """What the layer of the head sees of images, or of the training images."""
+        with torch.no_grad():
+            features = self.features if images is None else features_of(self.trunk, images, images.device)
+            return np.asarray(self.head.eval().standardized(features).double().cpu().numpy())
 
     def predict(self, images: Any) -> np.ndarray:
         with torch.no_grad():
@@ -160,11 +223,12 @@ def train(data: Data, settings: Settings, seed: int, kind: str) -> Fitted:
     device, began = data.images.device, time.perf_counter()
     with repeatable(seed, device):
         center, spread = data.images.mean().reshape(1), data.images.std().reshape(1)
-        trunk = torch.nn.Sequential(Pixels(center, spread), small_trunk(1, *data.images.shape[2:], settings.n_features))
-        head: Any = SoftmaxHead(settings.n_features, 10)
+        own = small_trunk(1, *data.images.shape[2:], settings.n_features)
+        trunk = torch.nn.Sequential(Pixels(center, spread), Reduced(own))
+        head: Any = SoftmaxHead(settings.n_features, data.n_classes)
         rates = {"head_rate": LEARNING_RATE}
         if kind == "pbdn":
-            head = PBDNHead(settings.n_features, 10, len(data.codes), max_experts=settings.max_experts)
+            head = PBDNHead(settings.n_features, data.n_classes, len(data.codes), max_experts=settings.max_experts)
             rates = {}
         training = Training(trunk.to(device), head.to(device), LEARNING_RATE, WEIGHT_DECAY, **rates)
         training.run(data.images, data.codes, epochs=settings.epochs, batch_size=settings.batch_size, augment=augment)
@@ -189,115 +253,130 @@ class Sampled(NamedTuple):
     draws: list[Layer]
 
     def predict(self, images: Any) -> np.ndarray:
-        head = self.fitted.head.eval()
-        with torch.no_grad():
-            inputs = head.standardized(features_of(self.fitted.trunk, images, images.device)).double().cpu().numpy()
-        return np.mean([head.response.prediction(layer, inputs) for layer in self.draws], axis=0)
+        inputs, response = self.fitted.inputs(images), self.fitted.head.response
+        return np.mean([response.prediction(layer, inputs) for layer in self.draws], axis=0)
 
 
-def sample(fitted: Fitted, data: Data, settings: Settings, seed: int) -> Sampled:
-    """A chain for every side, all given the features."""
-    head, sides = fitted.head.eval(), fitted.head.to_layer().sides
-    with torch.no_grad():
-        inputs = head.standardized(fitted.features).double().cpu().numpy()
-    targets = head.response.labelling.targets(data.codes.cpu().numpy())
+def chain(folder: str, s: int, side: Side, settings: Settings, seed: int) -> tuple[tuple[Side, ...], float]:
+    """Draws of one side given the features that lie in a folder, and when they were there."""
+    inputs, targets = (np.load(Path(folder) / f"{name}.npy") for name in ("inputs", "targets"))
+    width, n_sweeps = side.n_experts, settings.n_sweeps
+    chains = ChainSettings(max_experts=width, n_sweeps=n_sweeps, n_burn_in=n_sweeps // 2, n_draws=settings.n_draws)
+    rows = make_rows(inputs, targets[:, s], single_events=True)
+    with single_blas_thread():
+        found = run_chain(rows, chains, seed, (1, s), start=state_from_side(side, width))
+    return found.draws, time.time()
 
-    def chain(s: int) -> Any:
-        width, n_sweeps = sides[s].n_experts, settings.n_sweeps
-        chains = ChainSettings(max_experts=width, n_sweeps=n_sweeps, n_burn_in=n_sweeps // 2, n_draws=settings.n_draws)
-        rows = make_rows(inputs, targets[:, s], single_events=True)
-        return run_chain(rows, chains, seed, (1, s), start=state_from_side(sides[s], width)).draws
 
-    with single_blas_thread(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        draws = list(pool.map(chain, range(len(sides))))
-    return Sampled(fitted, [Layer(tuple(some)) for some in zip(*draws, strict=True)])
+class Chains(NamedTuple):
+    """Chains under way, one for every side of a fitted head."""
+
+    fitted: Fitted
+    found: list[Future[tuple[tuple[Side, ...], float]]]
+    began: float
+
+    def end(self) -> tuple[Sampled, float]:
+        """Wait for them: what they sampled, and the seconds of the slowest."""
+        draws, ends = zip(*(one.result() for one in self.found), strict=True)
+        layers = [Layer(tuple(sides)) for sides in zip(*draws, strict=True)]
+        return Sampled(self.fitted, layers), max(ends) - self.began
+
+
+def sample(fitted: Fitted, data: Data, settings: Settings, seed: int, pool: Executor, folder: str) -> Chains:
+    """Begin a chain for every side, all given the features."""
+    began = time.time()
+    np.save(Path(folder) / "inputs.npy", fitted.inputs())
+    np.save(Path(folder) / "targets.npy", fitted.head.response.labelling.targets(data.codes.cpu().numpy()))
+    sides = fitted.head.to_layer().sides
+    return Chains(fitted, [pool.submit(chain, folder, s, side, settings, seed) for s, side in enumerate(sides)], began)
 
 
 def compile_sampler() -> None:
-    """Let numba compile the sampler once, so that no cell pays for it."""
+    """Let numba compile the sampler once, so that no process pays for it."""
     rng = np.random.default_rng(0)
     rows = make_rows(rng.standard_normal((50, 3)), rng.random(50) < 0.5, single_events=True)
     run_chain(rows, ChainSettings(max_experts=2, n_sweeps=2, n_burn_in=1, n_draws=1), 0)
 
 
-def entropy(probability: np.ndarray) -> np.ndarray:
-    return -(probability * np.log(np.maximum(probability, record.SMALLEST))).sum(axis=1)
-
-
 def scores(members: list[Any], data: Data) -> dict[str, float]:
     """Measures of the average of some models."""
-    turned = torch.rot90(data.test_images, 1, (2, 3))
-    upright, other = (
-        np.mean([one.predict(images) for one in members], axis=0) for images in (data.test_images, turned)
-    )
-    is_other = np.repeat([0, 1], [len(upright), len(other)])
-    area = roc_auc_score(is_other, np.concatenate([entropy(upright), entropy(other)]))
-    return {**record.metrics(data.test_codes, upright), "ood_auroc": float(area)}
+
+    def predict(images: Any) -> np.ndarray:
+        return np.mean([one.predict(images) for one in members], axis=0)
+
+    def entropy(probability: np.ndarray) -> np.ndarray:
+        return -(probability * np.log(np.maximum(probability, record.SMALLEST))).sum(axis=1)
+
+    probability = predict(data.test_images)
+    found = record.metrics(data.test_codes, probability)
+    others = {"turned": torch.rot90(data.test_images, 1, (2, 3))}
+    others["photographs"] = photographs(data.test_images.shape[2], data.test_images.device)
+    for name, images in others.items():
+        if images is not None:
+            both = np.concatenate([entropy(probability), entropy(predict(images))])
+            found[f"ood_{name}"] = float(roc_auc_score(np.arange(len(both)) >= len(probability), both))
+    return found
 
 
-def cells(data: Data, settings: Settings, seed: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def pictures(fitted: Fitted, data: Data) -> dict[str, Any]:
+    """Mean of the test images that each expert votes for, its side, and its share of votes (eq. 2 of the paper)."""
+    inputs, flat = fitted.inputs(data.test_images), data.test_images.flatten(1).double().cpu().numpy()
+    layer = fitted.head.to_layer()
+    means, shares = zip(*(subtype_means(side, inputs, flat) for side in layer.sides), strict=True)
+    sides = np.repeat(np.arange(len(layer.sides)), layer.n_experts)
+    images = np.concatenate(means).reshape(-1, *data.test_images.shape[2:])
+    return {"images": record.pack_picture(images), "sides": sides, "shares": np.concatenate(shares).round(4)}
+
+
+def cells(data: Data, settings: Settings, seed: int, pool: Executor) -> Iterator[tuple[str, dict[str, Any]]]:
     """The records of one set of images and one seed, one after the other."""
-    softmax = [train(data, settings, N_MEMBERS * seed + m, "softmax") for m in range(N_MEMBERS)]
-    yield "softmax", {**scores(softmax[:1], data), "seconds": softmax[0].seconds}
-    alone = [settled(one, data, settings, seed, rate=LEARNING_RATE) for one in softmax]
-    yield "softmax_settled", {**scores(alone[:1], data), "seconds": alone[0].seconds}
-    yield "ensemble", {**scores(alone, data), "seconds": sum(one.seconds for one in alone)}
-    pbdn = settled(train(data, settings, N_MEMBERS * seed, "pbdn"), data, settings, seed)
-    size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts)}
-    yield "pbdn", {**scores([pbdn], data), **size, "seconds": pbdn.seconds}
-    began = time.perf_counter()
-    drawn = sample(pbdn, data, settings, seed)
-    seconds = pbdn.seconds + time.perf_counter() - began
-    units = float(np.mean([sum(layer.n_experts) for layer in drawn.draws]))
-    yield "pbdn_gibbs", {**scores([drawn], data), "units": units, "seconds": seconds}
+    n_members = settings.n_members
+    with tempfile.TemporaryDirectory() as folder:
+        pbdn = settled(train(data, settings, n_members * seed, "pbdn"), data, settings, seed)
+        chains = sample(pbdn, data, settings, seed, pool, folder)
+        size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts)}
+        extra = {"pictures": pictures(pbdn, data)} if seed == 0 else {}
+        yield "pbdn", {**scores([pbdn], data), **size, "seconds": pbdn.seconds, **extra}
+        alone = []
+        for m in range(n_members):
+            softmax = train(data, settings, n_members * seed + m, "softmax")
+            if m == 0:
+                yield "softmax", {**scores([softmax], data), "seconds": softmax.seconds}
+            alone.append(settled(softmax, data, settings, seed, rate=LEARNING_RATE))
+        yield "softmax_settled", {**scores(alone[:1], data), "seconds": alone[0].seconds}
+        if n_members > 1:
+            yield "ensemble", {**scores(alone, data), "seconds": sum(one.seconds for one in alone)}
+        drawn, seconds = chains.end()
+        units = float(np.mean([sum(layer.n_experts) for layer in drawn.draws]))
+        yield "pbdn_gibbs", {**scores([drawn], data), "units": units, "seconds": pbdn.seconds + seconds}
 
 
-def run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace, pool: Executor) -> None:
     """All cells, seed after seed, each recorded as soon as it is there."""
     began = time.perf_counter()
     device = torch.device(options.device)
     torch.set_float32_matmul_precision("high")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-    plan = QUICK if options.quick else {key: SETTINGS[key] for key in options.data}
-    data = {key: load(key, device, 400 if options.quick else None) for key in plan}
-    compile_sampler()
-    print(f"{name}: ready after {time.perf_counter() - began:.1f} s", flush=True)
-    for seed in range(1 if options.quick else options.seeds):
+    changes = {key: int(value) for key, value in (one.split("=") for one in options.set)}
+    plan = QUICK if options.quick else {key: SETTINGS[key]._replace(**changes) for key in options.data}
+    if options.held_back and set(plan) != {"mnist"}:
+        raise SystemExit("--held-back needs --data mnist: the other sets are too small to hold rows back.")
+    experiment = HELD_BACK if options.held_back else EXPERIMENT
+    for seed in [0] if options.quick else options.seeds:
         for key, settings in plan.items():
             if time.perf_counter() - began > options.seconds:
                 print(f"{options.seconds} s are over before {key}, seed {seed}", flush=True)
                 return
-            for method, found in cells(data[key], settings, seed):
+            data = load(key, device, seed, held_back=options.held_back, n_rows=400 if options.quick else None)
+            for method, found in cells(data, settings, seed, pool):
                 shown = "  ".join(f"{measure} {found[measure]:.4g}" for measure in MEASURES)
                 elapsed = time.perf_counter() - began
-                print(
-                    f"{elapsed:6.1f} s  {key:<7}{seed}  {method:<16}{shown}  units {found.get('units', '-')}",
-                    flush=True,
-                )
+                units = found.get("units", "-")
+                print(f"{elapsed:6.1f} s  {key:<7}{seed}  {method:<16}{shown}  units {units}", flush=True)
                 if not options.quick:
+                    case = {"case": "_".join(options.set)} if options.set else {}
                     line = {"method": method, "data": key, "seed": seed, "config": settings._asdict(), "device": name}
-                    record.append(EXPERIMENT, line | found, options.root)
-
-
-def table(root: Path) -> str:
-    """Means over seeds of what is recorded, as Markdown."""
-    lines = [
-        "| data | method | seeds | error % | log-loss | calibration error | turned: ROC area | experts | seconds |"
-    ]
-    lines.append("|---|---|---|---|---|---|---|---|---|")
-    found = record.read(EXPERIMENT, root)
-    for key in dict.fromkeys(one["data"] for one in found):
-        for method in METHODS:
-            rows = [one for one in found if one["data"] == key and one["method"] == method]
-            if rows:
-                error, *others = ([one[measure] for one in rows] for measure in MEASURES)
-                units = f"{np.mean([one['units'] for one in rows]):.0f}" if "units" in rows[0] else "–"
-                loss, ece, area, seconds = (np.mean(values) for values in others)
-                lines.append(
-                    f"| {key} | {method} | {len(rows)} | {np.mean(error):.2f} ± {np.std(error):.2f} | {loss:.4f} "
-                    f"| {ece:.4f} | {area:.3f} | {units} | {seconds:.1f} |"
-                )
-    return "\n".join(lines)
+                    record.append(experiment, line | case | found, options.root)
 
 
 def main() -> None:
@@ -305,16 +384,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--data", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="no cell begins later")
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(range(5)))
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="no seed begins later")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes for the chains")
+    parser.add_argument(
+        "--set", nargs="+", default=[], metavar="NAME=VALUE", help="other settings than the chosen ones"
+    )
+    parser.add_argument("--held-back", action="store_true", help="score on training images of MNIST that are held back")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
     if not options.table:
-        run(options)
+        with ProcessPoolExecutor(options.jobs, multiprocessing.get_context("spawn")) as pool:
+            run(options, pool)
     if not options.quick:
-        print(table(options.root))
+        print(images_table(options.root, HELD_BACK if options.held_back else EXPERIMENT), end="")
 
 
 if __name__ == "__main__":

@@ -201,3 +201,44 @@ def depth_rules_table(root: Path = RESULTS) -> str:
                     engine_name = {"gibbs": "Gibbs", "map": "MAP"}[engine]
                     lines.append(f"| {engine_name} | {label} | {way} | {cells} | {ratio:.3f} | {np.mean(losses):.3f} |")
     return "\n".join(lines) + "\n"
+
+
+IMAGE_METHODS = {
+    "softmax": "softmax layer",
+    "softmax_settled": "softmax layer, then alone",
+    "ensemble": "three of those, averaged",
+    "pbdn": "PBDN head",
+    "pbdn_gibbs": "PBDN head, posterior draws",
+}
+
+
+def images_table(root: Path = RESULTS, experiment: str = "images") -> str:
+    """Heads on a small trunk: means over seeds, and the paper's errors where it has them."""
+    measures = {"log_loss": 4, "ece": 4, "ood_turned": 3, "ood_photographs": 3, "units": 0, "seconds": 0}
+    lines = [
+        "| data | head | seeds | error % | paper's error % | log-loss | calibration error | turned: ROC area "
+        "| photographs: ROC area | experts | seconds |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    found = [one for one in record.read(experiment, root) if one["method"] in IMAGE_METHODS]
+    of_paper = paper.MNIST_ERROR["pbdn"]
+    kinds = dict.fromkeys((one["data"], one.get("case", "")) for one in found)
+    for data, case in sorted(kinds, key=lambda kind: (kind[0] in of_paper, kind)):
+        for method, words in IMAGE_METHODS.items():
+            rows = [one for one in found if (one["data"], one.get("case", ""), one["method"]) == (data, case, method)]
+            if not rows:
+                continue
+            error = [one["error"] for one in rows]
+            published = "{:.2f} ± {:.2f}".format(*of_paper[data]) if data in of_paper else ""
+            cells = [
+                f"{data} {case}".strip(),
+                words,
+                str(len(rows)),
+                f"{np.mean(error):.2f} ± {np.std(error):.2f}",
+                published,
+            ]
+            for measure, digits in measures.items():
+                values = [one[measure] for one in rows if measure in one]
+                cells.append(f"{np.mean(values):.{digits}f}" if values else "")
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"

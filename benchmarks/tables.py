@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import quality_tables, responses, speed_tables
+from benchmarks import patches, quality_tables, responses, speed_tables
 
 HOME = Path(__file__).resolve().parent.parent
 README, PICTURE = HOME / "README.md", HOME / "docs" / "images" / "readme.png"
@@ -31,6 +31,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "several_classes_error": lambda: quality_tables.several_classes_table("error", 2),
     "several_classes_log_loss": lambda: quality_tables.several_classes_table("log_loss", 3),
     "several_classes_complexity": lambda: quality_tables.several_classes_table("complexity", 0),
+    "images": quality_tables.images_table,
+    "patches": patches.table,
     "mnist": speed_tables.mnist,
     "sweep": speed_tables.sweep,
     "draws": speed_tables.draws,

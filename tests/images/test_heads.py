@@ -11,6 +11,7 @@ from pbdn.model.priors import Hyperpriors  # noqa: E402
 from pbdn.sgd.objective import loss_and_gradient, pack  # noqa: E402
 from pbdn.sgd.pruning import log_inactivity  # noqa: E402
 from pbdn.torch import ISHMHead, NetworkModule, PBDNHead, to_onnx  # noqa: E402
+from pbdn.torch.training import Training  # noqa: E402
 
 N_ROWS, N_FEATURES = 80, 4
 HEADS = ["one side", "two classes", "four classes"]
@@ -170,3 +171,14 @@ def test_trunk_and_head_in_one_onnx_file(rng):
         wanted = head.eval()(trunk(images)).exp().numpy()
     np.testing.assert_allclose(found, wanted, atol=2e-6)
     assert session.get_modelmeta().custom_metadata_map["classes"] == '["a", "b", "c", "d"]'
+
+
+def test_weights_of_experts_have_steps_of_their_own(rng):
+    """The first step of Adam is as long as its rate."""
+    head = PBDNHead(3, 2, 40, max_experts=2)
+    before = [one.detach().clone() for one in (head.hyperplanes, head.log_weights)]
+    features, codes = torch.as_tensor(rng.normal(size=(40, 3))).float(), torch.arange(40) % 2
+    Training(torch.nn.Identity(), head, 0.0, 0.0, 0.01, 0.2).run(features, codes, epochs=1, batch_size=40)
+    steps = [(one.detach() - old).abs() for one, old in zip((head.hyperplanes, head.log_weights), before, strict=True)]
+    np.testing.assert_allclose(steps[0], 0.01, rtol=1e-3)
+    np.testing.assert_allclose(steps[1], 0.2, rtol=1e-3)

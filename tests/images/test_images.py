@@ -3,6 +3,7 @@
 import copy
 import pathlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 torch = pytest.importorskip("torch", reason="images need the optional extra pbdn[torch]")
 
-from benchmarks import images  # noqa: E402
+from benchmarks import images, quality_tables, record  # noqa: E402
 
 from fitted import quietly  # noqa: E402
 from pbdn import GibbsConfig, MapConfig  # noqa: E402
@@ -28,8 +29,9 @@ QUICK = {"n_features": 12, "epochs": 4, "batch_size": 32, "max_experts": 4, "max
 
 @pytest.fixture(scope="module", autouse=True)
 def short():
-    """The head settles in fewer steps."""
+    """The head settles in fewer steps, the trunk has fewer channels."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training_module, "BLOCKS", ((16,), (24,), (24,)))
         patch.setattr(training_module, "SETTLE_STEPS", 150)
         yield
 
@@ -208,17 +210,46 @@ def test_images_in_probabilities_out_in_one_onnx_file(model, digits):
     np.testing.assert_allclose(found, model.predict_proba(X[:9]), atol=1e-5)
 
 
+def test_salient_pixels_add_up_to_the_distance(model, digits):
+    X, _ = digits
+    side = model.classifier_.network_.layers[0].sides[1]
+    mean = np.broadcast_to(model.trunk_[0].center.numpy()[0], (1, 8, 8))
+    ends = [np.asarray(model.features(rows)) @ side.hyperplanes[0, 1:] for rows in (X[:6], mean)]
+    found = model.saliency(X[:6], side=1, n_steps=64)
+    assert found.shape == (6, 8, 8)
+    np.testing.assert_allclose(found.sum(axis=(1, 2)), ends[0] - ends[1], rtol=0.05, atol=0.2)
+    with pytest.raises(InvalidInputError, match="side=99"):
+        model.saliency(X[:1], side=99)
+
+
 def test_experts_as_pictures(model, digits):
     pytest.importorskip("matplotlib").use("Agg")
     X, _ = digits
-    display = ExpertImagesDisplay.from_estimator(model, X, n_nearest=3)
+    display = ExpertImagesDisplay.from_estimator(model, X, n_nearest=3, saliency=True)
     n = sum(model.head_.n_experts[:4])
     assert display.means.shape == (n, 8, 8)
     assert display.nearest.shape == (n, 3)
+    assert display.salient.shape == (n, 3, 8, 8)
+    assert display.strips()[0].shape == (8, 7 * 9 - 1)  # mean, three images, their pixels
     assert list(display.table().columns) == ["side", "expert", "share", "nearest"]
     display.figure_.canvas.draw()
+    coloured = np.repeat(display.images[..., None], 3, axis=3)
+    means, shares = np.repeat(display.means[..., None], 3, axis=3), display.shares
+    of_colours = ExpertImagesDisplay(1, display.sides, display.experts, shares, means, display.nearest, coloured)
+    of_colours.salient = display.salient
+    assert of_colours.plot().strips()[0].shape == (8, 7 * 9 - 1, 3)
     with pytest.raises(InvalidInputError, match="layer=9"):
         ExpertImagesDisplay.from_estimator(model, X, layer=9)
+
+
+def test_the_report_shows_the_experts(model, digits, tmp_path):
+    for package in ("jinja2", "PIL", "matplotlib"):
+        pytest.importorskip(package)
+    X, y = digits
+    page = model.report(X[1:80:2], y[1:80:2], tmp_path / "digits.html")
+    assert page.count('class="subtype"') == sum(model.head_.n_experts[:4])
+    assert "which of their pixels speak for it" in page
+    assert (tmp_path / "digits.html").read_text(encoding="utf-8") == page
 
 
 @pytest.fixture(scope="module")
@@ -268,10 +299,15 @@ def test_the_lightning_example_of_the_page_runs(page, tmp_path):
     assert trainer.current_epoch == 2
 
 
-def test_the_benchmark_runs_all_its_methods(monkeypatch):
-    monkeypatch.setattr(images, "N_MEMBERS", 1)
-    data = images.load("digits", torch.device("cpu"), 100)
-    found = dict(images.cells(data, images.Settings(1, 50, 8, 2, 4, 2), seed=0))
-    assert set(found) == set(images.METHODS)
-    for scores in found.values():
+def test_the_benchmark_runs_all_its_methods(tmp_path):
+    settings = images.Settings(1, 50, 8, 2, 4, 2, 2)
+    data = images.load("digits", torch.device("cpu"), n_rows=100)
+    with ThreadPoolExecutor(1) as pool:
+        found = dict(images.cells(data, settings, 0, pool))
+    assert set(found) == set(quality_tables.IMAGE_METHODS)
+    for method, scores in found.items():
         assert all(np.isfinite(scores[measure]) for measure in images.MEASURES)
+        line = {"method": method, "data": "digits", "seed": 0, "config": settings._asdict()}
+        record.append(images.EXPERIMENT, line | scores, tmp_path)
+    shown = quality_tables.images_table(tmp_path)
+    assert all(f"| digits | {words} | 1 |" in shown for words in quality_tables.IMAGE_METHODS.values())

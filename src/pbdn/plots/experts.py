@@ -1,5 +1,6 @@
 """The experts: their weights per layer and side, and the mean of the rows that each one votes for."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import dense_rows, feature_names, network_of, side_names
 from pbdn.inspection.subtypes import as_frame, subtype_means
+from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import axes, beside, shown
 
@@ -169,6 +171,7 @@ class ExpertImagesDisplay:
     """What each expert of a classifier of images stands for: the mean of the images it votes for, and those it votes most for.
 
     ``means`` are (n_experts, height, width) or have channels after that; ``nearest`` are row numbers, (n_experts, n_nearest).
+    ``salient`` is (n_experts, n_nearest, height, width) or None: what each pixel of those images adds to the expert's distance.
     """
 
     layer: int
@@ -178,50 +181,89 @@ class ExpertImagesDisplay:
     means: FloatArray = field(repr=False)
     nearest: NDArray[np.int64] = field(repr=False)
     images: FloatArray = field(repr=False)
+    salient: FloatArray | None = field(default=None, repr=False)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, *, layer: int = 1, n_nearest: int = 5, ax: Any = None, draw: bool = True
+        cls,
+        estimator: Any,
+        X: Any,
+        *,
+        layer: int = 1,
+        n_nearest: int = 5,
+        saliency: bool = False,
+        ax: Any = None,
+        draw: bool = True,
     ) -> "ExpertImagesDisplay":
-        """Look at the experts of a layer (from 1) of a `pbdn.torch.ConvPBDNClassifier`, of the sides that are for a class."""
+        """Look at the experts of a layer (from 1) of a `pbdn.torch.ConvPBDNClassifier`, of the sides that are for a class.
+
+        ``saliency`` shows beside the images, in the first layer, which pixels make the expert vote for them.
+        """
         features, model = estimator.features(X), estimator.classifier_
         network, images = network_of(model), np.asarray(X, dtype=np.float64)
         if not 1 <= layer <= network.depth:
             raise InvalidInputError(f"layer={layer!r} must lie between 1 and {network.depth}.")
+        if saliency and layer > 1:
+            raise InvalidInputError(f"saliency=True needs layer=1; got layer={layer!r}.")
         if images.ndim == 4 and images.shape[3] > images.shape[1]:  # channels first
             images = images.transpose(0, 2, 3, 1)
         inputs = list(network.layer_inputs(features))[layer - 1]
-        sides: list[Any] = []
-        experts: list[int] = []
-        shares, parts, nearest = [], [], []
-        labels = zip(side_names(model), network.response.labelling.sides, network.layers[layer - 1].sides, strict=True)
-        for name, stands_for, side in labels:
-            if stands_for < 0:
-                continue
-            flat, share = subtype_means(side, inputs, images.reshape(len(images), -1))
-            parts.append(flat.reshape(-1, *images.shape[1:]))
-            shares.append(share)
-            nearest.append(np.argsort(-side.units(inputs), axis=0, kind="stable")[:n_nearest].T)
-            sides += [name] * side.n_experts
-            experts += list(range(1, side.n_experts + 1))
-        display = cls(
-            layer, sides, experts, np.concatenate(shares), np.concatenate(parts), np.concatenate(nearest), images
+        names, labelling, sides = side_names(model), network.response.labelling, network.layers[layer - 1].sides
+        shown_sides = [s for s, stands_for in enumerate(labelling.sides) if stands_for >= 0]
+        display = cls.of_sides(
+            [sides[s] for s in shown_sides], [names[s] for s in shown_sides], inputs, images, n_nearest
         )
+        display.layer = layer
+        if saliency:
+            own = [(s, k) for s in shown_sides for k in range(sides[s].n_experts)]
+            pixels = np.asarray(X)
+            display.salient = np.array(
+                [estimator.saliency(pixels[rows], s, k) for (s, k), rows in zip(own, display.nearest, strict=True)]
+            )
         return display.plot(ax) if draw else display
 
-    def plot(self, ax: Any = None) -> "ExpertImagesDisplay":
-        """One line per expert: the mean first, then the images that it votes most for."""
-        height, width = self.means.shape[1:3]
+    @classmethod
+    def of_sides(
+        cls, sides: Sequence[Side], names: Sequence[Any], inputs: FloatArray, images: FloatArray, n_nearest: int
+    ) -> "ExpertImagesDisplay":
+        """The experts of some sides on inputs that stand for images."""
+        flat = images.reshape(len(images), -1)
+        means, shares = zip(*(subtype_means(side, inputs, flat) for side in sides), strict=True)
+        nearest = [np.argsort(-side.units(inputs), axis=0, kind="stable")[:n_nearest].T for side in sides]
+        return cls(
+            1,
+            [name for name, side in zip(names, sides, strict=True) for _ in range(side.n_experts)],
+            [k for side in sides for k in range(1, side.n_experts + 1)],
+            np.concatenate(shares),
+            np.concatenate(means).reshape(-1, *images.shape[1:]),
+            np.concatenate(nearest),
+            images,
+        )
+
+    def strips(self) -> list[FloatArray]:
+        """A picture per expert, values in [0, 1]: its mean, the images it votes most for, and their salient pixels."""
         low, high = float(self.images.min()), float(self.images.max())
-        columns, tall, wide = 1 + self.nearest.shape[1], height + 1, width + 1
-        canvas = np.full((tall * len(self.experts) - 1, wide * columns, *self.means.shape[3:4]), np.nan)
+        out = []
         for k, mean in enumerate(self.means):
-            for j, one in enumerate([mean, *self.images[self.nearest[k]]]):
-                left = wide * j + (j > 0)
-                canvas[tall * k : tall * k + height, left : left + width] = (one - low) / max(high - low, 1e-300)
-        if canvas.ndim == 3:
-            canvas = np.nan_to_num(canvas[..., :3] if canvas.shape[2] >= 3 else canvas[..., 0], nan=1.0)
-        size = (1.5 + 0.7 * columns, 0.6 + 0.7 * len(self.experts) * tall / wide)
+            parts = [(one - low) / max(high - low, 1e-300) for one in (mean, *self.images[self.nearest[k]])]
+            for one in () if self.salient is None else np.maximum(self.salient[k], 0.0):
+                bright = one / max(float(one.max()), 1e-300)
+                parts.append(bright if mean.ndim == 2 else np.repeat(bright[..., None], mean.shape[2], axis=2))
+            gap = np.ones_like(parts[0][:, :1])
+            strip = np.concatenate([piece for part in parts for piece in (part, gap)][:-1], axis=1)
+            if strip.ndim == 3:
+                strip = strip[..., :3] if strip.shape[2] >= 3 else strip[..., 0]
+            out.append(strip)
+        return out
+
+    def plot(self, ax: Any = None) -> "ExpertImagesDisplay":
+        """One line per expert: the mean first, then the images that it votes most for, and their salient pixels."""
+        height, width = self.means.shape[1:3]
+        strips, n_nearest = self.strips(), self.nearest.shape[1]
+        gap = np.ones_like(strips[0][:1])
+        canvas = np.concatenate([piece for strip in strips for piece in (strip, gap)][:-1])
+        tall, wide = height + 1, width + 1
+        size = (1.5 + 0.7 * canvas.shape[1] / wide, 0.6 + 0.7 * len(strips) * tall / wide)
         self.figure_, self.ax_ = axes(ax, figsize=size)
         self.ax_.imshow(canvas, cmap="gray", vmin=0.0, vmax=1.0)
         titles = [
@@ -229,8 +271,10 @@ class ExpertImagesDisplay:
             for side, k, share in zip(self.sides, self.experts, self.shares, strict=True)
         ]
         self.ax_.set_yticks([tall * k + (height - 1) / 2 for k in range(len(titles))], titles)
-        middle = (wide + 1 + wide * columns) / 2
-        self.ax_.set_xticks([(width - 1) / 2, middle], ["mean", "voted most for"])
+        places, words = [(width - 1) / 2, wide * (1 + n_nearest / 2)], ["mean", "voted most for"]
+        if self.salient is not None:
+            places, words = [*places, wide * (1 + 1.5 * n_nearest)], [*words, "which pixels"]
+        self.ax_.set_xticks(places, words)
         self.ax_.set(ylabel=f"side: expert of layer {self.layer} (share of votes)")
         self.ax_.spines[:].set_visible(False)
         self.ax_.tick_params(length=0)

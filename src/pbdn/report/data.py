@@ -29,7 +29,7 @@ from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
-from pbdn.plots.experts import SubtypesDisplay
+from pbdn.plots.experts import ExpertImagesDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
 from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay
 from pbdn.plots.plane import leading_features
@@ -83,7 +83,7 @@ class ReportData:
     rivals: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Sequence[Any]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    images: SubtypesDisplay | None = None
+    images: SubtypesDisplay | ExpertImagesDisplay | None = None
 
 
 def collect(
@@ -98,6 +98,7 @@ def collect(
     notes: list[str] | None = None,
     features: tuple[Any, Any] | None = None,
     image_shape: tuple[int, int] | None = None,
+    pictures: ExpertImagesDisplay | None = None,
     training: tuple[Any, Any] | None = None,
 ) -> ReportData:
     """Describe a fitted estimator on rows, best ones that it was not fitted on.
@@ -120,6 +121,8 @@ def collect(
         Axes of the decision maps; default: the two that move predictions most.
     image_shape : (height, width), optional
         Rows are images, line by line: the subtypes of the first layer are shown as pictures.
+    pictures : ExpertImagesDisplay, optional
+        Pictures of the experts of the first layer, where rows are features of images.
     training : (X, y), optional
         The rows that the model was fitted on. With them, and with ``y``, logistic or linear regression and gradient boosting
         are fitted too and compared on the rows of the report.
@@ -134,7 +137,7 @@ def collect(
     effects = feature_effects(estimator, some)
     has_classes, y = estimator._has_classes, None if y is None else np.asarray(y)
     rules = subtype_rules(estimator, some)
-    images = None
+    images: SubtypesDisplay | ExpertImagesDisplay | None = pictures
     if image_shape is not None:
         images = SubtypesDisplay.from_estimator(estimator, with_names(estimator, some), shape=image_shape, draw=False)
     facts = {

@@ -12,7 +12,7 @@ from pbdn.errors import MissingExtraError
 from pbdn.inspection.curves import curve_words
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import FIGURE_SIZE
-from pbdn.plots.experts import SubtypesDisplay
+from pbdn.plots.experts import ExpertImagesDisplay, SubtypesDisplay
 from pbdn.plots.numbers import COVERAGES
 from pbdn.plots.svg import page_svg
 from pbdn.plots.training import CriterionPathDisplay
@@ -95,24 +95,29 @@ def map_pictures(data: ReportData) -> list[tuple[str, str]]:
     ]
 
 
-def subtype_pictures(display: SubtypesDisplay) -> list[tuple[str, list[tuple[int, float, str]]]]:
-    """Mean images of the first layer's subtypes per side: (side, [(expert, share, data URL)]), on one scale of grey."""
-    assert display.shape is not None
-    low, high = float(display.means.min()), float(display.means.max())
+def subtype_pictures(
+    display: SubtypesDisplay | ExpertImagesDisplay,
+) -> list[tuple[str, list[tuple[int, float, str]]]]:
+    """Pictures of the first layer's experts per side: (side, [(expert, share, data URL)]), on one scale of grey."""
+    if isinstance(display, ExpertImagesDisplay):
+        low, high, images = 0.0, 1.0, display.strips()
+    else:
+        assert display.shape is not None
+        low, high = float(display.means.min()), float(display.means.max())
+        images = [mean.reshape(display.shape) for mean in display.means]
     sides: dict[str, list[tuple[int, float, str]]] = {}
-    for side, expert, share, mean in zip(display.sides, display.experts, display.shares, display.means, strict=True):
-        one = (expert, float(share), _grey(mean.reshape(display.shape), low, high))
-        sides.setdefault(str(side), []).append(one)
+    for side, expert, share, image in zip(display.sides, display.experts, display.shares, images, strict=True):
+        sides.setdefault(str(side), []).append((expert, float(share), _image_url(image, low, high)))
     return list(sides.items())
 
 
-def _grey(values: FloatArray, low: float, high: float) -> str:
-    """An image from black (``low``) to white (``high``) as a data URL."""
+def _image_url(values: FloatArray, low: float, high: float) -> str:
+    """A grey or coloured image from black (``low``) to white (``high``) as a data URL."""
     from PIL import Image
 
     stream = io.BytesIO()
-    grey = np.rint(255.0 * (values - low) / (high - low if high > low else 1.0)).astype(np.uint8)
-    Image.fromarray(grey).save(stream, format="png", optimize=True)
+    light = np.rint(255.0 * np.clip((values - low) / (high - low if high > low else 1.0), 0.0, 1.0)).astype(np.uint8)
+    Image.fromarray(light).save(stream, format="png", optimize=True)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
 
 

@@ -12,9 +12,10 @@ from pbdn.config.defaults import INFERENCES
 from pbdn.data.labelled_rows import settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError
+from pbdn.estimators.images import checked_labels
 from pbdn.growth.progress import ProgressBar
 from pbdn.model.priors import Hyperpriors
-from pbdn.torch.fitted import FeatureClassifier, FittedImages, checked_labels
+from pbdn.torch.fitted import FeatureClassifier, FittedImages
 from pbdn.torch.head import PBDNHead
 from pbdn.torch.training import (
     MOST_FEATURES,
@@ -40,8 +41,8 @@ class ConvPBDNClassifier(FittedImages):
     Parameters
     ----------
     trunk : torch.nn.Module or None, default=None
-        Takes images (n, channels, height, width) and gives features (n, width). It is copied. None is a small one: three
-        convolutions and a global mean.
+        Takes images (n, channels, height, width) and gives features (n, width). It is copied. None is a small one: six
+        convolutions with batch normalisation and a global mean.
     n_features : int, default=64
         Features of the small trunk, at most 128.
     epochs : int, default=20

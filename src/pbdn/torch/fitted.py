@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled_rows import LabelledRows, check_labels_present
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
+from pbdn.estimators.images import image_array
 from pbdn.files import SCHEMA_VERSION, atomic_write, check_schema, container_bytes, read_container
 from pbdn.files.estimator import estimator_from_parts, estimator_parts, with_prefix
 from pbdn.growth.depth import Engine, Growth, LayerFit
@@ -27,6 +27,7 @@ from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.network import Layer, Network
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
+from pbdn.plots import ExpertImagesDisplay
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_likelihoods
 from pbdn.torch.head import PBDNHead
@@ -40,6 +41,7 @@ STORED = (
     "standardize",
 )  # fmt: skip
 OF_CLASSIFIER = ("priors", "gibbs_config", "map_config", "criterion")  # stored with it
+SALIENT_ROWS = 256  # images that gradients go through at a time
 MOST_PIXELS, MOST_EXPERTS = 1 << 26, 1 << 12  # that a file may ask memory for
 
 
@@ -79,33 +81,9 @@ class FeatureClassifier(PBDNClassifier):
         self._adopt(FitResult(network, Growth((), (), "incremental"), []), rows, FEWEST_ROWS)
 
 
-def checked_labels(X: Any, y: Any) -> NDArray[Any]:
-    """Labels of the images X."""
-    check_labels_present(y)
-    y = column_or_1d(y, warn=True)
-    check_consistent_length(X, y)
-    check_classification_targets(y)
-    return np.asarray(y)
-
-
 def read_images(X: Any, shape: tuple[int, ...] | None = None) -> Any:
     """Images as a float tensor (n, channels, height, width); ``shape`` is that of one image in the fit."""
-    try:
-        X = np.asarray(check_array(X, allow_nd=True, ensure_2d=False, dtype=np.float32, input_name="X"))
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"X cannot be read as images: {error}") from error
-    if X.ndim not in (3, 4) or 0 in X.shape:
-        raise InvalidInputError(
-            f"X has the shape {X.shape}; images are arrays (n, height, width), (n, height, width, channels) or "
-            "(n, channels, height, width). Reshape rows of pixels, e.g. X.reshape(-1, 28, 28)."
-        )
-    if shape is not None and X.shape[1:] != shape:
-        raise InvalidInputError(f"X has images of the shape {X.shape[1:]}; the model was fitted on {shape}.")
-    if X.ndim == 3:
-        X = X[:, None]
-    elif X.shape[3] <= X.shape[1]:
-        X = X.transpose(0, 3, 1, 2)
-    return torch.as_tensor(np.ascontiguousarray(X))
+    return torch.as_tensor(np.ascontiguousarray(image_array(X, shape, np.float32).transpose(0, 3, 1, 2)))
 
 
 class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -159,6 +137,35 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Which expert voted for each image (`PBDNClassifier.explain`)."""
         features = self.features(X)
         return self.classifier_.explain(features)
+
+    def saliency(self, X: Any, side: int = 0, expert: int = 0, n_steps: int = 16) -> FloatArray:
+        """What each pixel adds to the signed distance of an expert of the first layer, (n, height, width).
+
+        By integrated gradients along the way from the mean colour to the image, in ``n_steps`` steps: all pixels together add the
+        difference between both, up to the error of the steps. Sides and experts are numbered as in ``classifier_.network_``.
+        """
+        images = self._images(X)
+        sides = network_of(self.classifier_).layers[0].sides
+        check_integer("side", side, 0, len(sides) - 1)
+        check_integer("expert", expert, 0, sides[side].n_experts - 1)
+        check_integer("n_steps", n_steps, 1)
+        bias, *coefs = sides[side].hyperplanes[expert].tolist()
+        plane = torch.as_tensor(coefs, device=self._device)
+        found = []
+        for some in images.split(SALIENT_ROWS):
+            base = self.trunk_[0].center.expand_as(some)
+            way, total = some.to(self._device) - base, torch.zeros_like(base)
+            for step in range(n_steps):
+                here = (base + (step + 0.5) / n_steps * way).requires_grad_()
+                distance = self.head_.eval().standardized(self.trunk_.eval()(here)) @ plane + bias
+                total += torch.autograd.grad(distance.sum(), here)[0]
+            found.append((way * total / n_steps).sum(1).double().cpu().numpy())
+        return np.concatenate(found)
+
+    def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
+        """One offline HTML page about the model on these images, with pictures of its experts; see `PBDNClassifier.report`."""
+        pictures = ExpertImagesDisplay.from_estimator(self, X, saliency=True, draw=False)
+        return self.classifier_.report(self.features(X), y, path, **{"pictures": pictures} | options)
 
     def to_onnx(self) -> bytes:
         """Bytes of one ONNX model: raw ``images`` (n, channels, height, width) in, ``probabilities`` out."""

@@ -10,10 +10,15 @@ import torch
 from pbdn.errors import InvalidInputError
 
 HEAD_RATE = 0.05  # Adam's step of a head
-SETTLE_RATE = 0.2  # of a head alone: the weights of needless experts have to fall far
+SETTLE_RATE = 0.005  # of a head alone; larger steps make it surer than it should be
+WEIGHT_RATE = 0.2  # of the log-weights of its experts: those of needless ones have to fall far
 SETTLE_STEPS, SETTLE_PASSES = 600, 10  # least steps of a head alone, and least passes
 MOST_FEATURES = 128  # of the small trunk
-WIDTHS = (32, 64)  # channels of the first convolutions of the small trunk
+BLOCKS = (
+    (32, 32),
+    (64, 64),
+    (128,),
+)  # channels of the convolutions of the small trunk, before the one that makes features
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
 FEATURE_ROWS = 2048  # images that pass the trunk at a time when it does not learn
 MOST_ON_DEVICE = 8 << 30  # bytes of images kept on the device; more are sent batch by batch
@@ -45,19 +50,17 @@ def mean_one(weights: Any) -> Any:
 
 
 def small_trunk(n_channels: int, height: int, width: int, n_features: int) -> Any:
-    """Three 3 x 3 convolutions with batch normalisation, halved in between while the picture is large, and a global mean."""
+    """Three blocks of two 3 x 3 convolutions with batch normalisation, halved in between while the picture is large, and a mean."""
     layers: list[Any] = []
     size, n_in = min(height, width), n_channels
-    for n_out in (*WIDTHS, n_features):
+    for block in (*BLOCKS[:-1], (*BLOCKS[-1], n_features)):
         if layers and size >= SMALLEST_POOLED:
             layers.append(torch.nn.MaxPool2d(2))
             size //= 2
-        layers += [
-            torch.nn.Conv2d(n_in, n_out, 3, padding=1, bias=False),
-            torch.nn.BatchNorm2d(n_out),
-            torch.nn.ReLU(),
-        ]
-        n_in = n_out
+        for n_out in block:
+            convolution = torch.nn.Conv2d(n_in, n_out, 3, padding=1, bias=False)
+            layers += [convolution, torch.nn.BatchNorm2d(n_out), torch.nn.ReLU()]
+            n_in = n_out
     return torch.nn.Sequential(*layers, torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten())
 
 
@@ -87,15 +90,24 @@ class Training:
         Of the trunk; a head has its own penalty.
     head_rate : float
         Learning rate of the head.
+    weight_rate : float, optional
+        Of the log-weights of its experts; default: as the head.
     """
 
     def __init__(
-        self, trunk: Any, head: Any, learning_rate: float, weight_decay: float, head_rate: float = HEAD_RATE
+        self,
+        trunk: Any,
+        head: Any,
+        learning_rate: float,
+        weight_decay: float,
+        head_rate: float = HEAD_RATE,
+        weight_rate: float | None = None,
     ) -> None:
         self.trunk, self.head = trunk, head
-        groups = [
-            {"params": list(trunk.parameters()), "lr": learning_rate, "weight_decay": weight_decay},
-            {"params": list(head.parameters()), "lr": head_rate, "weight_decay": 0.0},
+        rates = {"log_weights": head_rate if weight_rate is None else weight_rate}
+        groups = [{"params": list(trunk.parameters()), "lr": learning_rate, "weight_decay": weight_decay}] + [
+            {"params": [parameter], "lr": rates.get(name, head_rate), "weight_decay": 0.0}
+            for name, parameter in head.named_parameters()
         ]
         self.device = next(head.parameters()).device
         self.optimiser = torch.optim.AdamW(
@@ -172,6 +184,7 @@ def settle(
         As in `Training.run`.
     batch_size : int
     rate : float
+        Of all but the log-weights of experts, which take `WEIGHT_RATE`.
     """
     codes, weights = codes.to(features.device), None if weights is None else weights.to(features.device)
     head.eval()
@@ -181,7 +194,7 @@ def settle(
     epochs = max(SETTLE_PASSES, math.ceil(SETTLE_STEPS / math.ceil(len(codes) / batch_size)))
     standardize, head.standardize = head.standardize, False
     try:
-        training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate)
+        training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate, WEIGHT_RATE)
         training.run(inputs, codes, weights, epochs=epochs, batch_size=batch_size)
         head.prune(inputs, codes, None if weights is None else weights * (head.n_rows / len(codes)))
     finally:
