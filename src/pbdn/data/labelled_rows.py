@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_sample_weight
 from pbdn.data.ordering import row_order
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
+from pbdn.model.scaling import Scaling
 
 MOST_TRAINED = 4_000_000  # numbers of the rows from which a fit in memory learns
 FEWEST_TRAINED = 20_000  # rows that are never thinned
@@ -56,6 +57,14 @@ class LabelledRows:
     def with_inputs(self, inputs: Any) -> "LabelledRows":
         """The same rows, seen through other inputs."""
         return replace(self, inputs=inputs)
+
+    def scaled(self, scaling: Scaling) -> "LabelledRows":
+        """The same rows with scaled features."""
+        return self.with_inputs(scaling.apply(self.inputs))
+
+    def marks(self) -> list[Any]:
+        """What a checkpoint remembers of the rows."""
+        return [self.inputs, self.targets, self.weights]
 
     def source(self, n_codes: int) -> ArraySource:
         """The rows as minibatches and blocks; codes run from 0 to ``n_codes`` - 1."""

@@ -26,7 +26,7 @@ from pbdn.gibbs import counts, event_times, expert_weights, first_events, hyperp
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, PriorValues, RowTerms, Statistics, Tables
 from pbdn.gibbs.rows import BEFORE, Holder, Rows, RowsElsewhere
 from pbdn.gibbs.state import GlobalState
-from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
+from pbdn.numerics.arrays import BoolArray, FloatArray
 from pbdn.variates.random_stream import WEIGHTS, SweepStreams, open_stream, stream_buffer
 
 SamplerName = Literal["first_events", "event_times", "counts"]
@@ -134,7 +134,9 @@ class RowsHere:
         self.key, self.index = key, index
         self.watched = np.empty(rows.n_rows)  # log-time up to which each row's base process counts
         one_event = sampler == "first_events" and rows.single_events
-        self.winner = np.empty(rows.n_rows, np.int64) if one_event else None  # expert of each row's only event, -1: none
+        self.winner = (
+            np.empty(rows.n_rows, np.int64) if one_event else None
+        )  # expert of each row's only event, -1: none
         self.tables: dict[tuple[int, int], Tables | None] = {}  # or events, for each range of blocks
 
     def _streams(self) -> SweepStreams:

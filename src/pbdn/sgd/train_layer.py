@@ -139,6 +139,7 @@ def fit_map(
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
     wait_for_helper()
+    trainer.release()
     likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive, should_stop)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),
@@ -158,6 +159,9 @@ def make_trainer(source: RowSource, labelling: Labelling, depth: int, config: Ma
         raise InvalidInputError(f"depth={depth}; layers are counted from 1.")
     if source.n_rows == 0:
         raise InvalidInputError("The data have no rows; at least one is needed to fit.")
+    if hasattr(source, "trainer"):  # rows that other processes hold
+        made: Trainer = source.trainer(labelling, depth, config, seed)
+        return made
     if config.device is None:
         return Trainer(source, labelling, depth, config, seed)
     from pbdn.sgd.torch_engine import TorchTrainer
