@@ -262,7 +262,7 @@ def open_holder(held: Rows | Block, key: bytes) -> tuple[str, int, str]:
     server = listen(host or "127.0.0.1")
     maker: Callable[[Any, Workers], Held] = SideHolder if isinstance(held, Rows) else BlockHolder
     n_threads = int(worker.state.nthreads)
-    threading.Thread(target=_answer, args=(server, key, maker, held, n_threads), daemon=True).start()
+    threading.Thread(target=_answer, args=(server, key, maker, held, n_threads), name="pbdn rows", daemon=True).start()
     return host or "127.0.0.1", int(server.getsockname()[1]), str(worker.address)
 
 

@@ -12,7 +12,7 @@ from distributed import Client, Future, KilledWorker
 
 from pbdn.dask.channel import Channel, LostError, Message, open_holder
 from pbdn.data.row_source import Minibatches
-from pbdn.errors import ClusterError, InvalidInputError, NumericalError
+from pbdn.errors import ClusterError, InvalidInputError, NumericalError, PBDNError
 from pbdn.gibbs.kernel_arguments import BlockSums, Experts, Statistics
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
@@ -56,9 +56,9 @@ class Cluster:
         except Exception as error:  # whatever Dask raises when its scheduler is gone
             raise self._lost_scheduler() from error
 
-    def results(self, futures: Sequence[Future], what: str = "A task") -> list[Any]:
-        """Wait for all of them."""
-        return [self._result(future, f"{what} {number}") for number, future in enumerate(futures)]
+    def results(self, futures: Sequence[Future], what: str) -> list[Any]:
+        """Wait for all of them; ``what`` they are, with {} for the number, is told where one fails."""
+        return [self._result(future, what.format(number)) for number, future in enumerate(futures)]
 
     def call(self, task: Callable[..., Result], *arguments: Any) -> Result:
         """Do one task and wait for it."""
@@ -84,6 +84,10 @@ class Cluster:
                     f"{what} needs rows that were lost with a Dask worker and cannot be computed again, because they were "
                     f"scattered or their source is gone. Load them again and repeat the fit{self.resume}."
                 ) from error
+            except PBDNError:
+                raise
+            except Exception as error:  # whatever a task raises
+                raise ClusterError(f"{what} could not be computed: {type(error).__name__}: {error}") from error
 
     def check(self) -> None:
         """Raise where waiting is in vain: the scheduler is gone, or there has been no worker for long."""
@@ -144,7 +148,7 @@ class Group:
         key = secrets.token_bytes(32)
         self.n_opened += 1
         opened = [self.cluster.submit(open_holder, held, key) for held in self.held]
-        for host, port, address in self.cluster.results(opened, "The shard"):
+        for host, port, address in self.cluster.results(opened, "Shard {}"):
             self._channels.append(Channel.to(host, port, key, lambda address=address: self._check(address)))  # type: ignore[misc]
 
     def _check(self, address: str) -> None:

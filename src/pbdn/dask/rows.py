@@ -22,6 +22,7 @@ from pbdn.model.scaling import Scaling, identity_scaling, scaling_of_moments
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.map_settings import MapSettings
 
+PARTITION = "Partition {} of X"
 COLUMN_CHUNKS = 4  # groups of columns per worker in which rows are ranked
 
 
@@ -45,7 +46,7 @@ class Shards(NamedTuple):
         where = [(s, np.flatnonzero(place == s)) for s in np.unique(place)]
         tasks = [self.cluster.submit(workers.take_rows, self.futures[s], index[own] - self.cuts[s]) for s, own in where]
         out = np.empty((len(index), self.n_features))
-        for (_, own), rows in zip(where, self.cluster.results(tasks, "Rows of shard"), strict=True):
+        for (_, own), rows in zip(where, self.cluster.results(tasks, "Rows of shard {}"), strict=True):
             out[own] = rows
         return out
 
@@ -106,7 +107,7 @@ class ClusterRows(LabelledRows):
             cluster.submit(workers.side_rows, inputs, labels, side, single_events)
             for inputs, labels in zip(shards, self.labels, strict=True)
         ]
-        sizes = cluster.results([cluster.submit(workers.size_of_rows, one) for one in rows], "Rows of shard")
+        sizes = cluster.results([cluster.submit(workers.size_of_rows, one) for one in rows], "Rows of shard {}")
         marks = [cluster.submit(workers.silent_marks, one, single_events) for one in rows]
         plan = cluster.submit(workers.plan_merging, marks)
         merges, n_rows = cluster.call(workers.size_of_plan, plan)
@@ -164,12 +165,12 @@ class ClusterSource:
     def blocks(self) -> Iterator[Block]:
         """All rows once, brought here shard by shard."""
         for block in self.held:
-            yield from self.inputs.cluster.results([block], "Rows of shard")
+            yield from self.inputs.cluster.results([block], "Rows of shard {}")
 
     def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
         """``function`` of every shard, where it is."""
         cluster = self.inputs.cluster
-        yield from cluster.results([cluster.submit(function, block) for block in self.held], "A pass over shard")
+        yield from cluster.results([cluster.submit(function, block) for block in self.held], "A pass over shard {}")
 
     def minibatches(
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
@@ -186,7 +187,9 @@ class ClusterSource:
     def mapped(self, transform: Transform) -> "ClusterSource":
         """The same rows with transformed inputs."""
         futures = self.inputs.mapped(transform, n_features=0)
-        width = self.inputs.cluster.results([futures.cluster.submit(np.shape, futures.futures[0])], "Inputs of shard")
+        width = self.inputs.cluster.results(
+            [futures.cluster.submit(np.shape, futures.futures[0])], "Inputs of shard {}"
+        )
         return ClusterSource(futures._replace(n_features=width[0][1]), self.labels, self.classes, self.total_weight)
 
 
@@ -210,7 +213,7 @@ class ReadRows:
 
 def read_rows(cluster: Cluster, partitions: Sequence[Any], class_weight: Any, declared: Any, repeats: bool) -> ReadRows:
     """Labels and weights of all partitions; with ``repeats`` rows of whole weight are given that often."""
-    found = cluster.results([cluster.submit(workers.count_labels, part) for part in partitions], "Partition")
+    found = cluster.results([cluster.submit(workers.count_labels, part) for part in partitions], PARTITION)
     filled = [one for one in found if one.n_rows]
     if not filled:
         raise InvalidInputError("X has no rows; at least one partition must have some.")
@@ -229,7 +232,7 @@ def read_rows(cluster: Cluster, partitions: Sequence[Any], class_weight: Any, de
         counts[np.searchsorted(classes, one.labels)] += one.counts
     factors = _factors(class_weight, classes, counts)
     parts = [cluster.submit(workers.encode_part, part, classes, factors) for part in partitions]
-    facts = cluster.results([cluster.submit(workers.weight_facts, part, classes.size) for part in parts], "Partition")
+    facts = cluster.results([cluster.submit(workers.weight_facts, part, classes.size) for part in parts], PARTITION)
     if not sum(one.n_rows for one in facts):
         raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
     ones, whole = all(one.all_one for one in facts), all(one.all_whole for one in facts)
@@ -277,7 +280,7 @@ def make_shards(rows: ReadRows, in_content_order: bool, standardize: bool) -> Cl
         cluster, tuple(cluster.submit(workers.inputs_of_shard, one) for one in shards), cuts, rows.n_features
     )
     labels = tuple(cluster.submit(workers.labels_of, one) for one in shards)
-    marks = sum(cluster.results([cluster.submit(workers.marks_of_shard, one) for one in shards], "Shard"))
+    marks = sum(cluster.results([cluster.submit(workers.marks_of_shard, one) for one in shards], "Shard {}"))
     moments = _moments(cluster, shards, labels, rows) if standardize else None
     return ClusterRows(
         inputs, np.empty(0, np.int64), None, labels, rows.total, rows.weighted, moments, np.asarray(marks)
@@ -299,7 +302,7 @@ def _moments(
     cluster: Cluster, shards: list[Future], labels: Sequence[Future], rows: ReadRows
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Unit, mean and spread of the columns, summed in the order of rows: the bits of the same rows in memory."""
-    largest = np.max(cluster.results([cluster.submit(workers.largest_of, one) for one in shards], "Shard"), axis=0)
+    largest = np.max(cluster.results([cluster.submit(workers.largest_of, one) for one in shards], "Shard {}"), axis=0)
     unit = np.where(largest > 0, largest, 1.0)
     weight = cluster.call(workers.sum_of_weights, list(labels)) if rows.weighted else sum(rows.sizes)
     steps = [[one] for one in shards] if rows.n_features > 1 else [shards]  # a single column is summed otherwise
@@ -308,7 +311,7 @@ def _moments(
         total: Any = None
         for some in steps:
             total = cluster.submit(workers.add_moment, total, some, unit, mean)
-        summed: FloatArray = cluster.results([total], "Moments")[0]
+        summed: FloatArray = cluster.results([total], "The moments of the columns")[0]
         return summed / weight
 
     mean = average(None)

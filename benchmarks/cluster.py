@@ -1,0 +1,235 @@
+"""Gibbs sampling on a local Dask cluster beside the same fit in memory: bits, bytes, seconds, and a slow network.
+
+    python -m benchmarks.cluster [--rows 1000000] [--quick]
+
+Seconds are those of the clock and of the processors: on a machine that does other work only the latter say what a fit costs.
+A sweep's cost is the difference between two fits that differ in the number of sweeps, so that start, order of rows and
+prediction do not count. A network delay is simulated: the driver sleeps for a round trip wherever it waits for workers.
+"""
+
+import argparse
+import os
+import time
+import warnings
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from distributed import Client, LocalCluster
+
+from benchmarks import record
+from pbdn import GibbsConfig, PBDNClassifier
+from pbdn.dask import DaskPBDNClassifier, cluster
+from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
+
+EXPERTS = 20
+ROUNDS = 2  # in which all workers are asked at the same time, per sweep; then one message to each in turn
+
+
+def make_rows(n: int, d: int) -> tuple[Any, Any]:
+    """Two classes that no plane divides."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    return X, (X[:, 0] * X[:, 1] + 0.5 * rng.standard_normal(n) > 0).astype(int)
+
+
+def options(n_sweeps: int) -> dict[str, Any]:
+    """One layer, no expert pruned, so that every sweep costs the same."""
+    chain = GibbsConfig(n_sweeps=n_sweeps, prediction="point", pruning="none")
+    return {"inference": "gibbs", "max_depth": 1, "max_experts": EXPERTS, "gibbs_config": chain, "random_state": 0}
+
+
+def processor_seconds() -> float:
+    """Of this process, or of the worker that is asked."""
+    return time.process_time()
+
+
+class Cost:
+    """Seconds of the clock and of all processors between two moments."""
+
+    def __init__(self, client: Client | None = None) -> None:
+        self.client, self.began, self.used = client, time.perf_counter(), self._used(client)
+
+    def _used(self, client: Client | None) -> float:
+        others = 0.0 if client is None else sum(client.run(processor_seconds).values())
+        return time.process_time() + others
+
+    def __call__(self) -> tuple[float, float]:
+        """Clock, processors."""
+        return time.perf_counter() - self.began, self._used(self.client) - self.used
+
+
+def local_cost(X: Any, y: Any, n_sweeps: int, n_jobs: int) -> tuple[tuple[float, float], Any]:
+    cost = Cost()
+    model = PBDNClassifier(**options(n_sweeps), n_jobs=n_jobs).fit(X, y)
+    return cost(), model
+
+
+def cluster_cost(
+    X: Any, y: Any, n_sweeps: int, client: Client, chunk: int
+) -> tuple[tuple[float, float], Any, list[Any]]:
+    """The same on the cluster, with the bytes that each side's chain sent and received."""
+    counted: list[Any] = []
+    close = cluster.Group.close
+
+    def closing(self: cluster.Group) -> None:
+        close(self)
+        counted.append(self.n_bytes)
+
+    cluster.Group.close = closing  # type: ignore[method-assign]
+    rows, labels = (da.from_array(X, chunks=(chunk, -1)), da.from_array(y, chunks=chunk))
+    cost = Cost(client)
+    try:
+        model = DaskPBDNClassifier(**options(n_sweeps), client=client).fit(rows, labels)
+    finally:
+        cluster.Group.close = close  # type: ignore[method-assign]
+    return cost(), model, counted
+
+
+def same_bits(one: Any, other: Any) -> bool:
+    """Whether two networks are equal to the last bit."""
+    sides = zip(one.network_.top.sides, other.network_.top.sides, strict=True)
+    return all(
+        np.array_equal(a.hyperplanes, b.hyperplanes) and np.array_equal(a.expert_weights, b.expert_weights)
+        for a, b in sides
+    )
+
+
+def predicted_bytes(n_rows: int, n_features: int, n_workers: int) -> tuple[int, int]:
+    """Per sweep, from and to the driver: see docs/scaling.md."""
+    D, K = n_features + 1, EXPERTS
+    n_groups = -(-n_rows // (group_blocks(n_rows) * BLOCK_ROWS))
+    n_workers = min(n_workers, n_groups)
+    statistics = 8 * K * (D * (D + 1) // 2 + D)
+    down = n_workers * 8 * K * (D + 2) + (n_workers - 1) * statistics
+    return down, n_groups * 8 * (2 * K + 1) + n_workers * statistics
+
+
+class SlowNetwork:
+    """Within, the driver waits for a round trip of so many seconds wherever it waits for workers."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.ask, self.relay = seconds, cluster.Group.ask, cluster.Group.relay
+
+    def __enter__(self) -> None:
+        def ask(group: Any, *arguments: Any, **values: Any) -> Any:
+            time.sleep(self.seconds)
+            return self.ask(group, *arguments, **values)
+
+        def relay(group: Any, word: str) -> Any:
+            time.sleep(self.seconds * len(group.held))
+            return self.relay(group, word)
+
+        cluster.Group.ask, cluster.Group.relay = ask, relay  # type: ignore[method-assign]
+
+    def __exit__(self, *exception: Any) -> None:
+        cluster.Group.ask, cluster.Group.relay = self.ask, self.relay  # type: ignore[method-assign]
+
+
+def bits_and_bytes(n_rows: int, n_features: int, clients: dict[int, Client]) -> list[dict[str, Any]]:
+    """Workers 1, 2 and 4: the same network, and messages as predicted."""
+    X, y = make_rows(n_rows, n_features)
+    n_sweeps, found = 10, []
+    _, expected = local_cost(X, y, n_sweeps, 1)
+    for n_workers, client in clients.items():
+        _, model, counted = cluster_cost(X, y, n_sweeps, client, n_rows // 3 + 1)
+        down, up = predicted_bytes(n_rows, n_features, n_workers)
+        sent, received = (float(np.mean([own[j] for own in counted])) / n_sweeps for j in (0, 1))
+        found.append(
+            {
+                "workers": n_workers,
+                "same": same_bits(model, expected),
+                "sent": sent,
+                "received": received,
+                "down": down,
+                "up": up,
+            }
+        )
+        print(
+            f"| {n_workers} | {'yes' if found[-1]['same'] else 'NO'} | {sent / 1e3:.1f} | {down / 1e3:.1f} "
+            f"| {received / 1e3:.1f} | {up / 1e3:.1f} |", flush=True,
+        )  # fmt: skip
+    return found
+
+
+def overhead(n_rows: int, n_features: int, client: Client, few: int, many: int) -> dict[str, Any]:
+    """Seconds of a sweep of both sides, in memory on two threads and on two workers of one thread."""
+    X, y = make_rows(n_rows, n_features)
+    local_cost(X[:2000], y[:2000], 2, 2)  # compiles
+    cluster_cost(X[:2000], y[:2000], 2, client, 500)
+    times: dict[str, Any] = {"local": [], "cluster": []}
+    for n_sweeps in (few, many):
+        times["local"].append(local_cost(X, y, n_sweeps, 2)[0])
+        times["cluster"].append(cluster_cost(X, y, n_sweeps, client, n_rows // 4)[0])
+    out: dict[str, Any] = {"rows": n_rows, "features": n_features}
+    for name, (short, long) in times.items():
+        clock, used = ((long[j] - short[j]) / (many - few) for j in (0, 1))
+        start = short[0] - few * clock, short[1] - few * used
+        out |= {
+            f"{name}_sweep": clock,
+            f"{name}_sweep_processor": used,
+            f"{name}_start": start[0],
+            f"{name}_start_processor": start[1],
+        }
+        print(f"| {name} | {clock:.3f} | {used:.3f} | {start[0]:.1f} | {start[1]:.1f} |", flush=True)
+    ratio = [out[f"cluster_sweep{kind}"] / out[f"local_sweep{kind}"] - 1.0 for kind in ("", "_processor")]
+    whole = [times["cluster"][1][j] / times["local"][1][j] - 1.0 for j in (0, 1)]
+    print(
+        f"overhead of a sweep: {ratio[0]:.1%} by the clock, {ratio[1]:.1%} of processor time; of the whole fit: {whole[0]:.1%}, {whole[1]:.1%}"
+    )
+    return out | {"overhead": ratio, "overhead_of_fit": whole}
+
+
+def delays(n_rows: int, n_features: int, client: Client) -> list[dict[str, Any]]:
+    """Seconds of a sweep of one side when a round trip takes long."""
+    X, y = make_rows(n_rows, n_features)
+    n_workers, found = len(client.nthreads()), []
+    for delay in (0.0, 0.001, 0.01):
+        with SlowNetwork(delay):
+            short, _, _ = cluster_cost(X, y, 5, client, n_rows // 2)
+            long, _, _ = cluster_cost(X, y, 45, client, n_rows // 2)
+        sweep = (long[0] - short[0]) / 80  # two sides
+        rounds = ROUNDS + n_workers
+        found.append({"delay": delay, "sweep": sweep, "rounds": rounds})
+        print(
+            f"| {1e3 * delay:.0f} | {1e3 * sweep:.1f} | {1e3 * (found[0]['sweep'] + rounds * delay):.1f} |", flush=True
+        )
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--features", type=int, default=20)
+    parser.add_argument("--sweeps", type=int, nargs=2, default=(2, 8), help="of the shorter and the longer fit")
+    parser.add_argument("--quick", action="store_true", help="small sizes, nothing recorded")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    rows = 20_000 if given.quick else given.rows
+    print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
+        Client(two, set_as_default=False) as client,
+    ):
+        print(f"\n## A sweep of both sides, {rows} x {given.features}, {EXPERTS} experts\n")
+        print("| | seconds | of processors | start, seconds | of processors |\n|---|---|---|---|---|")
+        cost = overhead(rows, given.features, client, *given.sweeps)
+        print("\n## A sweep of one side when the network is slow, 20000 x 5, two workers\n")
+        print("| round trip, ms | sweep, ms | predicted, ms |\n|---|---|---|")
+        slow = delays(20_000, 5, client)
+        print("\n## Bits and bytes, 20000 x 20\n")
+        print("| workers | same bits | sent, kB | predicted | received, kB | predicted |\n|---|---|---|---|---|---|")
+        exchanged = []
+        for n_workers in (1, 2, 4):
+            two.scale(n_workers)
+            client.wait_for_workers(n_workers)
+            while len(client.nthreads()) != n_workers:
+                time.sleep(0.1)
+            exchanged += bits_and_bytes(20_000, 20, {n_workers: client})
+    if not given.quick:
+        config = {"rows": rows, "features": given.features, "experts": EXPERTS, "sweeps": list(given.sweeps)}
+        record.append("speed", {"method": "cluster", "seed": 0, "config": config, "load": os.getloadavg()[0], "cost": cost, "delays": slow, "messages": exchanged})  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
