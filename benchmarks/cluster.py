@@ -208,7 +208,7 @@ def main() -> None:
     rows = 20_000 if given.quick else given.rows
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as two,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as two,
         Client(two, set_as_default=False) as client,
     ):
         print(f"\n## A sweep of both sides, {rows} x {given.features}, {EXPERTS} experts\n")

@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from multiprocessing import forkserver
 
 import numpy as np
 import pytest
@@ -47,11 +48,12 @@ MAP = {
 def local_cluster():
     """One worker to begin with; a server that has imported everything forks more of them quickly."""
     multiprocessing.set_forkserver_preload(["distributed", "pbdn.dask"])
+    forkserver.ensure_running()
     settings = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.scheduler.allowed-failures": 10}
     with (
         dask.config.set(settings),
         LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as running,
     ):
         yield running
@@ -300,7 +302,7 @@ def test_lost_rows_workers_and_schedulers_are_named(two_workers, monkeypatch):
         DaskPBDNClassifier(**GIBBS).fit(broken, labels)
     monkeypatch.setattr(cluster, "PATIENCE", 0.5)
     monkeypatch.setattr(cluster, "POLL_SECONDS", 0.2)
-    with LocalCluster(n_workers=0, dashboard_address=None, silence_logs=50) as empty:
+    with LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty:
         alone = Client(empty)
         with pytest.raises(ClusterError, match=r"no worker for 0 seconds.*checkpoint='kept'"):
             DaskPBDNClassifier(**GIBBS, client=alone, checkpoint="kept").fit(rows, labels)

@@ -295,7 +295,13 @@ def _content_places(rows: ReadRows, n_workers: int) -> Future:
         cluster.submit(workers.digests_of, [cluster.submit(workers.columns_of, part, a, b) for part in rows.parts], a)
         for a, b in pairwise(edges)
     ]
-    return cluster.submit(workers.places_of, digests, [cluster.submit(workers.labels_of, part) for part in rows.parts])
+    while len(digests) > 1:  # two at a time: no worker holds many of them
+        digests = [
+            cluster.submit(np.add, *pair) if len(pair) == 2 else pair[0]
+            for pair in (digests[at : at + 2] for at in range(0, len(digests), 2))
+        ]
+    labels = [cluster.submit(workers.labels_of, part) for part in rows.parts]
+    return cluster.submit(workers.places_of, digests[0], labels)
 
 
 def _moments(

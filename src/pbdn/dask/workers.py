@@ -5,7 +5,6 @@ one is lost.
 """
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -142,11 +141,11 @@ def labels_of(rows: LabelledRows) -> tuple[IntArray, FloatArray | None]:
     return rows.codes, rows.weights
 
 
-def places_of(digests: Sequence[Words], labels: Sequence[tuple[IntArray, FloatArray | None]]) -> IntArray:
+def places_of(digests: Words, labels: Sequence[tuple[IntArray, FloatArray | None]]) -> IntArray:
     """The place of every row in content order."""
     codes = np.concatenate([part[0] for part in labels])
     weights = None if labels[0][1] is None else np.concatenate([part[1] for part in labels])  # type: ignore[misc]
-    order = order_of_digests(reduce(np.add, digests), codes, weights)
+    order = order_of_digests(digests, codes, weights)
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places
