@@ -20,6 +20,7 @@ from distributed import Client, LocalCluster
 from benchmarks import record
 from pbdn import GibbsConfig, PBDNClassifier
 from pbdn.dask import DaskPBDNClassifier, cluster
+from pbdn.data.row_source import Block
 from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
 
 EXPERTS = 20
@@ -197,6 +198,39 @@ def delays(n_rows: int, n_features: int, client: Client) -> list[dict[str, Any]]
     return found
 
 
+class Echo:
+    """An actor of Dask."""
+
+    def same(self, values: Any) -> Any:
+        return values
+
+
+def messages(client: Client, repeats: int = 40) -> dict[str, float]:
+    """Milliseconds (median) for 80 kB to a worker and back, by a channel and by Dask."""
+    values = np.zeros((100, 100))
+    block = client.submit(Block, np.zeros((1, 98)), np.zeros(1, np.int64), np.ones(1))
+    group = cluster.Group(cluster.Cluster(client), [block])
+    group.open()
+    whole = np.arange(2) * 100  # one side of 100 experts; no row is asked for
+    actor = client.submit(Echo, actor=True).result()
+    ways = {
+        "channel": lambda: group.ask("gradient", [values, whole, np.ones(1, np.int64), whole[:0]], scale=1.0),
+        "Dask actor": lambda: actor.same(values).result(),
+        "Dask future": lambda: client.submit(np.copy, values, pure=False).result(),
+    }
+    found = {}
+    for name, way in ways.items():
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            way()
+            times.append(time.perf_counter() - began)
+        found[name] = 1e3 * float(np.median(times))
+        print(f"| {name} | {found[name]:.2f} | {1e3 * min(times):.2f} |", flush=True)
+    group.close()
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -211,6 +245,9 @@ def main() -> None:
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as two,
         Client(two, set_as_default=False) as client,
     ):
+        print("\n## A message of 80 kB there and back\n")
+        print("| way | median, ms | least, ms |\n|---|---|---|")
+        ways = messages(client)
         print(f"\n## A sweep of both sides, {rows} x {given.features}, {EXPERTS} experts\n")
         print("| | seconds | of processors | start, seconds | of processors |\n|---|---|---|---|---|")
         cost = overhead(rows, given.features, client, *given.sweeps)
@@ -228,7 +265,7 @@ def main() -> None:
             exchanged += bits_and_bytes(20_000, 20, {n_workers: client})
     if not given.quick:
         config = {"rows": rows, "features": given.features, "experts": EXPERTS, "sweeps": list(given.sweeps)}
-        record.append("speed", {"method": "cluster", "seed": 0, "config": config, "load": os.getloadavg()[0], "cost": cost, "delays": slow, "messages": exchanged})  # fmt: skip
+        record.append("speed", {"method": "cluster", "seed": 0, "config": config, "load": os.getloadavg()[0], "ways": ways, "cost": cost, "delays": slow, "messages": exchanged})  # fmt: skip
 
 
 if __name__ == "__main__":

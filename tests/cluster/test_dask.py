@@ -73,10 +73,21 @@ def two_workers(local_cluster, client):
 
 def scale(local_cluster, client, n_workers):
     local_cluster.scale(n_workers)
-    client.wait_for_workers(n_workers, timeout=60)
+    processes(client, n_workers)
+
+
+def processes(client, n_workers=2):
+    """Numbers of the workers' processes, once all of them answer."""
     deadline = time.monotonic() + 60
-    while len(client.nthreads()) != n_workers and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        try:
+            found = list(client.run(os.getpid, on_error="return").values())
+        except OSError:  # one that the scheduler does not know to be dead
+            found = []
+        if len(found) == n_workers and all(isinstance(pid, int) for pid in found):
+            return found
         time.sleep(0.05)
+    raise AssertionError(f"no {n_workers} workers after a minute")
 
 
 def make_data(n=1500, d=3, seed=0):
@@ -247,8 +258,7 @@ def test_a_worker_killed_at_ten_moments_changes_nothing(local_cluster, client, p
     DaskPBDNClassifier(**GIBBS).fit(*data)
     seconds = time.monotonic() - began
     for moment in rng.uniform(0.0, 1.0, 10):
-        client.wait_for_workers(2, timeout=60)
-        victim = rng.choice(list(client.run(os.getpid).values()))
+        victim = rng.choice(processes(client))
         killer = threading.Timer(moment * seconds, os.kill, (int(victim), signal.SIGKILL))
         killer.start()
         try:
@@ -260,7 +270,7 @@ def test_a_worker_killed_at_ten_moments_changes_nothing(local_cluster, client, p
 def test_map_goes_on_after_a_loss(two_workers, monkeypatch):
     X, y = make_data()
     expected = DaskPBDNClassifier(**MAP).fit(*in_chunks(X, y, 400))
-    victim, gradient, seen = int(next(iter(two_workers.run(os.getpid).values()))), cluster.ClusterTrainer.gradient, []
+    victim, gradient, seen = processes(two_workers)[0], cluster.ClusterTrainer.gradient, []
 
     def killing(self, index):
         seen.append(1)
@@ -280,6 +290,7 @@ def test_nobody_is_left_behind(two_workers):
     def answering():
         return sum(thread.name.startswith("pbdn") for thread in threading.enumerate())
 
+    processes(two_workers)
     deadline = time.monotonic() + 30
     while sum(two_workers.run(answering).values()) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -322,7 +333,7 @@ def test_a_task_that_ends_every_worker_is_named(two_workers, monkeypatch):
         monkeypatch.setattr(two_workers.cluster.scheduler, "allowed_failures", 0)
         with pytest.raises(ClusterError, match="ended every Dask worker that tried it"):
             DaskPBDNClassifier(**GIBBS).fit(rows.map_blocks(deadly, dtype=float, meta=np.empty((0, 0))), labels)
-    two_workers.wait_for_workers(2, timeout=60)
+    processes(two_workers)
 
 
 # --------------------------------------------------------------------------------- what is refused

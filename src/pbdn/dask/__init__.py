@@ -150,9 +150,9 @@ checkpoint, time_limit
         forget_preparation(self)
         tasks = FitTasks(self, X, y)
         cluster = Cluster(self.client or default_client(), self._words_on_resuming())
-        partitions = cluster.client.compute(_read_lazily(X, y, sample_weight))
         is_gibbs = inference == "gibbs"
-        read = read_rows(cluster, partitions, self.class_weight, classes, repeats=is_gibbs)
+        parts = cluster.start(_read_lazily(X, y, sample_weight))
+        read = read_rows(cluster, parts, self.class_weight, classes, repeats=is_gibbs)
         check_classification_targets(read.classes)
         self.classes_, self.n_features_in_ = read.classes, read.n_features
         self.__dict__.pop("feature_names_in_", None)
@@ -163,7 +163,9 @@ checkpoint, time_limit
         if read.present.size < 2:
             self._adopt_one_class(int(read.present[0]))
         else:
-            self._fit_network(make_shards(read, is_gibbs, self.standardize), response, tasks)
+            rows = make_shards(read, is_gibbs, self.standardize)
+            del parts, read  # workers may let go of them; Dask knows how to make them again
+            self._fit_network(rows, response, tasks)
         tasks.end()
         return self
 

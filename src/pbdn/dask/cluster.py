@@ -49,6 +49,14 @@ class Cluster:
         """Workers at present."""
         return len(self._workers())
 
+    def start(self, lazy: list[Any]) -> list[Future]:
+        """Compute parts of a collection."""
+        try:
+            started: list[Future] = self.client.compute(lazy)
+        except Exception as error:  # whatever Dask raises when its scheduler is gone
+            raise self._lost_scheduler() from error
+        return started
+
     def submit(self, task: Callable[..., Any], *arguments: Any) -> Future:
         """Start a task; its arguments may hold futures."""
         try:
