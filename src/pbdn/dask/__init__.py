@@ -208,7 +208,7 @@ checkpoint, time_limit
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
         local = PBDNClassifier(**parameters)
         own = {name: value for name, value in vars(self).items() if name not in (*parameters, "client")}
-        vars(local).update(own)
+        local.__dict__.update(own)
         return local
 
     def predict_proba(self, X: Any) -> Any:

@@ -94,7 +94,8 @@ def read_part(X: Any, y: Any, weight: Any, number: int) -> RawPart:
 def count_labels(part: RawPart) -> LabelCounts:
     """Labels and their numbers; those of an empty partition say nothing."""
     labels, counts = np.unique(part.labels, return_counts=True)
-    return LabelCounts(*part.inputs.shape, part.names, labels, counts)
+    n_rows, n_features = part.inputs.shape
+    return LabelCounts(n_rows, n_features, part.names, labels, counts)
 
 
 def encode_part(part: RawPart, classes: NDArray[Any], factors: FloatArray | None) -> LabelledRows:
@@ -144,7 +145,7 @@ def labels_of(rows: LabelledRows) -> tuple[IntArray, FloatArray | None]:
 def places_of(digests: Words, labels: Sequence[tuple[IntArray, FloatArray | None]]) -> IntArray:
     """The place of every row in content order."""
     codes = np.concatenate([part[0] for part in labels])
-    weights = None if labels[0][1] is None else np.concatenate([part[1] for part in labels])  # type: ignore[misc]
+    weights = None if labels[0][1] is None else np.concatenate([part[1] for part in labels])
     order = order_of_digests(digests, codes, weights)
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
@@ -164,7 +165,7 @@ def assemble(picked: Sequence[tuple[IntArray, LabelledRows]]) -> LabelledRows:
     """A shard from what was picked of every partition."""
     order = np.argsort(np.concatenate([place for place, _ in picked]), kind="stable")
     rows = [part for _, part in picked]
-    weights = None if rows[0].weights is None else np.concatenate([part.weights for part in rows])[order]  # type: ignore[misc]
+    weights = None if rows[0].weights is None else np.concatenate([part.weights for part in rows])[order]
     inputs = np.concatenate([part.inputs for part in rows])[order]
     return LabelledRows(inputs, np.concatenate([part.codes for part in rows])[order], weights)
 
@@ -204,7 +205,7 @@ def add_moment(
     inputs = np.concatenate([rows.inputs for rows in shards]) / unit
     values = inputs if mean is None else (inputs - mean) ** 2
     if shards[0].weights is not None:
-        values = values * np.concatenate([rows.weights for rows in shards])[:, None]  # type: ignore[misc]
+        values = values * np.concatenate([rows.weights for rows in shards])[:, None]
     return np.asarray(values.sum(axis=0) if total is None else np.concatenate([total[None], values]).sum(axis=0))
 
 
@@ -279,7 +280,7 @@ def pick_side(rows: Rows, plan: MergePlan, offset: int, low: int, high: int) -> 
     )
     chosen = np.flatnonzero((place >= low) & (place < high))
     dense = np.ascontiguousarray(rows.arrays.dense[chosen])
-    fields = (field[chosen] for field in rows.arrays[2:])
+    fields: Any = (field[chosen] for field in rows.arrays[2:])
     return place[chosen] - low, Rows(RowArrays(dense, None, *fields), rows.n_inputs)
 
 

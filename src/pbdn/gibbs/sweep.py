@@ -190,8 +190,10 @@ class RowsHere:
             if self.latent is not None:
                 polya_gamma_weights.sum_count_statistics(rows.arrays, planes, weights, self.latent, *where)
             else:
-                events = (self.winner, self.tables.get((first, last)))
-                polya_gamma_weights.sum_statistics(rows.arrays, self.watched, planes, weights, *events, *where)
+                found = self.tables.get((first, last))
+                polya_gamma_weights.sum_statistics(
+                    rows.arrays, self.watched, planes, weights, self.winner, found, *where
+                )
 
         self.workers.map(task, rows)
         return statistics
