@@ -243,7 +243,7 @@ def main() -> None:
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as two,
-        Client(two, set_as_default=False) as client,
+        Client(two) as client,
     ):
         print("\n## A message of 80 kB there and back\n")
         print("| way | median, ms | least, ms |\n|---|---|---|")

@@ -49,7 +49,11 @@ def local_cluster():
     """One worker to begin with; a server that has imported everything forks more of them quickly."""
     multiprocessing.set_forkserver_preload(["distributed", "pbdn.dask"])
     forkserver.ensure_running()
-    settings = {"distributed.worker.multiprocessing-method": "forkserver", "distributed.scheduler.allowed-failures": 10}
+    settings = {
+        "distributed.worker.multiprocessing-method": "forkserver",
+        "distributed.scheduler.allowed-failures": 10,
+        "distributed.deploy.lost-worker-timeout": "1 hour",  # else a worker that is killed often is given up
+    }
     with (
         dask.config.set(settings),
         LocalCluster(
