@@ -23,10 +23,10 @@ demo: $(PACKAGE)
 	$(BIN)/python -m pbdn demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 -m "not statistical"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not statistical"
 
 test-statistical: setup
-	$(BIN)/python -m pytest -n 2 -m statistical
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical
 
 lint: setup
 	$(BIN)/ruff check .

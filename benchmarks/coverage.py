@@ -2,7 +2,7 @@
 
     python -m benchmarks.coverage                    # seven truths, 400 rows, five seeds
 
-Six of the truths were used to choose `pbdn.model.intervals.WIDENING`; "network" was not. It is another truth for every seed,
+Six of the truths were used to choose `pbdn.model.committee.WIDENING`; "network" was not. It is another truth for every seed,
 drawn from the model itself: one side of three experts. Every fit is one
 line of benchmarks/results/coverage.jsonl; what is there is not run again.
 """

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from benchmarks import record
-from pbdn.sgd.constants import SNAPSHOT_EVERY
+from pbdn.sgd.kernel_arguments import SNAPSHOT_EVERY
 from pbdn.sgd.torch_steps import Layout, adam_scales, likelihood_and_gradient
 from pbdn.sgd.torch_window import Moving, Rows, StepWindow
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pbdn.numerics.kernel_sources import PACKAGE, digest
+from pbdn.numerics.compiled import PACKAGE, digest
 
 BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"  # real data, where this machine has it
 

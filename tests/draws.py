@@ -1,6 +1,6 @@
 """Many draws of a compiled variate from one stream, for tests of its law."""
 
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from numba import njit
@@ -13,8 +13,9 @@ from pbdn.variates.random_stream import SweepStreams, open_stream, stream_buffer
 WEIGHTS = np.array([0.4, 1.5, 0.05])
 
 
+@cache
 def from_python(function):
-    """A function that only kernels call, with an entrance for Python."""
+    """A function that only kernels call, with an entrance for Python; compiled once in a session."""
     return njit(lambda *arguments: function(*arguments))
 
 

@@ -22,7 +22,7 @@ from pbdn.export.c import string_literal
 from pbdn.export.plan import number
 from pbdn.export.sql import identifier, literal
 from pbdn.tables import parse_table, read_table
-from pbdn.tables.cells import numbers, seconds
+from pbdn.tables.table import numbers, seconds
 
 N = 200
 STRANGE = ["", "n/a", "unknown", "inf", "12", "-3.5", "+7", ".5", "4.", "1e3", "1,5", "1,23", "1,234", "1,2345", "0,500", "1.234",

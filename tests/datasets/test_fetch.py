@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from pbdn.datasets import DataUnavailableError, convert, data_available, load_ida, loaders, sources
+from pbdn.datasets import DataUnavailableError, data_available, load_ida, loaders, sources
 from pbdn.datasets.fetch import Source, fetch
 from pbdn.errors import FileFormatError, MissingExtraError
 
@@ -189,7 +189,7 @@ def test_a_set_is_fetched_once_and_then_cached(empty_cache, monkeypatch, tmp_pat
         stream.write(contents[int(url)])
 
     digest = hashlib.sha256(b"".join(contents)).hexdigest()
-    source = Source(tuple(str(i) for i in range(41)), digest, convert.ida_with_splits)
+    source = Source(tuple(str(i) for i in range(41)), digest, sources.ida_with_splits)
     monkeypatch.setitem(sources.SOURCES, "banana", source)
     loaders.read_arrays("banana", ("X",), downloader)
     data = load_ida("banana")
@@ -204,7 +204,7 @@ def test_a_set_is_fetched_once_and_then_cached(empty_cache, monkeypatch, tmp_pat
 
 
 def test_a_foreign_row_in_a_split_is_refused():
-    rows = convert._RowNumbers(np.eye(2), np.array([1, 0]))
+    rows = sources._RowNumbers(np.eye(2), np.array([1, 0]))
     with pytest.raises(FileFormatError, match="does not hold"):
         rows.take(np.eye(2), np.array([1.0, 1.0]))
 

@@ -31,18 +31,17 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning"),
 ]
 LONGER = MapConfig(n_minibatches=100)
-SHORT = MapConfig(n_minibatches=20)  # of each of five networks, many times
+SHORT = MapConfig(n_minibatches=20, n_members=2)  # many times
 SWEEPS = GibbsConfig(n_sweeps=24, n_burn_in=12, n_draws=8, n_paths=2)
 ONE = {"max_depth": 2, "criterion": "aic_inputs", "map_config": LONGER, "gibbs_config": SWEEPS}
 CASES = [
     (PBDNClassifier, "map", {"max_depth": 2, "map_config": SHORT}),
     (PBDNClassifier, "map+gibbs", ONE),
-    (PBDNClassifier, "gibbs", ONE),
     (ISHMClassifier, "map", {"map_config": LONGER}),
     (ISHMClassifier, "gibbs", {"gibbs_config": SWEEPS}),
 ]
 ON_A_LINE = [
-    cls(max_depth=1, max_experts=4, map_config=MapConfig(n_minibatches=20))
+    cls(max_depth=1, max_experts=4, map_config=SHORT)
     for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor)
 ]
 

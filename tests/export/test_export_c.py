@@ -3,8 +3,8 @@ import subprocess
 
 import numpy as np
 import pytest
-from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes, tolerance_of
 
+from networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes, tolerance_of
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_c
 

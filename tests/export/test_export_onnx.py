@@ -3,8 +3,8 @@ import sys
 
 import numpy as np
 import pytest
-from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes
 
+from networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.export import to_onnx
 from pbdn.export.onnx import OPSET

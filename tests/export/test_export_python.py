@@ -2,8 +2,8 @@ import ast
 
 import numpy as np
 import pytest
-from exported_networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes, tolerance_of
 
+from networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes, tolerance_of
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_python
 

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from exported_networks import labels_of, network_of
 
-from networks import random_committee, random_network
+from networks import labels_of, network_of, random_committee, random_network
 from pbdn.errors import InvalidInputError
 from pbdn.experimental.race import Race
 from pbdn.export import to_c, to_python, to_sql

@@ -1,7 +1,8 @@
-"""Phase A: laws of events, merged rows, extremes."""
+"""Phase A: laws of events, merged rows, extremes; log-likelihoods of rows, for every kind of them."""
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numba import njit
 from scipy import stats
 
@@ -9,8 +10,9 @@ from checks import ALPHA, Z_MAX, assert_cdf, assert_counts
 from draws import WEIGHTS, empty_sums, events_of, streams_of, vector_draws
 from pbdn.gibbs.event_times import choose_in_logs, draw_events
 from pbdn.gibbs.kernel_arguments import Blocks, Experts, Statistics
+from pbdn.gibbs.log_likelihood import SideRates, log_likelihood
 from pbdn.gibbs.polya_gamma_weights import sum_statistics
-from pbdn.gibbs.rows import BEFORE, COUNT, INTERVAL, make_rows
+from pbdn.gibbs.rows import BEFORE, COUNT, EXACT, INTERVAL, NOTHING, make_rows
 
 
 def brute_force_first(rng, psi, low, weights, n):
@@ -225,3 +227,38 @@ def test_events_of_vanishing_rates_lie_where_the_row_says(seed, kind, first_only
     assert_cdf(before, points, np.expm1(-points) / np.expm1(-longest))
     if first_only and kind == INTERVAL:
         assert (watched >= -0.5).all()
+
+
+@pytest.mark.parametrize("kind", [NOTHING, BEFORE, INTERVAL, EXACT, COUNT])
+def test_row_log_likelihood(rng, kind):
+    """Every kind of row against its formula, in the sweep's own pass and in the plain one; weights count copies."""
+    n, weight = 7, 3.0
+    inputs, planes = rng.standard_normal((n, 2)), rng.standard_normal((3, 3))
+    offset, exposure = rng.normal(size=n), rng.uniform(0.5, 2, n)
+    start = offset - rng.uniform(0.2, 1, n)
+    count = rng.integers(0, 5, n)
+    rows, sparse_rows = (
+        make_rows(
+            form, count, weight=np.full(n, weight), offset=offset, exposure=exposure, kind=np.full(n, kind),
+            start=start, merge=False,
+        )
+        for form in (inputs, sp.csr_array(inputs))
+    )  # fmt: skip
+    x = np.column_stack([np.ones(n), inputs])
+    psi = x @ planes.T + offset[:, None]
+    h = exposure * (np.logaddexp(0, psi) @ WEIGHTS)
+    h_start = exposure * (np.logaddexp(0, psi - offset[:, None] + start[:, None]) @ WEIGHTS)
+    hazard = exposure * (WEIGHTS / (1 + np.exp(-psi))).sum(1)
+    expected = {
+        NOTHING: -h,
+        BEFORE: np.log1p(-np.exp(-h)),
+        INTERVAL: np.log(np.exp(-h_start) - np.exp(-h)),
+        EXACT: np.log(hazard) - h,
+        COUNT: stats.poisson.logpmf(count, h),
+    }[kind]
+    stretched = SideRates(rows, planes / 2.0, WEIGHTS).log_likelihood(rows.arrays.offset, rows.arrays.start, 2.0)
+    assert np.isclose(stretched, weight * expected.sum(), rtol=1e-10)
+    for form in (rows, sparse_rows):
+        assert np.isclose(log_likelihood(form, planes, WEIGHTS), weight * expected.sum(), rtol=1e-10)
+    seen = events_of(rows, planes, WEIGHTS, 1, False)[-1]
+    assert np.isclose(seen, weight * expected.sum(), rtol=1e-10)

@@ -8,7 +8,7 @@ from scipy import special
 
 from checks import Z_MAX, assert_counts, assert_gamma, assert_mean, assert_variance
 from draws import from_python, vector_draws
-from pbdn.gibbs import expert_weights, gaussian, hyperplanes
+from pbdn.gibbs import expert_weights, hyperplanes
 from pbdn.gibbs import gram as gram_module
 from pbdn.gibbs.kernel_arguments import RowTerms, Statistics
 from pbdn.gibbs.rows import BLOCK_ROWS, make_rows
@@ -48,12 +48,12 @@ def test_sums_over_rows(rng, n, d):
 
 @njit
 def one_gaussian(stream, gram, linear, precision):
-    return gaussian.draw_gaussian(stream, gram, linear, precision)[0]
+    return hyperplanes.draw_gaussian(stream, gram, linear, precision)[0]
 
 
 @njit
 def one_dual_gaussian(stream, inputs, pg_weights, moment, precision):
-    return gaussian.draw_gaussian_dual(stream, inputs, pg_weights, moment, precision)[0]
+    return hyperplanes.draw_gaussian_dual(stream, inputs, pg_weights, moment, precision)[0]
 
 
 def packed(matrix):
@@ -91,7 +91,7 @@ def test_gaussian_of_a_singular_gram_matrix(seed):
 
     @njit
     def with_rescues(stream, gram, linear, precision):
-        beta, rescues = gaussian.draw_gaussian(stream, gram, linear, precision)
+        beta, rescues = hyperplanes.draw_gaussian(stream, gram, linear, precision)
         return np.append(beta, float(rescues))
 
     x = vector_draws(with_rescues, seed, 100, 4, gram, np.ones(3), np.full(3, 1e-300))

@@ -11,7 +11,7 @@ from estimators.small import blobs, fitted, small
 from fitted import lone_side, optimised, sampled
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import input_names
-from pbdn.inspection.information import pointwise_log_likelihood, psis_loo, waic
+from pbdn.inspection.quality import pointwise_log_likelihood, psis_loo, waic
 from pbdn.inspection.subtypes import inputs_of_layer
 
 # Posterior draws in the ArviZ schema.

@@ -13,13 +13,12 @@ from pbdn import PBDNClassifier
 from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import network_of
-from pbdn.inspection.changed_columns import ChangedColumns
 from pbdn.inspection.columns import ColumnGroup, date_text, number_text
 from pbdn.inspection.curves import curve_words, effect_curves
-from pbdn.inspection.effects import feature_effects, shuffled_moves
+from pbdn.inspection.effects import ChangedColumns, feature_effects, shuffled_moves
 from pbdn.inspection.rules import subtype_rules
 from pbdn.inspection.shapley import SMALLEST
-from pbdn.model.curve import Curve
+from pbdn.model.wiring import Curve
 
 BUILDS = [sampled, optimised, three_classes, lone_side]
 

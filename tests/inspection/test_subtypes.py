@@ -14,9 +14,9 @@ from pbdn import ISHMClassifier
 from pbdn.inspection.access import input_names, side_names
 from pbdn.inspection.rules import MOST, bends, subtype_rules
 from pbdn.inspection.subtypes import inputs_of_layer, polytope_limits, violations, votes
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
+from pbdn.model.wiring import Curve
 
 # What a fitted network says: subtypes, votes, hidden units, Theorem 1.
 

@@ -11,7 +11,6 @@ from scipy import sparse as sp
 
 from networks import random_curve, random_network
 from pbdn.errors import InvalidInputError
-from pbdn.model.curve import Curve, curve_of
 from pbdn.model.likelihood import (
     expert_rates,
     log_likelihood,
@@ -23,6 +22,7 @@ from pbdn.model.likelihood import (
 )
 from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, PAPER_PRIORS, Hyperpriors
 from pbdn.model.scaling import Scaling, standard_scaling
+from pbdn.model.wiring import Curve, curve_of
 
 RATES = np.concatenate([np.geomspace(1e-300, 1e300, 121), [0.69, 0.6931471805599453, 0.694, 1.0, 36.0, 40.0, 745.0]])
 NAMES = [field.name for field in fields(Hyperpriors)]

@@ -7,9 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from networks import random_committee, random_curve, random_network
-from pbdn.model.committee import committee
+from pbdn.model.committee import WIDENING, committee, jackknife_interval, log_odds
 from pbdn.model.forward import side_rates
-from pbdn.model.intervals import WIDENING, jackknife_interval, log_odds
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
 from pbdn.model.scaling import Scaling

@@ -1,5 +1,7 @@
 """Elementary functions, the softplus, the Bernoulli-Poisson link and small products against references."""
 
+from functools import cache
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -46,6 +48,7 @@ RATES = np.concatenate([10.0 ** np.linspace(-300, 2.8, 4000), np.linspace(0.3, 1
 # Run straight-line functions of one number over an array, as vectorised loops do.
 
 
+@cache
 def in_loop(function):
     """A Python function of an array from a compiled function of one number."""
 

@@ -23,11 +23,13 @@ SMOKE = """
 import numpy as np
 
 import pbdn
-from pbdn import PBDNClassifier
+from pbdn import MapConfig, PBDNClassifier
 from pbdn.datasets import make_xor
 
 data = make_xor(120, seed=0)
-model = PBDNClassifier(inference="map", max_depth=1, random_state=0).fit(data.X, data.y)
+few_kernels = MapConfig(pruning="none", polish=False)  # the others take half a minute to compile
+model = PBDNClassifier(inference="map", criterion="aic_inputs", max_depth=1, map_config=few_kernels, random_state=0)
+model.fit(data.X, data.y)
 expected = model.predict_proba(data.X)
 assert model.score(data.X, data.y) > 0.7
 model.save("model.pbdn")
@@ -174,7 +176,7 @@ class Absent:
             raise ImportError(f"{name} is absent")
 sys.meta_path.insert(0, Absent())
 import pbdn, pbdn.plots, pbdn.report.data, pbdn.tables, pbdn.inspection.datatree
-import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.information
+import pbdn.estimators.classifier, pbdn.experimental, pbdn.export, pbdn.inspection.quality
 """
     subprocess.run([sys.executable, "-c", code], check=True)
 

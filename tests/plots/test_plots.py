@@ -7,9 +7,9 @@ from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_clas
 from networks import random_curve, random_network
 from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
+from pbdn.model.wiring import Curve
 from pbdn.plots import (
     CalibrationDisplay,
     ConfidenceDisplay,
@@ -162,8 +162,8 @@ def test_curved_networks_are_drawn(rng):
     from copy import copy
     from dataclasses import replace
 
-    from pbdn.model.curve import Curve
     from pbdn.model.network import Layer, Network, Side
+    from pbdn.model.wiring import Curve
 
     model, X, _ = optimised()
     planes = np.array([[1.0, 0.0, 0.0, -1.0, -1.0]])  # votes inside the unit circle

@@ -7,7 +7,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 from benchmarks import paper_values as paper
-from benchmarks import quality, record
+from benchmarks import quality, record, speed_tables, waiting
 from benchmarks import quality_tables as tables
 from benchmarks.data_and_methods import IDA, MULTICLASS, NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL, n_splits
 from benchmarks.quality import Task, fit_ours, missing, plan, products
@@ -288,3 +288,17 @@ def test_the_readme_table_shows_seeds_and_spreads(tmp_path):
     assert "before commits" not in text
     widths = {line.count("|") for line in text.splitlines() if line.startswith("|")}
     assert len(widths) == 1
+
+
+def test_small_versions_run_and_are_shown(tmp_path):
+    lines = []
+    waiting.run(["wide", "time_limit", waiting.FILE], True, 0.05, lines.append)
+    assert [line["case"] for line in lines] == ["wide", "time_limit", "pbdn fit", "pbdn predict"]
+    assert set(lines[0]["results"]) == set(waiting.METHODS)
+    for line in lines:
+        record.append("speed", line, tmp_path)
+    shown = speed_tables.waiting(tmp_path)
+    assert "wide (60 x 200)" in shown
+    assert "time_limit (300 x 14)" in shown
+    assert speed_tables.waiting_file(tmp_path).count("pbdn") == 2
+    assert waiting.rows_of("cover", quick=True)[0].shape == (300, 14)

@@ -1,6 +1,41 @@
+"""Small problems for the tests of the MAP engine."""
+
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import pytest
-from map_problems import Problem, labelling_of
+import scipy.sparse as sp
+
+from networks import labelling_of
+from pbdn.model.labelling import Labelling
+
+
+@dataclass
+class Problem:
+    """Rows, and the packed parameters of sides on them."""
+
+    inputs: Any
+    codes: Any
+    weights: Any
+    parameters: Any
+    starts: Any
+    labelling: Labelling
+
+    @property
+    def csr(self) -> Any:
+        """The rows as a sparse matrix."""
+        return sp.csr_array(self.inputs)
+
+    @property
+    def rows(self) -> tuple[Any, Any, Any]:
+        """What the objective takes first."""
+        return self.inputs, self.codes, self.weights
+
+    @property
+    def sides(self) -> tuple[Any, Any, Any]:
+        """What the passes over all rows take after the source."""
+        return self.parameters, self.starts, self.labelling.positive
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 from pbdn.data.row_source import ArraySource
 from pbdn.model.labelling import SECOND_CLASS, for_and_against_each_class
 from pbdn.model.likelihood import log_likelihood
+from pbdn.sgd.kernel_arguments import BLOCK
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import loss_and_gradient, pack, unpack
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods
-from pbdn.sgd.workspace import BLOCK
 
 PAPER = MapSettings(prior_on="log_weight", shrinkage="student_t")  # the objective as the paper prints it
 CONFIGS = [

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from map_problems import labelling_of
 
 from checks import Z_MAX
+from networks import labelling_of
 from pbdn.data.row_source import ArraySource
 from pbdn.model.labelling import Labelling, for_and_against_each_class, for_each_class
 from pbdn.model.network import Layer, Side, climb, inputs_above

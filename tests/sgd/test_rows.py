@@ -10,6 +10,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods
+from pbdn.sgd.side_kernels import side_log_likelihood
 from pbdn.sgd.train_layer import fit_map
 
 pa = pytest.importorskip("pyarrow", reason="Arrow sources need pyarrow")
@@ -279,3 +280,25 @@ def test_mostly_zero_dense_rows_are_held_as_csr_but_mapped_as_dense(rng, seed):
     config = MapSettings(n_minibatches=30, max_experts=4, coef_rate=1.0)
     losses = [fit_map(s, for_each_class(2), depth=1, config=config, seed=seed).trace["loss"] for s in (held, plain)]
     np.testing.assert_allclose(*losses, rtol=1e-9)
+
+
+@pytest.mark.parametrize("container", [np.array, sp.csr_array])
+def test_read_only_rows_and_long_indices_need_no_kernels_of_their_own(problem, container):
+    """A memory map, or the indices of a large matrix cut to a small one: the same numbers, nothing compiled."""
+    p = problem(labelling=for_each_class(2))
+    plain, frozen = container(p.inputs), container(p.inputs)
+    codes, weights = p.codes.copy(), p.weights.copy()
+    expected = log_likelihoods(ArraySource(plain, codes, weights=weights), *p.sides)
+    known = list(side_log_likelihood.signatures)
+    if sp.issparse(frozen):
+        frozen.indices, frozen.indptr = frozen.indices.astype(np.int64), frozen.indptr.astype(np.int64)
+    for array in (
+        *((frozen.data, frozen.indices, frozen.indptr) if sp.issparse(frozen) else (frozen,)),
+        codes,
+        weights,
+    ):
+        array.flags.writeable = False
+    source = ArraySource(frozen, codes, weights=weights)
+    np.testing.assert_array_equal(log_likelihoods(source, *p.sides), expected)
+    assert list(side_log_likelihood.signatures) == known
+    assert not codes.flags.writeable

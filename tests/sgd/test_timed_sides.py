@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from pbdn.model.labelling import for_each_class
+from pbdn.model.labelling import BEFORE, EXACT, INTERVAL, NOTHING, flipped, for_each_class, kinds_of
 from pbdn.model.network import Layer, Side, climb, inputs_above
-from pbdn.model.statements import BEFORE, EXACT, INTERVAL, NOTHING, flipped, kinds_of
 from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.sgd.joint_training import Packed, network_loss_and_gradient
 from pbdn.sgd.map_settings import MapSettings

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from map_problems import labelling_of
 
+from networks import labelling_of
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class

@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from map_problems import labelling_of
 from numba import njit
 
+from networks import labelling_of
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import for_and_against_each_class, for_each_class
 from pbdn.model.network import Side
 from pbdn.numerics import compiled
-from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.side_likelihood import side_log_likelihood
+from pbdn.sgd.polish import compile_the_rest
+from pbdn.sgd.side_kernels import side_log_likelihood
 from pbdn.sgd.train_layer import fit_map
 
 TWO = for_each_class(2)

@@ -7,7 +7,7 @@ from scipy import stats
 from checks import ALPHA, Z_MAX
 from joint import PRIORS
 from pbdn.gibbs.event_times import draw_events
-from pbdn.gibbs.gaussian import draw_gaussian
+from pbdn.gibbs.hyperplanes import draw_gaussian
 from pbdn.gibbs.kernel_arguments import Blocks, BlockSums, Experts, Statistics
 from pbdn.gibbs.polya_gamma_weights import sum_statistics
 from pbdn.gibbs.rows import make_rows

@@ -19,7 +19,7 @@ from pbdn.variates.counts import (
     positive_poisson,
     table_distance,
 )
-from pbdn.variates.gamma import gamma_at_least_one, gamma_variate, log_gamma_variate
+from pbdn.variates.random_stream import gamma_at_least_one, gamma_variate, log_gamma_variate
 
 SHAPES = [1e-6, 1e-4, 1e-2, 0.1, 0.5, 0.999, 1.0, 1.001, 1.5, 3.0, 30.0, 1e3]
 N = 400_000

@@ -31,9 +31,9 @@ from pbdn.tables import (
     labels_of,
     numbers_of,
 )
-from pbdn.tables.cells import numbers
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
+from pbdn.tables.table import numbers
 
 BALANCED = "balanced"
 OPTIONS = {

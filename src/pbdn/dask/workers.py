@@ -10,8 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.data.labelled_rows import LabelledRows, check_labels_present
-from pbdn.data.ordering import Words, content_marks, order_of_digests, row_digests
+from pbdn.data.labelled_rows import (
+    LabelledRows,
+    Words,
+    check_labels_present,
+    content_marks,
+    order_of_digests,
+    row_digests,
+)
 from pbdn.data.row_source import Block, encode
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.rows import NOTHING, WORTH_MERGING, Part, RowArrays, Rows, combine, make_rows

@@ -44,20 +44,6 @@ class Columns:
 
 
 @summing_kernel
-def column_sum(addresses: Any, first: int, last: int) -> float:
-    """Sum of the rows ``first`` to ``last`` of all columns: not finite if a value is not."""
-    total, n_columns = 0.0, addresses.shape[0]
-    for d in range(0, n_columns - 3, 4):  # four columns at a time: memory answers while others are asked for
-        a0, a1, a2, a3 = addresses[d], addresses[d + 1], addresses[d + 2], addresses[d + 3]
-        for i in range(first, last):
-            total += (number_at(a0, i) + number_at(a1, i)) + (number_at(a2, i) + number_at(a3, i))
-    for d in range(n_columns - n_columns % 4, n_columns):
-        for i in range(first, last):
-            total += number_at(addresses[d], i)
-    return total
-
-
-@summing_kernel
 def _turn(addresses: Any, center: Any, factor: Any, rows: Any) -> float:
     """rows[i, d] = (column d [i] - center) factor; returns their sum, which is not finite if a value is not."""
     total, n_columns = 0.0, rows.shape[1]

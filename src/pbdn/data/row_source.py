@@ -126,7 +126,7 @@ def contiguous(inputs: Any) -> Any:
     if sp.issparse(inputs):
         matrix = sp.csr_array(inputs)
         kind = np.float32 if matrix.dtype == np.float32 else np.float64
-        matrix = matrix.astype(kind, copy=False)
+        matrix = _with_short_indices(matrix.astype(kind, copy=False))
         values = matrix.data
     else:
         array = np.asarray(inputs)
@@ -139,6 +139,14 @@ def contiguous(inputs: Any) -> Any:
     if suspicious and not np.isfinite(values).all():
         raise InvalidInputError(NOT_FINITE)
     return matrix
+
+
+def _with_short_indices(matrix: Any) -> Any:
+    """The same CSR matrix with 32-bit indices where they are enough: for others all kernels are compiled anew."""
+    if matrix.indices.dtype == np.int32 or max(matrix.nnz, *matrix.shape) > np.iinfo(np.int32).max:
+        return matrix
+    parts = matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return sp.csr_array(parts, shape=matrix.shape)
 
 
 def row_weights(weights: Any, n_rows: int) -> FloatArray:

@@ -16,9 +16,9 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_for_fit, forget_preparation
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.predicting import FittedNetwork
-from pbdn.growth.callbacks import FitTasks, Method, with_callbacks
 from pbdn.growth.depth import Growth
 from pbdn.growth.fit_network import FitResult, Increment
+from pbdn.growth.run import FitTasks, Method, with_callbacks
 from pbdn.inspection.access import checked_rows
 from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.priors import Hyperpriors

@@ -14,7 +14,7 @@ from pbdn.config import MapConfig
 from pbdn.data.labelled_rows import check_labels_present, weigh_rows
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
-from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.priors import Hyperpriors
 from pbdn.numerics.arrays import FloatArray
 

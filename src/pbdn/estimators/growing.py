@@ -13,13 +13,12 @@ from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.estimators.frames import per_column, with_signs_of_features
-from pbdn.growth.callbacks import CallbackSupportMixin, FitTasks
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import Run, StopSignal, n_threads
+from pbdn.growth.run import CallbackSupportMixin, FitTasks, Run, StopSignal, n_threads
 from pbdn.inspection.effects import MAX_ROWS, training_importances
 from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors

@@ -15,9 +15,8 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
-from pbdn.growth.callbacks import FitTasks
-from pbdn.growth.layout import best_layout
-from pbdn.growth.run import Run, n_threads
+from pbdn.growth.fit_network import best_layout
+from pbdn.growth.run import FitTasks, Run, n_threads
 from pbdn.inspection.access import checked_rows, dense_rows
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame

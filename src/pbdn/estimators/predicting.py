@@ -20,7 +20,7 @@ from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, is_plain
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
-from pbdn.model.intervals import jackknife_interval
+from pbdn.model.committee import jackknife_interval
 from pbdn.model.network import Network
 from pbdn.numerics.arrays import FloatArray
 
@@ -113,7 +113,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         """Intervals of the class probabilities.
 
         From posterior draws, where there are any, equal-tailed credible intervals. Else, from how far networks differ
-        of which each was trained without one fold of the rows (`pbdn.model.intervals`).
+        of which each was trained without one fold of the rows (`pbdn.model.committee`).
 
         Returns
         -------

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 
 from pbdn.config import MapConfig
 from pbdn.estimators.on_a_line import LineEstimator, check_positive_values, numeric_bounds
-from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
 from pbdn.numerics.arrays import FloatArray

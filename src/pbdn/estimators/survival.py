@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
-from pbdn.growth.callbacks import FitTasks, with_callbacks
+from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
 from pbdn.numerics.arrays import FloatArray
 

@@ -19,8 +19,7 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import kernel
 from pbdn.numerics.softplus import logistic, softplus
 from pbdn.variates.counts import choose
-from pbdn.variates.gamma import log_gamma_variate
-from pbdn.variates.random_stream import TABLES, exponential, open_stream, stream_buffer, stream_key
+from pbdn.variates.random_stream import TABLES, exponential, log_gamma_variate, open_stream, stream_buffer, stream_key
 
 N_QUANTILES = 32  # Gauss-Legendre nodes; the test compares with a fine grid in u
 POWER = 4  # nodes lie in (1 - q)^{1/4}: late shares move like (1 - q)^{1/Σr}, which is not smooth in q itself

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.curve import Curve
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
-from pbdn.model.wiring import sources_of
+from pbdn.model.wiring import Curve, sources_of
 from pbdn.numerics.arrays import FloatArray
 
 Label = str | int | float | bool

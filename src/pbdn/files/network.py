@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import FileFormatError, InvalidInputError
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import Response, response_of_kind
 from pbdn.model.timed import OnALine
-from pbdn.model.wiring import width_of_inputs
+from pbdn.model.wiring import Curve, width_of_inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 SCHEMA_VERSION = 4

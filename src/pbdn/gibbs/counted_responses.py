@@ -16,8 +16,7 @@ from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import kernel
 from pbdn.variates.counts import bessel_count
-from pbdn.variates.gamma import gamma_variate
-from pbdn.variates.random_stream import ROW_RESPONSE, SweepStreams, stream_at
+from pbdn.variates.random_stream import ROW_RESPONSE, SweepStreams, gamma_variate, stream_at
 
 DISPERSION_PRIOR = GammaPrior(1.0, 0.1)
 AMOUNT_PRIOR = GammaPrior(1.0, 0.1)  # for amounts of mean one

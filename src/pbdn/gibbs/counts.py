@@ -13,8 +13,7 @@ from pbdn.gibbs.rows import BLOCK_ROWS, NOTHING, RowArrays
 from pbdn.numerics.compiled import inlined, kernel
 from pbdn.numerics.softplus import softplus
 from pbdn.variates.counts import crt, multinomial_split, positive_poisson
-from pbdn.variates.gamma import log_gamma_variate
-from pbdn.variates.random_stream import TABLES, SweepStreams, stream_at
+from pbdn.variates.random_stream import TABLES, SweepStreams, log_gamma_variate, stream_at
 
 
 @inlined

@@ -9,7 +9,7 @@ import numpy as np
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.numerics.compiled import inlined, kernel
 from pbdn.variates.counts import crt
-from pbdn.variates.gamma import gamma_variate, log_gamma_variate
+from pbdn.variates.random_stream import gamma_variate, log_gamma_variate
 
 
 @inlined

@@ -28,8 +28,7 @@ from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.gibbs.sweep import Latent, SamplerName, SweepInfo, Workers, sweep
 from pbdn.numerics.arrays import BoolArray, FloatArray
 from pbdn.numerics.compiled import kernel
-from pbdn.variates.gamma import gamma_variate
-from pbdn.variates.random_stream import RESPONSE, SweepStreams, open_stream, stream_buffer, uniform
+from pbdn.variates.random_stream import RESPONSE, SweepStreams, gamma_variate, open_stream, stream_buffer, uniform
 
 
 class GammaPrior(NamedTuple):

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import BlockSums, Experts, Statistics
 from pbdn.gibbs.matrices import SparseInputs
-from pbdn.model.statements import BEFORE as BEFORE
-from pbdn.model.statements import COUNT as COUNT
-from pbdn.model.statements import EXACT as EXACT
-from pbdn.model.statements import INTERVAL as INTERVAL
-from pbdn.model.statements import NOTHING as NOTHING
+from pbdn.model.labelling import BEFORE as BEFORE
+from pbdn.model.labelling import COUNT as COUNT
+from pbdn.model.labelling import EXACT as EXACT
+from pbdn.model.labelling import INTERVAL as INTERVAL
+from pbdn.model.labelling import NOTHING as NOTHING
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together

@@ -2,12 +2,12 @@
 
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
-1. whether the first layer is curved (`pbdn.model.curve`),
+1. whether the first layer is curved (`pbdn.model.wiring`),
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
 New networks are then trained on all rows with what was found, and averaged (`pbdn.model.committee`). Those of the folds stay
-beside them, to say how sure they are (`pbdn.model.intervals`). Where rows are many, or values lie on a line, the networks of
+beside them, to say how sure they are (`pbdn.model.committee`). Where rows are many, or values lie on a line, the networks of
 the folds are themselves averaged: few rows are lost to each, none is trained for its spread alone, and a distribution says by
 itself how sure it is.
 """

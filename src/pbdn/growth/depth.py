@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from pbdn.model.criteria import Criterion, count_inputs
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network
+from pbdn.model.wiring import Curve
 from pbdn.numerics.arrays import IntArray
 
 logger = logging.getLogger("pbdn")

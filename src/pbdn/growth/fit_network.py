@@ -1,6 +1,7 @@
 """From labelled rows to a grown network, at once or batch by batch: the one place where engines, growth and scaling meet."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,22 +13,26 @@ from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
-from pbdn.growth.committee import grow_committee
+from pbdn.growth.committee import Search, grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, grow_paths, make_engine
-from pbdn.growth.holdout import grow_by_holdout
+from pbdn.growth.holdout import folds_of_rows, grow_by_holdout
 from pbdn.growth.run import Run
+from pbdn.growth.trainee import make_views
 from pbdn.model.criteria import CRITERIA
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
+from pbdn.model.timed import OnALine
+from pbdn.model.wiring import Curve
 from pbdn.numerics.compiled import help_with_compiling
-from pbdn.sgd.compile_ahead import compile_the_rest
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.online import IncrementalLayer
+from pbdn.sgd.polish import compile_the_rest
 
 logger = logging.getLogger("pbdn")
+
+N_JUDGES = 2  # folds whose rows are kept back
 
 
 @dataclass(frozen=True)
@@ -236,3 +241,25 @@ class Increment:
         assert self.layer is not None
         top = Layer(tuple(side.strongest_first() for side in self.layer.sides))
         return self.scaling.fold(Network((*self.frozen, top), n_features, self.response, self.curve))
+
+
+def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfig, run: Run) -> OnALine:
+    """How values are best laid on the line: the layout under which one flat layer makes some rows kept back likeliest.
+
+    ``rows`` are scaled, with bounds that are not on any line yet.
+    """
+
+    def deviance(layout: OnALine) -> float:
+        own = replace(rows, targets=layout.to_line(rows.targets))
+        folds = folds_of_rows(layout.strata(own.targets), run.seed)
+        held = [folds == f for f in range(N_JUDGES)]
+        search = Search(layout, config, run, held)
+        stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))
+        back = [own.take(kept) for kept in held]
+        weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
+        return stage.deviance + 2.0 * float(
+            weights @ np.concatenate([layout.log_slopes(part.targets) for part in back])
+        )
+
+    with single_blas_thread():
+        return min(layouts, key=deviance)

@@ -14,10 +14,10 @@ from pbdn.growth.checkpoint import Arrays, arrays_of_sides, sides_from_arrays
 from pbdn.growth.holdout import losses_on
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run
-from pbdn.model.curve import Curve, curve_of
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
+from pbdn.model.wiring import Curve, curve_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings

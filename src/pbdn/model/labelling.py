@@ -1,7 +1,12 @@
-"""What the sides of a layer stand for.
+"""What rows say, and what the sides of a layer stand for.
 
 A side says "yes" to the rows of one class, or to the rows of every class but one. This is the only place where a class
 becomes a yes or a no; compiled code takes `Labelling.positive`.
+
+For every response, a side is a Poisson process on a line with cumulative rate H_i(u); the row's value is its first point. A row
+says of that point what two bounds say: "in (low, high]". An infinite bound says nothing, and equal bounds say "exactly here". A
+class label is the case of one bound at 0. The second side of a pair sees the line the other way round: its bounds are
+(-high, -low).
 """
 
 from collections.abc import Sequence
@@ -11,7 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.numerics.arrays import IntArray
+from pbdn.numerics.arrays import FloatArray, IntArray
+
+# kinds of statements; COUNT says how many points lie before 0
+NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
 
 
 @dataclass(frozen=True)
@@ -61,3 +69,19 @@ def for_and_against_each_class(n_classes: int) -> Labelling:
 
 
 SECOND_CLASS = Labelling((1,))  # a lone side: the second class is "yes"
+
+
+def kinds_of(bounds: FloatArray) -> IntArray:
+    """The kind of every row of ``bounds``, shape (n, 2).
+
+    NOTHING before ``low`` (no upper bound), something BEFORE ``high`` (no lower bound), first point in the INTERVAL, or EXACT.
+    A row without any bound says NOTHING before -inf, which holds of every value.
+    """
+    low, high = bounds[:, 0], bounds[:, 1]
+    kinds = np.where(np.isposinf(high), NOTHING, np.where(np.isneginf(low), BEFORE, INTERVAL))
+    return np.asarray(np.where(low == high, EXACT, kinds), np.int64)
+
+
+def flipped(bounds: FloatArray) -> FloatArray:
+    """The same statements about the negative of the value."""
+    return np.ascontiguousarray(-bounds[:, ::-1])

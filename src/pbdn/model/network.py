@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.model.curve import Curve
 from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
 from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Classes, Response
-from pbdn.model.wiring import Inputs, inputs_of, sees_features
+from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above

@@ -40,7 +40,7 @@ class Response(Protocol):
     n_outputs : int
         Columns of a prediction.
     timed : bool
-        Whether rows say where on a line their value lies (`pbdn.model.statements`), not of which class they are.
+        Whether rows say where on a line their value lies (`pbdn.model.labelling`), not of which class they are.
     """
 
     @property

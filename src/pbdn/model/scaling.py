@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.model.curve import Curve
 from pbdn.model.network import Layer, Network, Side
-from pbdn.model.wiring import sees_features
+from pbdn.model.wiring import Curve, sees_features
 from pbdn.numerics.arrays import FloatArray
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant

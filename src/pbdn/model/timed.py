@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.labelling import Labelling, for_each_class
+from pbdn.model.labelling import Labelling, flipped, for_each_class
 from pbdn.model.likelihood import log_probability, signed_distances
 from pbdn.model.network import Layer, Side
-from pbdn.model.statements import flipped
 from pbdn.model.wiring import Inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.first_point import fill_quantiles, fill_rates

@@ -1,15 +1,20 @@
 """How functions are compiled: one decorator for each use, those that Python calls cached on disk, without the interpreter's lock.
 
-Division by zero is as in NumPy. Numba's own cache looks at a function's file only; here a function is compiled again when
-anything changed that its file imports from this package (`pbdn.numerics.kernel_sources`). So a kernel's file must import what the
-kernel is made of: the functions it calls, its constants, and the classes of the tuples it is given.
+Division by zero is as in NumPy. A compiled function is made of the code it calls and of the constants it uses, and these stand in
+its own file or in files that its file imports. Numba's own cache looks at a function's file only. Here one digest is taken of a
+source file and of everything of this package that it imports, directly or not, and a function is compiled again when the digest of
+its file changed. So a kernel's file must import what the kernel is made of: the functions it calls, its constants, and the classes
+of the tuples it is given.
 """
 
+import hashlib
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -19,15 +24,73 @@ from numba.core import event
 from numba.core.ccallback import CFunc
 from numba.extending import overload
 
-from pbdn.numerics.kernel_sources import digest
+PACKAGE = Path(__file__).resolve().parents[1]
+
+_NAME = re.escape(PACKAGE.name)
+_IMPORT = re.compile(
+    rf"^[ \t]*(?:from[ \t]+({_NAME}[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|.*)|import[ \t]+({_NAME}[\w.]*))", re.M
+)
+_FUSED = {"contract"}
+_ANY_ORDER = {"contract", "reassoc"}
+
+
+def imported_names(text: str) -> set[str]:
+    """Dotted names, below this package, of all that a source text imports: modules and what is taken from them."""
+    names = set()
+    for origin, taken, module in _IMPORT.findall(text):
+        names.add(origin or module)
+        names.update(f"{origin}.{name}" for name in re.findall(r"\w+", taken))
+    return names
+
+
+@cache
+def file_of(name: str, package: Path = PACKAGE) -> Path | None:
+    """The source file of a module, or None where the name is not one of a module."""
+    path = package.joinpath(*name.split(".")[1:])
+    for candidate in (path.with_suffix(".py"), path / "__init__.py"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+@cache
+def _read(path: Path, package: Path) -> tuple[bytes, frozenset[Path]]:
+    """What a file holds, and the package's files that it imports itself."""
+    try:
+        text = path.read_bytes()
+    except OSError:  # there is none: an interactive session, or a package in an archive
+        return b"", frozenset()
+    found = {file_of(name, package) for name in imported_names(text.decode(errors="replace"))}
+    return text, frozenset(file for file in found if file is not None)
+
+
+def reached_from(path: Path, package: Path = PACKAGE) -> set[Path]:
+    """A file and all of the package's files that it imports, directly or not."""
+    reached, waiting = set[Path](), [path]
+    while waiting:
+        file = waiting.pop()
+        if file not in reached:
+            reached.add(file)
+            waiting.extend(_read(file, package)[1])
+    return reached
+
+
+@cache
+def digest(path: Path, package: Path = PACKAGE) -> str:
+    """SHA-256 of a file and all that it reaches; files are read once in a process."""
+    total = hashlib.sha256()
+    for file in sorted(reached_from(path, package)):
+        text = _read(file, package)[0]
+        total.update(f"{file.name} {len(text)}\n".encode())
+        total.update(text)
+    return total.hexdigest()
+
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMMON: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 _FROM_PYTHON: dict[str, Any] = {"cache": True, "no_cfunc_wrapper": True}
 _FROM_KERNELS: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-_FUSED = {"contract"}
-_ANY_ORDER = {"contract", "reassoc"}
 
 
 def _note_sources(compiled: Any, function: Any) -> None:

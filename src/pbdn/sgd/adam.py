@@ -7,10 +7,18 @@ import numpy as np
 
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing, summing_kernel
-from pbdn.sgd.constants import BETA1, BETA2, EPSILON, MAX_HALVINGS, SNAPSHOT_EVERY
-from pbdn.sgd.gradient import batch_gradient
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
-from pbdn.sgd.workspace import Work
+from pbdn.sgd.kernel_arguments import (
+    BETA1,
+    BETA2,
+    EPSILON,
+    MAX_HALVINGS,
+    SNAPSHOT_EVERY,
+    LabelledRows,
+    SideColumns,
+    Steps,
+    Work,
+)
+from pbdn.sgd.side_kernels import batch_gradient
 
 
 class Prior(NamedTuple):

@@ -14,8 +14,8 @@ from pbdn.numerics.compiled import chosen_by_type, inlined, summing, summing_ker
 from pbdn.numerics.products import padded_size, product
 from pbdn.numerics.softplus import softplus_logistic
 from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
-from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.joint_workspace import TILE, LayerWork, NoisyRows, Stack, joint_workspace
+from pbdn.sgd.kernel_arguments import TINY_RATE
 from pbdn.sgd.link_function import is_yes, link_slopes
 from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
 

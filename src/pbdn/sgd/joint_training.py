@@ -29,9 +29,9 @@ from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
-from pbdn.sgd.constants import CALL_NUMBERS
 from pbdn.sgd.joint_gradient import objective_gradient, run_joint_steps
 from pbdn.sgd.joint_workspace import NoisyRows, Stack, make_stack
+from pbdn.sgd.kernel_arguments import CALL_NUMBERS
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 

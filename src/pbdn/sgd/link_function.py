@@ -9,7 +9,7 @@ from typing import Any
 from pbdn.numerics.compiled import summing
 from pbdn.numerics.elementary import LEAST_EXPONENT
 from pbdn.numerics.softplus import log_event_probability_and_slope, log_logistic, log_softplus
-from pbdn.sgd.constants import TINY_RATE
+from pbdn.sgd.kernel_arguments import TINY_RATE
 
 _MOST_EXPONENT = -LEAST_EXPONENT
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from pbdn.data.columns import Columns
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import Prior, layer_gradient
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, workspace
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.workspace import workspace
 
 
 def pack(sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
@@ -40,13 +40,33 @@ def unpack(parameters: FloatArray, starts: IntArray) -> tuple[Side, ...]:
     )
 
 
-def as_rows(inputs: Any) -> tuple[Any, ...]:
-    """Rows as the kernels take them: (X,), the three arrays of a CSR matrix, or (addresses, affine) of columns."""
+def as_labelled_rows(inputs: Any, codes: IntArray, weights: FloatArray) -> LabelledRows:
+    """Rows as the kernels take them: (X,), the three arrays of a CSR matrix, or (addresses, affine) of columns.
+
+    A kernel is compiled anew, for seconds, when any of these arrays is read-only. So none is; kernels do not write to rows.
+    """
+    rows: tuple[Any, ...]
     if isinstance(inputs, Columns):
-        return inputs.addresses, inputs.affine
-    if sp.issparse(inputs):
-        return inputs.data, inputs.indices, inputs.indptr
-    return (inputs,)
+        rows = inputs.addresses, inputs.affine
+    elif sp.issparse(inputs):
+        rows = inputs.data, inputs.indices, inputs.indptr
+    else:
+        rows = (inputs,)
+    return LabelledRows(tuple(map(_writable, rows)), _writable(codes), _writable(weights))
+
+
+class _SameMemory:
+    """The memory of an array, offered to NumPy as memory that may be written to."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self.array = array
+        description = array.__array_interface__
+        self.__array_interface__ = {**description, "data": (description["data"][0], False)}
+
+
+def _writable(array: NDArray[Any]) -> NDArray[Any]:
+    """The same array, or one on the same memory that is not read-only."""
+    return array if array.flags.writeable else np.asarray(_SameMemory(array))
 
 
 def prior_constants(config: MapSettings, starts: IntArray) -> Prior:
@@ -82,7 +102,7 @@ def loss_and_gradient(
 ) -> tuple[float, FloatArray]:
     """f of all sides on these rows and its gradient; ``scale`` is N/M for a minibatch of M rows out of N."""
     gradient = np.empty_like(parameters)
-    data = LabelledRows(as_rows(inputs), codes, weights)
+    data = as_labelled_rows(inputs, codes, weights)
     sides = SideColumns(starts, labelling.positive)
     prior = prior_constants(config, starts)
     work = workspace(len(data.rows) == 1, parameters.shape[0] - 2, starts)

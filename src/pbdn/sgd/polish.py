@@ -1,6 +1,7 @@
 """Polish a grown network of many sides: its layers are trained together for half the steps that one layer took.
 
-The rows get Gaussian noise: two noisy copies of a row lie as far apart as a row and its nearest neighbour.
+The rows get Gaussian noise: two noisy copies of a row lie as far apart as a row and its nearest neighbour. What that needs can be
+compiled ahead by a second process, while the first layer of the first fit on a machine is compiled and trained.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.model.labelling import Labelling
-from pbdn.model.network import Layer
+from pbdn.data.row_source import ArraySource
+from pbdn.model.labelling import Labelling, for_each_class
+from pbdn.model.network import Layer, Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.objective import pack
+from pbdn.sgd.pruning import log_likelihoods
 from pbdn.sgd.train_layer import falling_rates
 from pbdn.sgd.trainer import POLISH
 
@@ -69,3 +73,13 @@ def polish(
         should_stop=should_stop,
         on_progress=on_progress,
     )
+
+
+def compile_the_rest() -> None:
+    """Call the kernels that a fit of classes needs after its first layer, on the smallest network."""
+    inputs, codes, labelling = np.ones((2, 1)), np.arange(2), for_each_class(2)
+    sides = tuple(Side(np.zeros((1, 2)), np.ones(1)) for _ in labelling.sides)
+    log_likelihoods(ArraySource(inputs, codes), *pack(sides), labelling.positive)
+    network = Packed.of([Layer(sides)], 1, labelling, MapSettings()).with_gaussian_penalty(1.0)
+    rng = np.random.default_rng(0)
+    train_together(network, inputs, codes, None, noise=Noise(np.zeros(1)), rates=np.zeros(1), batch_size=2, rng=rng)

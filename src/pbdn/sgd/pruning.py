@@ -12,13 +12,10 @@ from pbdn.data.columns import Columns
 from pbdn.data.row_source import Block, RowSource
 from pbdn.model.labelling import says_yes
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.sgd.constants import TINY_RATE
-from pbdn.sgd.inactivity import add_log_inactivity
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
+from pbdn.sgd.kernel_arguments import TINY_RATE, LabelledRows, SideColumns, Work, workspace
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import as_rows, unpack
-from pbdn.sgd.side_likelihood import side_log_likelihood
-from pbdn.sgd.workspace import Work, workspace
+from pbdn.sgd.objective import as_labelled_rows, unpack
+from pbdn.sgd.side_kernels import add_log_inactivity, side_log_likelihood
 
 COLUMN_WINDOW = 4096  # rows of columns sorted by class at a time: they stay in cache
 _DRAW_ROWS = 4096
@@ -26,7 +23,7 @@ _DRAW_ROWS = 4096
 
 def _prepared(block: Block, parameters: FloatArray, starts: IntArray) -> tuple[LabelledRows, Work]:
     """A block of data as the kernels take it, and the memory that they need for it."""
-    data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+    data = as_labelled_rows(block.inputs, block.codes, block.weights)
     return data, workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from pbdn.data.row_source import RowSource
-from pbdn.model.labelling import Labelling
+from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.network import Layer, Side
-from pbdn.model.statements import flipped
 from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, train_together
@@ -119,7 +118,7 @@ def fit_timed_from_starts(
     inputs : array (n_rows, n_inputs)
         Dense.
     bounds : array (n_rows, 2)
-        What the rows say (`pbdn.model.statements`).
+        What the rows say (`pbdn.model.labelling`).
     weights : array (n_rows,) or None
     penalty : float
         Precision of the coefficients.

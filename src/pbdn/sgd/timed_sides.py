@@ -1,6 +1,6 @@
 """Compiled loss of the sides of a layer whose rows have values on a line, and its gradient.
 
-A row says that the first point of its process lies in (a, c], or exactly at u (`pbdn.model.statements`). With
+A row says that the first point of its process lies in (a, c], or exactly at u (`pbdn.model.labelling`). With
 H(u) = Σ_k r_k s(ψ_k + τ_k u) and S(u) = H'(u) = Σ_k r_k τ_k σ(ψ_k + τ_k u) a side loses
 
     H(a) - ln(1 - e^{-D}), D = H(c) - H(a),   or   H(u) - ln S(u).
@@ -14,8 +14,8 @@ from typing import Any
 from pbdn.numerics.compiled import summing
 from pbdn.numerics.products import padded_size
 from pbdn.numerics.softplus import log_event_probability_and_slope, softplus_logistic
-from pbdn.sgd.constants import TINY_RATE
 from pbdn.sgd.joint_workspace import LayerWork, NoisyRows, Stack
+from pbdn.sgd.kernel_arguments import TINY_RATE
 
 TIME_PRECISION = (
     0.25  # of the normal prior of ln τ: noise from 1/50 to 50 standard deviations of the values is plausible

@@ -15,7 +15,7 @@ from pbdn.data.row_source import CHUNK_BATCHES, Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.trainer import Trainer

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from pbdn.sgd.constants import BETA1, BETA2, EPSILON, TINY_RATE
+from pbdn.sgd.kernel_arguments import BETA1, BETA2, EPSILON, TINY_RATE
 
 if TYPE_CHECKING:
     from pbdn.numerics.arrays import IntArray

@@ -13,12 +13,10 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
-from pbdn.sgd.constants import CALL_NUMBERS
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns, Steps
+from pbdn.sgd.kernel_arguments import CALL_NUMBERS, SideColumns, Steps, workspace
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import as_rows, pack, prior_constants
+from pbdn.sgd.objective import as_labelled_rows, pack, prior_constants
 from pbdn.sgd.pruning import surviving
-from pbdn.sgd.workspace import workspace
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
@@ -74,7 +72,7 @@ class Trainer:
         """One compiled call; returns the minibatch losses."""
         losses = np.full(len(rates), np.nan)
         block = chunk.block
-        data = LabelledRows(as_rows(block.inputs), block.codes, block.weights)
+        data = as_labelled_rows(block.inputs, block.codes, block.weights)
         steps = Steps(chunk.order, chunk.batch_size, rates, averaging, float(self.n_rows), self.total_weight)
         sides, prior = SideColumns(self.starts, self.positive), prior_constants(self.config, self.starts)
         work = workspace(len(data.rows) == 1, self.n_inputs, self.starts)

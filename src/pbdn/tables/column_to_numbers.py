@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.cells import numbers, seconds, words
 from pbdn.tables.column_format import example
+from pbdn.tables.table import numbers, seconds, words
 
 DAY = 86400.0
 DATE_PARTS = ("days", "month", "weekday", "hour")  # since 1970; 1 to 12; Monday is 0; 0 to 23

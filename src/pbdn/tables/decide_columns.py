@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.cells import numbers, words
 from pbdn.tables.column_format import (
     Format,
     date_format,
@@ -24,7 +23,7 @@ from pbdn.tables.column_format import (
 )  # fmt: skip
 from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.read_cell import is_missing, to_date, to_number
-from pbdn.tables.table import Table
+from pbdn.tables.table import Table, numbers, words
 
 LEAST_ROWS = 11
 ANYWHERE = re.compile(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import numbers, seconds, words
 from pbdn.tables.column_format import style_words
 from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
@@ -22,7 +21,7 @@ from pbdn.tables.decide_columns import (
     frequent_levels,
 )
 from pbdn.tables.preparation import Preparation
-from pbdn.tables.table import Table
+from pbdn.tables.table import Table, numbers, seconds, words
 
 
 def fit_preparation(

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.cells import numbers, words
 from pbdn.tables.column_format import Format, number_format, odd_words, whole_codes
 from pbdn.tables.read_cell import is_missing, to_number
+from pbdn.tables.table import numbers, words
 
 MAX_CLASSES = 100
 

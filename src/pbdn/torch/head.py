@@ -248,7 +248,7 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
         return total
 
     def _sum_inactivity(self, terms: Any, yes: Any, weights: Any = None) -> Any:
-        """Σ_i w_i ln[(e^{-a} - e^{-λ})/(1 - e^{-λ})], a = r_k s(ψ_ik), over positive rows (`pbdn.sgd.inactivity`)."""
+        """Σ_i w_i ln[(e^{-a} - e^{-λ})/(1 - e^{-λ})], a = r_k s(ψ_ik), over positive rows (`pbdn.sgd.side_kernels`)."""
         log_rate = terms.logsumexp(-1, keepdim=True)
         log_others = log_rate + torch.log(-torch.expm1(terms - log_rate))  # of λ - a
         log_inactive = log_event_probability(log_others) - terms.exp() - log_event_probability(log_rate)

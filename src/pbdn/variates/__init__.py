@@ -1,5 +1,5 @@
 """Random variates, each compiled, each with its law in its first line and a test of that law.
 
-`stream` counter-based random bits · `gamma` · `polyagamma` · `poisson` (zero-truncated, multinomial split) ·
-`crt` (Chinese-restaurant tables, log-times).
+`random_stream` counter-based random bits, and uniform, normal, exponential and gamma variates made of them · `polya_gamma` ·
+`counts` (zero-truncated Poisson, multinomial split, Chinese-restaurant tables).
 """

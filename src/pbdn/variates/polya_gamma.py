@@ -25,8 +25,7 @@ import numpy as np
 
 from pbdn.numerics.compiled import internal, vectorised
 from pbdn.numerics.elementary import ONE_BITS, as_float, exp_negative, log_positive, sine_quarter, unit_interval
-from pbdn.variates.gamma import gamma_at_least_one
-from pbdn.variates.random_stream import bits, fill_bits, normal, uniform
+from pbdn.variates.random_stream import bits, fill_bits, gamma_at_least_one, normal, uniform
 
 ENVELOPE_LIMIT = 0.7  # acceptance probability at least e^{-0.7} = 0.497
 ONE_GAMMA = 1000.0  # from this b on one shifted gamma stands for the whole sum
