@@ -17,10 +17,9 @@ from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.frames import forget_preparation
 from pbdn.gibbs.rows import Rows, RowsElsewhere
-from pbdn.growth.callbacks import FitTasks, with_callbacks
 from pbdn.growth.depth import Engine
 from pbdn.growth.engines import GibbsEngine, MapEngine
-from pbdn.growth.run import Run
+from pbdn.growth.run import FitTasks, Run, with_callbacks
 from pbdn.model.network import Layer
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response

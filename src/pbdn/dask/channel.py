@@ -24,13 +24,12 @@ from pbdn.data.row_source import Block
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import Experts
 from pbdn.gibbs.log_likelihood import binary_log_likelihood
-from pbdn.gibbs.rows import Rows
+from pbdn.gibbs.rows import RowArrays, Rows
 from pbdn.gibbs.sweep import RowsHere, Workers, single_blas_thread
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.adam import Prior, layer_gradient
-from pbdn.sgd.kernel_arguments import LabelledRows, SideColumns
-from pbdn.sgd.objective import as_rows
-from pbdn.sgd.workspace import workspace
+from pbdn.sgd.kernel_arguments import SideColumns, workspace
+from pbdn.sgd.objective import as_labelled_rows
 
 Result = list[NDArray[Any]]
 
@@ -200,7 +199,9 @@ class SideHolder:
     """Answers for rows of one side: the local steps of a sweep."""
 
     def __init__(self, rows: Rows, workers: Workers) -> None:
-        self.rows, self.workers = rows, workers
+        own = (None if field is None else np.require(field, requirements=["W"]) for field in rows.arrays)
+        arrays: Any = RowArrays(*own)  # kernels would be compiled anew for arrays that came read-only
+        self.rows, self.workers = Rows(arrays, rows.n_inputs, rows.part), workers
         self.here: Any = None
         self.statistics: Any = None
 
@@ -245,7 +246,7 @@ class BlockHolder:
         if not len(block):
             return [np.zeros(1), gradient]
         none = Prior(np.zeros(parameters.shape[1]), 0.0, 0.0, 1.0, 0.0)
-        data = LabelledRows(as_rows(np.ascontiguousarray(block.inputs)), block.codes, block.weights)
+        data = as_labelled_rows(np.ascontiguousarray(block.inputs), block.codes, block.weights)
         work = workspace(True, parameters.shape[0] - 2, starts)
         scale = float(message.values["scale"])
         loss = layer_gradient(data, scale, parameters, SideColumns(starts, positive), none, work, gradient)

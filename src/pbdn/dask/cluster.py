@@ -17,7 +17,7 @@ from pbdn.gibbs.kernel_arguments import BlockSums, Experts, Statistics
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.adam import take_step
-from pbdn.sgd.constants import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.trainer import Trainer
