@@ -175,8 +175,9 @@ checkpoint, time_limit
             raise InvalidInputError("DaskPBDNClassifier does not do inference='map+gibbs'; use 'map' or 'gibbs'.")
         if options.set_fields(self.gibbs_config).get("sampler") == "counts":
             raise InvalidInputError("DaskPBDNClassifier does not do sampler='counts'; use 'first_events'.")
-        if options.set_fields(self.map_config).get("device") is not None:
-            raise InvalidInputError("DaskPBDNClassifier takes its steps on CPUs; leave device of map_config out.")
+        for name, given in (("gibbs_config", self.gibbs_config), ("map_config", self.map_config)):
+            if options.set_fields(given).get("device") is not None:
+                raise InvalidInputError(f"DaskPBDNClassifier works on CPUs; leave device of {name} out.")
         if self.criterion in (options.FOLDS, options.HOLDOUT):
             raise InvalidInputError(
                 f"criterion={self.criterion!r} needs rows in memory; use 'auto', or PBDNClassifier on a sample of the rows."

@@ -199,8 +199,8 @@ class SideHolder:
     """Answers for rows of one side: the local steps of a sweep."""
 
     def __init__(self, rows: Rows, workers: Workers) -> None:
-        own = (None if field is None else np.require(field, requirements=["W"]) for field in rows.arrays)
-        arrays: Any = RowArrays(*own)  # kernels would be compiled anew for arrays that came read-only
+        own: Any = (None if field is None else np.require(field, requirements=["W"]) for field in rows.arrays)
+        arrays = RowArrays(*own)  # kernels would be compiled anew for arrays that came read-only
         self.rows, self.workers = Rows(arrays, rows.n_inputs, rows.part), workers
         self.here: Any = None
         self.statistics: Any = None
