@@ -77,7 +77,6 @@ class ClusterRows(LabelledRows):
 
     labels: tuple[Future, ...] = ()
     total: float = 0.0
-    weighted: bool = False
     moments: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
     own_marks: NDArray[Any] | None = field(default=None, repr=False)
 
@@ -282,9 +281,7 @@ def make_shards(rows: ReadRows, in_content_order: bool, standardize: bool) -> Cl
     labels = tuple(cluster.submit(workers.labels_of, one) for one in shards)
     marks = sum(cluster.results([cluster.submit(workers.marks_of_shard, one) for one in shards], "Shard {}"))
     moments = _moments(cluster, shards, labels, rows) if standardize else None
-    return ClusterRows(
-        inputs, np.empty(0, np.int64), None, labels, rows.total, rows.weighted, moments, np.asarray(marks)
-    )
+    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments, np.asarray(marks))
 
 
 def _content_places(rows: ReadRows, n_workers: int) -> Future:
