@@ -1,6 +1,6 @@
 """Gibbs sampling on a local Dask cluster beside the same fit in memory: bits, bytes, seconds, and a slow network.
 
-    python -m benchmarks.cluster [--rows 1000000] [--quick]
+    python -m benchmarks.cluster [messages] [delays] [sweep] [bytes] [--rows 1000000] [--quick]
 
 Seconds are those of the clock and of the processors: on a machine that does other work only the latter say what a fit costs.
 A sweep is measured after the first of its chain; start, order of rows and prediction count apart. A network delay is simulated: the driver sleeps for a round trip wherever it waits for workers.
@@ -23,6 +23,7 @@ from pbdn.data.row_source import Block
 from pbdn.gibbs import chain
 from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
 
+PARTS = ("messages", "delays", "sweep", "bytes")
 EXPERTS = 20
 ROUNDS = 2  # in which all workers are asked at the same time, per sweep; then one message to each in turn
 
@@ -159,11 +160,16 @@ class SweepClock:
     def __init__(self, n_sweeps: int, client: Client | None = None) -> None:
         self.n_sweeps, self.client, self.sweep = n_sweeps, client, chain.response_sweep
         self.found: list[tuple[float, float]] = []
+        self.least = (
+            np.inf
+        )  # seconds of the quickest sweep: what a machine that does other work says of one that does not
         self._cost: Cost | None = None
 
     def __enter__(self) -> "SweepClock":
         def measured(*arguments: Any) -> Any:
+            began = time.perf_counter()
             out, index = self.sweep(*arguments), arguments[9]
+            self.least = min(self.least, time.perf_counter() - began)
             if index == 0:
                 self._cost = Cost(self.client)
             elif index == self.n_sweeps - 1 and self._cost is not None:
@@ -210,19 +216,17 @@ def overhead(n_rows: int, n_features: int, client: Client, n_sweeps: int) -> dic
     return out
 
 
-def delays(n_rows: int, n_features: int, client: Client) -> list[dict[str, Any]]:
-    """Seconds of a sweep of one side when a round trip takes long."""
+def delays(n_rows: int, n_features: int, client: Client, n_sweeps: int = 40) -> list[dict[str, Any]]:
+    """Seconds of the quickest sweep of one side when a round trip takes long."""
     X, y = make_rows(n_rows, n_features)
-    n_workers, found = len(client.nthreads()), []
-    for delay in (0.0, 0.001, 0.01):
-        with SlowNetwork(delay):
-            short, _, _ = cluster_cost(X, y, 5, client, n_rows // 2)
-            long, _, _ = cluster_cost(X, y, 45, client, n_rows // 2)
-        sweep = (long[0] - short[0]) / 80  # two sides
-        rounds = ROUNDS + n_workers
-        found.append({"delay": delay, "sweep": sweep, "rounds": rounds})
+    rounds, found = ROUNDS + len(client.nthreads()), []
+    for delay in (0.0, 0.005, 0.02):
+        with SlowNetwork(delay), SweepClock(n_sweeps, client) as sweeps:
+            cluster_cost(X, y, n_sweeps, client, n_rows // 2)
+        found.append({"delay": delay, "sweep": sweeps.least, "rounds": rounds})
         print(
-            f"| {1e3 * delay:.0f} | {1e3 * sweep:.1f} | {1e3 * (found[0]['sweep'] + rounds * delay):.1f} |", flush=True
+            f"| {1e3 * delay:.0f} | {1e3 * sweeps.least:.1f} | {1e3 * (found[0]['sweep'] + rounds * delay):.1f} |",
+            flush=True,
         )
     return found
 
@@ -268,37 +272,47 @@ def resize(local: LocalCluster, client: Client, n_workers: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", choices=[[], *PARTS], help="what to measure; all by default")
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=20)
     parser.add_argument("--sweeps", type=int, default=6)
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing recorded")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = 20_000 if given.quick else given.rows
+    rows, parts = 20_000 if given.quick else given.rows, given.parts or PARTS
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
+    found: dict[str, Any] = {}
     with (
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as two,
         Client(two) as client,
     ):
-        print("\n## A message of 80 kB there and back\n")
-        print("| way | median, ms | least, ms |\n|---|---|---|")
-        ways = messages(client)
-        print("\n## A sweep of one side when the network is slow, 20000 x 5, two workers\n")
-        print("| round trip, ms | sweep, ms | predicted, ms |\n|---|---|---|")
-        slow = delays(20_000, 5, client)
-        print("\n## Bits and bytes, 20000 x 20\n")
-        print("| workers | same bits | sent, kB | predicted | received, kB | predicted |\n|---|---|---|---|---|---|")
-        exchanged = []
-        for n_workers in (1, 2, 4):
-            resize(two, client, n_workers)
-            exchanged += bits_and_bytes(20_000, 20, {n_workers: client})
-        resize(two, client, 2)
-        print(f"\n## A sweep of one side, {rows} x {given.features}, {EXPERTS} experts\n")
-        print("| | seconds | of processors | start, seconds | of processors |\n|---|---|---|---|---|")
-        cost = overhead(rows, given.features, client, given.sweeps)
+        if "messages" in parts:
+            print("\n## A message of 80 kB there and back\n")
+            print("| way | median, ms | least, ms |\n|---|---|---|")
+            found["messages"] = messages(client)
+        if "delays" in parts:
+            print("\n## The quickest sweep of one side when the network is slow, 20000 x 5, two workers\n")
+            print("| round trip, ms | sweep, ms | predicted, ms |\n|---|---|---|")
+            found["delays"] = delays(20_000, 5, client)
+        if "sweep" in parts:
+            print(f"\n## A sweep of one side, {rows} x {given.features}, {EXPERTS} experts\n")
+            print("| | seconds | of processors | start, seconds | of processors |\n|---|---|---|---|---|")
+            found["sweep"] = overhead(rows, given.features, client, given.sweeps)
+        if "bytes" in parts:
+            print("\n## Bits and bytes, 20000 x 20\n")
+            print(
+                "| workers | same bits | sent, kB | predicted | received, kB | predicted |\n|---|---|---|---|---|---|"
+            )
+            found["bytes"] = []
+            for n_workers in (1, 2, 4):
+                resize(two, client, n_workers)
+                found["bytes"] += bits_and_bytes(20_000, 20, {n_workers: client})
     if not given.quick:
         config = {"rows": rows, "features": given.features, "experts": EXPERTS, "sweeps": given.sweeps}
-        record.append("speed", {"method": "cluster", "seed": 0, "config": config, "load": os.getloadavg()[0], "ways": ways, "cost": cost, "delays": slow, "messages": exchanged})  # fmt: skip
+        load = os.getloadavg()[0]
+        for part, results in found.items():
+            line = {"method": "cluster", "case": part, "seed": 0, "config": config, "load": load, "results": results}
+            record.append("speed", line)
 
 
 if __name__ == "__main__":
