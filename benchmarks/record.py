@@ -27,7 +27,10 @@ KEY = ("method", "data", "split", "seed", "case")
 """Fields that identify a measurement within its experiment, where a record has them."""
 UNKNOWN = "unknown"
 """Commit of lines that were made before commits were recorded."""
-PACKAGES = ("pbdn", "numpy", "scipy", "scikit-learn", "numba", "torch", "lightgbm", "catboost", "tabpfn")
+PACKAGES = (
+    *("pbdn", "numpy", "scipy", "scikit-learn", "numba", "torch", "lightgbm", "catboost", "tabpfn"),
+    *("ngboost", "bartz", "statsmodels", "scikit-survival", "mord"),
+)
 
 Record = dict[str, Any]
 Key = tuple[Any, ...]

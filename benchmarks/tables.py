@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import quality_tables, speed_tables
+from benchmarks import quality_tables, responses, speed_tables
 
 HOME = Path(__file__).resolve().parent.parent
 README, PICTURE = HOME / "README.md", HOME / "docs" / "images" / "readme.png"
@@ -44,6 +44,11 @@ TABLES: dict[str, Callable[[], str]] = {
     "waiting": speed_tables.waiting,
     "waiting_file": speed_tables.waiting_file,
     "gpu_map": speed_tables.gpu_map,
+    "responses_real": lambda: responses.table("real"),
+    "responses_counts": lambda: responses.table("counts"),
+    "responses_survival": lambda: responses.table("survival"),
+    "responses_ordinal": lambda: responses.table("ordinal"),
+    "responses_networks": responses.own_table,
 }
 
 

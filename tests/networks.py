@@ -1,11 +1,14 @@
 """Random networks with the shapes that fits give; networks and rows on which every export is compared with the library."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from pbdn.model.committee import committee
 from pbdn.model.labelling import SECOND_CLASS, for_each_class
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
+from pbdn.model.tails import POWERS, Tails
 from pbdn.model.wiring import Curve, width_of_inputs
 
 
@@ -31,6 +34,13 @@ def random_curve(rng, n_features, n_squares=None):
     """Squares of some features (default: all), each around a centre and in a unit of its own."""
     columns = np.sort(rng.permutation(n_features)[:n_squares]).astype(np.int64)
     return Curve(columns, rng.normal(size=columns.size), rng.uniform(0.5, 2.0, size=columns.size))
+
+
+def random_tails(rng, n_features, n_columns=None):
+    """Tails of some features (default: all), each around a centre and in a unit of its own."""
+    columns = np.sort(rng.permutation(n_features)[:n_columns]).astype(np.int64)
+    centers, scales = rng.normal(size=columns.size), rng.uniform(0.5, 2.0, size=columns.size)
+    return Tails(columns, centers, scales, rng.choice(POWERS, size=columns.size))
 
 
 def random_network(
@@ -98,11 +108,14 @@ SHAPES = {
     "curved side": ((5,),),
     "curved pair": ((3, 2), (2, 4)),
     "curved deep pair": ((3, 2), (2, 4), (3, 3)),
+    "tailed pair": ((3, 2), (2, 4)),
+    "curved tailed deep pair": ((3, 2), (2, 4), (3, 3)),
     "curved three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
     "committee": ((3, 2),),
     "deep committee": ((3, 2), (2, 4), (3, 3)),
     "curved committee": ((3, 2), (2, 4)),
     "curved deep committee": ((3, 2), (2, 4), (3, 3)),
+    "curved tailed committee": ((3, 2), (2, 4)),
     "committee of three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
 }  # experts per layer, per side, of one member
 
@@ -111,13 +124,15 @@ def network_of(shape, rng, n_features=4):
     curve = random_curve(rng, n_features, 3) if "curved" in shape else None
     options = {"curve": curve, "total_spread": 2.0, "weight_shape": 0.7}
     if "committee" in shape:
-        return random_committee(rng, [SHAPES[shape]] * 5, n_features, **options)[0]
-    return random_network(rng, SHAPES[shape], n_features, **options)
+        network = random_committee(rng, [SHAPES[shape]] * 5, n_features, **options)[0]
+    else:
+        network = random_network(rng, SHAPES[shape], n_features, **options)
+    return replace(network, tails=random_tails(rng, n_features, 2)) if "tailed" in shape else network
 
 
 def tolerance_of(network):
-    """Of exports in double precision: squares of large features lose more digits in the sums."""
-    return 1e-12 if network.curve is None else 1e-9
+    """Of exports in double precision: squares and powers of large features lose more digits in the sums."""
+    return 1e-12 if network.curve is None and network.tails is None else 1e-9
 
 
 def labels_of(network):

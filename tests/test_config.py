@@ -12,6 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from estimators.small import MAP, blobs, fitted, small
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.config import MANY_SIDES, batch_for, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
+from pbdn.config.defaults import OF_FOLDS
 from pbdn.errors import InvalidInputError
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.model.response import OneSide, response_for_classes
@@ -145,7 +146,12 @@ def test_ten_classes_keep_their_defaults_in_a_fit(rng):
     )
     assert changes(plain.config_.map, changed.config_.map) == {"batch_size": 20}
     expected = resolve_map(
-        MapConfig(n_minibatches=5), Hyperpriors(), n_sides=20, max_experts=2, of_folds=True, n_rows=60
+        MapConfig(n_minibatches=5),
+        Hyperpriors(),
+        n_sides=20,
+        max_experts=2,
+        of_folds=OF_FOLDS,
+        n_rows=60,
     )
     assert plain.config_.map == expected
     assert not np.array_equal(plain.predict_proba(X), changed.predict_proba(X))

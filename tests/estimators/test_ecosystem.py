@@ -269,7 +269,7 @@ def test_labels_of_any_kind(labels, rng):
 
 def test_default_parameters_are_the_product(rng):
     """A default fit needs no option, and warns of nothing but a depth that the criterion would still raise."""
-    X, y = blobs(rng, spread=0.7)
+    X, y = blobs(rng, n=40, spread=0.5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", DepthLimitWarning)

@@ -205,3 +205,11 @@ def test_monotone_columns_stay_monotone(rng):
     lines[:, 1] = np.tile(np.linspace(-3.0, 3.0, 9), 10)
     quantiles = model.predict_quantiles(lines, [0.1, 0.5, 0.9]).reshape(10, 9, 3)
     assert (np.diff(quantiles, axis=1) > -1e-9).all()
+
+
+def test_time_that_is_up_before_a_first_layer_leaves_an_unfinished_one(rng):
+    X = rng.normal(size=(60, 2))
+    with pytest.warns(UserWarning, match="one unfinished layer"):
+        model = PBDNRegressor(random_state=0, time_limit=1e-3).fit(X, X[:, 0])
+    assert model.network_.depth == 1
+    assert np.isfinite(model.predict(X)).all()

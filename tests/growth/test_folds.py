@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from networks import random_network
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows
@@ -18,8 +19,10 @@ from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
+from pbdn.growth.trimming import ALLOWED, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
+from pbdn.model.wiring import sources_of
 from pbdn.sgd.joint_training import neighbour_noise
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods
@@ -60,6 +63,53 @@ def config_of(max_depth=2, **more):
         RESPONSE, inference="map", criterion="folds", max_depth=max_depth, max_experts=6, priors=None, gibbs_config=None,
         map_config=MapConfig(n_minibatches=200, **more),
     )  # fmt: skip
+
+
+def test_long_tails_are_pulled_in_and_the_unit_does_not_matter(rng):
+    X = np.column_stack([rng.lognormal(sigma=1.5, size=200), rng.normal(size=200)])
+    y = (np.log(X[:, 0]) + X[:, 1] > 0).astype(int)
+    one = fitted(model(max_depth=1, curved=False), X, y)
+    assert one.network_.tails.columns.tolist() == [0]
+    scaled = fitted(model(max_depth=1, curved=False), X * [1e6, 1e-6], y)
+    np.testing.assert_allclose(scaled.predict_proba(X * [1e6, 1e-6]), one.predict_proba(X), rtol=1e-6)
+    assert one.score(X, y) > 0.93
+
+
+def test_an_expert_taken_out_of_a_stack_is_one_that_says_nothing(rng):
+    """As if the expert had no weight and layers above did not look at it."""
+    layers = random_network(rng, ((3, 2), (2, 3), (2, 2)), 3).layers
+    x = rng.normal(size=(9, 3))
+    for t, s, k in ((1, 0, 1), (1, 1, 0), (2, 1, 2), (3, 0, 0)):
+        silent, unit = list(layers), sum(layers[t - 1].n_experts[:s]) + k
+        weights = layers[t - 1].sides[s].expert_weights.copy()
+        weights[k] = 0.0
+        sides = list(layers[t - 1].sides)
+        sides[s] = replace(sides[s], expert_weights=weights)
+        silent[t - 1] = Layer(tuple(sides))
+        for above in range(t + 1, 4):
+            if t in sources_of(above):
+                before = sum((3, 5, 5)[source] for source in sources_of(above) if source < t)
+                blind = np.ones(layers[above - 1].sides[0].hyperplanes.shape[1])
+                blind[1 + before + unit] = 0.0
+                sides = (replace(side, hyperplanes=side.hyperplanes * blind) for side in layers[above - 1].sides)
+                silent[above - 1] = Layer(tuple(sides))
+        expected = Network(tuple(silent), 3, RESPONSE).predict(x)
+        np.testing.assert_allclose(
+            Network(without_expert(layers, t, s, k), 3, RESPONSE).predict(x), expected, rtol=1e-12
+        )
+
+
+def test_needless_experts_are_left_out_and_needed_ones_stay(rng):
+    X, y = half_planes(rng)
+    rows = LabelledRows(X, y)
+    plane = np.array([[0.0, 4.0, 2.0, 0.0]])
+    far = np.array([[-30.0, 0.1, 0.0, 0.2]])
+    side = Side(np.concatenate([plane, far, plane]), np.array([1.0, 0.5, 1e-6]))
+    layers = (Layer((replace(side, hyperplanes=-side.hyperplanes), side)),)
+    small = trimmed(layers, rows, RESPONSE)
+    assert small[0].n_experts == (1, 1)
+    loss = [-2.0 * np.log(Network(net, 3, RESPONSE).predict(X)[np.arange(y.size), y]).sum() for net in (layers, small)]
+    assert loss[1] <= loss[0] + ALLOWED
 
 
 def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):

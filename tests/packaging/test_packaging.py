@@ -17,7 +17,14 @@ from pbdn.errors import MissingExtraError
 
 ROOT = pathlib.Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-TOOLS = {"test", "lint", "docs", "dev", "all"}  # extras for people who work on the project, and the sum of the others
+TOOLS = {
+    "test",
+    "lint",
+    "docs",
+    "dev",
+    "bench",
+    "all",
+}  # extras for people who work on the project, and the sum of the others
 LEFT_OUT = {"torch"}  # not installed by the job with the oldest versions: half a gigabyte for one engine
 SMOKE = """
 import numpy as np

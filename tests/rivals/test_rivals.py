@@ -1,19 +1,29 @@
 """The rivals learn what they should."""
 
+from functools import partial
+
 import numpy as np
 import pytest
+from benchmarks import record, response_data, responses
+from benchmarks import response_scores as scores
 from benchmarks.rivals import OPTIONAL, RIVALS, available, protocol
+from benchmarks.rivals import responses as of_responses
 from benchmarks.rivals.amm import Amm, _prune, _train
 from benchmarks.rivals.base import coarse_to_fine, folds, search_until_worse, with_bias
 from benchmarks.rivals.cpm import Cpm, StackedCpm, _assign, _score, fit_sides
 from benchmarks.rivals.dnn import Dnn, _forward, _gradients
 from benchmarks.rivals.libraries import Logistic, RbfSvm
+from benchmarks.rivals.responses import METHODS, NEEDS
 from benchmarks.rivals.rvm import Rvm, _mode, fit_sparse_bernoulli
+from scipy.integrate import quad
 from scipy.sparse import csr_array
 from scipy.special import expit
+from scipy.stats import norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC, LinearSVC
+
+from pbdn import MapConfig, PBDNSurvival
 
 SMALL = {
     "lr": {"c_grid": (0.1, 10.0)},
@@ -331,3 +341,164 @@ def test_the_centres_can_be_limited():
     assert rvm.complexity <= 40
     assert np.mean(rvm.predict(X) != y) < 0.15
     assert rvm.chosen["width"] in (0.25, 0.5, 1.0)
+
+
+# Responses: scores of predicted distributions, sets, and the methods on small data.
+
+LEVELS = np.arange(1, 200) / 200
+
+
+def test_scores_of_normal_distributions_agree_however_they_are_written():
+    mean, spread, wanted = np.array([0.0, 1.0, -2.0]), np.array([1.0, 0.5, 2.0]), np.array([0.7, -1.5, -2.0])
+    normal = scores.of_normals(mean, spread, wanted)
+    for i in range(3):
+        below = quad(lambda z: norm.cdf(z, mean[i], spread[i]) ** 2, -30, wanted[i])[0]  # noqa: B023
+        above = quad(lambda z: norm.sf(z, mean[i], spread[i]) ** 2, wanted[i], 30)[0]  # noqa: B023
+        assert normal.crps[i] == pytest.approx(below + above, rel=1e-6)
+    quantiles = norm.ppf(LEVELS[None, :], mean[:, None], spread[:, None])
+    by_quantiles = scores.of_quantiles(mean, LEVELS, quantiles, wanted, 1e-9)
+    for name in ("log_density", "crps", "place"):
+        np.testing.assert_allclose(getattr(by_quantiles, name)[[0, 2]], getattr(normal, name)[[0, 2]], atol=0.02)
+    one = scores.of_mixtures(np.tile(mean[:1], (4, 3)), np.ones(4), wanted)
+    same = scores.of_normals(np.zeros(3), np.ones(3), wanted)
+    for name in ("mean", "log_density", "crps", "place"):
+        np.testing.assert_allclose(getattr(one, name), getattr(same, name), atol=1e-12)
+
+
+def test_the_score_of_a_mixture_is_that_of_its_distribution():
+    means, spreads = np.array([[-1.0], [2.0]]), np.array([0.5, 1.5])
+    judged = scores.of_mixtures(means, spreads, np.array([0.3]))
+    below, above = (
+        quad(lambda z, sign=sign: np.mean(norm.cdf(sign * (z - means[:, 0]) / spreads)) ** 2, *ends)[0]
+        for sign, ends in ((1, (-20.0, 0.3)), (-1, (0.3, 20.0)))
+    )
+    assert judged.crps[0] == pytest.approx(below + above, rel=1e-6)
+
+
+def test_quantiles_that_cross_still_make_a_density():
+    levels = (0.1, 0.5, 0.9)
+    judged = scores.of_quantiles(np.zeros(2), levels, np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]), np.zeros(2), 0.1)
+    assert np.all(np.isfinite(judged.log_density))
+    assert np.all((judged.place >= 0.0) & (judged.place <= 1.0))
+
+
+def test_coverage_counts_places_between_the_ends():
+    judged = scores.Judged(np.zeros(4), np.zeros(4), np.zeros(4), np.array([0.01, 0.3, 0.5, 0.94]))
+    found = scores.score_numbers(judged, np.array([-1.0, 1.0]), np.zeros(4))
+    assert [found[f"covered_{percent}"] for percent in scores.COVERAGES] == [0.5, 0.5, 0.75, 0.75]
+
+
+def test_survival_scores_by_hand():
+    y = response_data.survival([True, False, True, False], [1.0, 2.0, 2.0, 3.0])
+    kept = scores.never_censored(y)
+    np.testing.assert_allclose(kept(np.array([0.5, 1.0, 2.0])), [1.0, 1.0, 0.5])  # the event at 2 comes first
+    seen = response_data.survival([True] * 3, [1.0, 2.0, 3.0])
+    times = np.array([1.5, 2.5])
+    survival = np.array([[0.2, 0.9, 0.9], [0.1, 0.3, 0.8]])
+    square = [0.2**2 + 0.1**2 + 0.1**2, 0.1**2 + 0.3**2 + 0.2**2]
+    assert scores.integrated_brier(seen, seen, times, survival) == pytest.approx(np.mean(square) / 3)
+    curves = scores.step_curves(np.array([1.0, 2.0]), np.array([[0.6, 0.2]]))
+    np.testing.assert_array_equal(curves(np.array([[0.5], [1.0], [1.9], [7.0]])), [[1.0], [0.6], [0.6], [0.2]])
+
+
+def test_the_survival_scores_are_those_of_scikit_survival(rng):
+    metrics = pytest.importorskip("sksurv.metrics")
+    time, limit = rng.exponential(size=(2, 300))
+    y = response_data.survival(time <= limit, np.minimum(time, limit))
+    times = np.quantile(y["time"], np.linspace(0.1, 0.8, 20))
+    survival = np.exp(-times[:, None] * rng.uniform(0.5, 2.0, 300))
+    other = metrics.integrated_brier_score(y, y, survival.T, times)
+    assert scores.integrated_brier(y, y, times, survival) == pytest.approx(other)
+
+
+def test_places_of_a_true_law_are_calibrated_and_others_are_not(rng):
+    time, limit = rng.exponential(size=(2, 20000))
+    event, seen = time <= limit, np.minimum(time, limit)
+    assert scores.miscalibration(np.exp(-seen), event) < 0.02
+    assert scores.miscalibration(np.exp(-3.0 * seen), event) > 0.2
+    assert scores.miscalibration(np.zeros(5), np.ones(5, dtype=bool)) == pytest.approx(0.9)
+
+
+def test_scores_of_grades_by_hand():
+    found = scores.score_grades(np.array([[0.2, 0.5, 0.3], [0.6, 0.3, 0.1]]), np.array([2, 0]))
+    assert found["absolute_error"] == 0.5
+    assert found["ranked_score"] == pytest.approx((0.2**2 + 0.7**2 + 0.4**2 + 0.1**2) / 2)
+    assert found["log_loss"] == pytest.approx(-(np.log(0.3) + np.log(0.6)) / 2)
+
+
+def small(kind, rng):
+    X = rng.normal(size=(120, 2))
+    if kind == "real":
+        y = X[:, 0] + 0.3 * rng.normal(size=120)
+    elif kind == "counts":
+        y = rng.poisson(np.exp(X[:, 0])).astype(float)
+    elif kind == "survival":
+        y = response_data.survival(rng.uniform(size=120) < 0.7, np.exp(X[:, 0] + 0.3 * rng.normal(size=120)))
+    else:
+        y = np.digitize(X[:, 0], [-0.5, 0.5]).astype(float)
+    return X[:80], y[:80], X[80:], y[80:]
+
+
+QUICK_METHODS = [
+    (kind, method)
+    for kind, own in METHODS.items()
+    for method in own
+    if method not in ("pbdn", "random_forest", "quantile_boosting", "bart")
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "method"), QUICK_METHODS)
+def test_every_rival_gives_finite_scores(kind, method, rng):
+    if method in NEEDS:
+        pytest.importorskip(NEEDS[method])
+    found = METHODS[kind][method](*small(kind, rng), 0)
+    for key, _, _ in responses.MEASURES[kind]:
+        assert np.isfinite(found[key])
+    assert found["size"] > 0
+
+
+def test_a_network_is_scored_with_its_size(monkeypatch, rng):
+    quick = {"max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
+    monkeypatch.setattr(of_responses, "PBDNSurvival", partial(PBDNSurvival, **quick))
+    found = METHODS["survival"]["pbdn"](*small("survival", rng), 0)
+    assert found["concordance"] > 0.7
+    assert 1 < found["hyperplanes"] < found["size"]
+
+
+def test_a_run_records_scores_and_tables_rank_them(tmp_path, monkeypatch, rng):
+    found = {"concordance": 0.7, "brier": 0.2, "miscalibration": 0.1, "size": 9, "hyperplanes": 3, "depth": 1}
+    monkeypatch.setattr(responses, "split_rows", lambda kind, name, split: small(kind, rng))
+    monkeypatch.setitem(METHODS, "survival", {"pbdn": lambda *_: dict(found), "cox": lambda *_: 1 / 0})
+    line = responses.attempt(("pbdn", "veterans", 0))
+    record.append(responses.EXPERIMENT, line, tmp_path)
+    assert "cox failed on veterans, split 0: ZeroDivisionError" in responses.attempt(("cox", "veterans", 0))
+    record.append(responses.EXPERIMENT, line | {"method": "cox", "brier": 0.1, "concordance": 0.5}, tmp_path)
+    table = responses.table("survival", tmp_path)
+    assert "| veterans | 0.300 / 0.200 / 0.100 | 0.500 / 0.100 / 0.100 |" in table
+    assert "| mean rank | 1.0 / 2.0 / 1.5 | 2.0 / 1.0 / 1.5 |" in table
+    assert "| veterans | 1 | 80 | 2 | 1.0 | 3 | 9 |" in responses.own_table(tmp_path)
+    assert responses.table("counts", tmp_path) == ""
+
+
+def test_what_cannot_run_is_said(monkeypatch):
+    monkeypatch.setattr(responses, "find_spec", lambda name: None)
+    tasks, left_out = responses.plan(["friedman1", "diabetes"], None, 2)
+    assert "ngboost is left out: the package ngboost is not installed." in left_out
+    assert {method for method, _, _ in tasks} == {method for method in METHODS["real"] if method not in NEEDS}
+    assert len(tasks) == len(set(tasks)) == 4 * (len(METHODS["real"]) - 2)
+    assert [split for _, _, split in tasks] == sorted(split for _, _, split in tasks)
+
+
+def test_sets_come_from_files_and_grades_have_equal_shares(tmp_path, monkeypatch):
+    monkeypatch.setenv("PBDN_DATA", str(tmp_path))
+    X = np.arange(12.0).reshape(6, 2)
+    np.savez(tmp_path / "response_veterans.npz", X=X, event=np.arange(6) > 2, time=np.arange(1.0, 7.0))
+    found, y = response_data.load("survival", "veterans")
+    np.testing.assert_array_equal(found, X)
+    assert y["event"].sum() == 3
+    _, grades = response_data.load("ordinal", "diabetes_grades")
+    assert np.ptp(np.bincount(grades.astype(int))) <= 10
+    monkeypatch.setattr(response_data, "find_spec", lambda name: None)
+    with pytest.raises(response_data.MissingPackageError, match="ISLP is not installed"):
+        response_data.load("real", "auto")

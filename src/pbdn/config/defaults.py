@@ -29,8 +29,10 @@ CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
 MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
 """Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
-OF_FOLDS: dict[str, Any] = {"n_minibatches": 1500, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
+OF_FOLDS: dict[str, Any] = {"n_minibatches": 750, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
 """Where the networks of folds differ: their layers are trained together afterwards, so growing them is short."""
+ON_A_LINE: dict[str, Any] = OF_FOLDS | {"n_minibatches": 1500}
+"""Where those of values on a line differ: a distribution takes more steps than a label."""
 MOST_PASSES, MOST_VISITS = 20, 1e8  # over the rows that a layer is trained on; rows seen in all passes
 N_STARTS = 3  # of every layer and side of a network of a fold, fewer where there are many inputs
 START_EXPERTS = 10  # of every start, or max_experts if that is less
@@ -98,7 +100,8 @@ def resolve(
         record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
     )
-    settings = resolve_map(map_config, priors, n_sides, int(max_experts), criterion == FOLDS, n_rows, n_features)
+    of_folds = None if criterion != FOLDS else ON_A_LINE if response.timed else OF_FOLDS
+    settings = resolve_map(map_config, priors, n_sides, int(max_experts), of_folds, n_rows, n_features)
     if settings.is_monotonic:
         _check_can_be_monotonic(inference, criterion, n_sides)
     return FitConfig(
@@ -137,11 +140,11 @@ def resolve_map(
     priors: Hyperpriors,
     n_sides: int,
     max_experts: int,
-    of_folds: bool = False,
+    of_folds: dict[str, Any] | None = None,
     n_rows: int | None = None,
     n_features: int | None = None,
 ) -> MapSettings:
-    """MAP options with every field set, and the priors as point values."""
+    """MAP options with every field set, and the priors as point values; ``of_folds`` is where networks of folds differ."""
     filled = priors.over(MAP_PRIORS_OF_MANY_SIDES if n_sides > 2 else MAP_PRIORS)
     settings = MapSettings(
         max_experts=max_experts,
@@ -150,7 +153,7 @@ def resolve_map(
         coef_shape=filled.coef_shape,
         coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
     )
-    defaults = OF_FOLDS if of_folds else MANY_SIDES if n_sides > 2 else {}
+    defaults = of_folds or (MANY_SIDES if n_sides > 2 else {})
     settings = replace(settings, **(defaults | set_fields(config)))
     if (config is not None and config.batch_size is not None) or n_rows is None:
         return settings

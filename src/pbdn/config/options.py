@@ -121,8 +121,8 @@ class MapConfig(Options):
     Attributes
     ----------
     n_minibatches : int
-        Adam steps per layer. Default: 1500 with ``criterion="folds"``, where all layers are trained together by as many; else
-        4000 (the paper's), or 16 000 with more than two sides.
+        Adam steps per layer. Default: 750 with ``criterion="folds"`` (1500 for values on a line), where all layers are trained
+        together by as many; else 4000 (the paper's), or 16 000 with more than two sides.
     batch_size : int
         Rows per step, never more than there are. Default: 100, and more where the steps would not see all rows often.
     learning_rate : float

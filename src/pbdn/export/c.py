@@ -75,6 +75,17 @@ _STAND_INS = """\
         filled[j] = x[j] == x[j] ? x[j] : {name}_stand_ins[j];
     x = filled;
 """
+_TAILS = """\
+    double tamed[{n_features}];
+    for (int j = 0; j < {n_features}; ++j)
+        tamed[j] = x[j];
+    for (int j = 0; j < {n_tails}; ++j) {{
+        const double *const t = {name}_tails + 4 * j;
+        const double z = (x[{name}_tailed[j]] - t[0]) / t[1], power = z < 0.0 ? t[2] : t[3];
+        tamed[{name}_tailed[j]] = copysign(expm1(power * log1p(fabs(z))) / power, z);
+    }}
+    x = tamed;
+"""
 _SQUARES = """\
     double h0[{width}];
     for (int j = 0; j < {n_features}; ++j)
@@ -195,10 +206,12 @@ def to_c(
 
 
 def _features(planned: Plan, name: str) -> str:
-    """What happens to the features before the first layer: stand-ins for missing ones, then their squares."""
+    """What happens to the features before the first layer: stand-ins for missing ones, tails pulled in, squares."""
     counts = {"n_features": planned.n_features, "n_squares": len(planned.squares), "width": planned.widths[0]}
     filling = "" if planned.stand_ins is None else _STAND_INS
-    return (filling + (_SQUARES if planned.squares else "")).format(name=name, **counts)
+    taming = _TAILS if planned.long_tails else ""
+    squaring = _SQUARES if planned.squares else ""
+    return (filling + taming + squaring).format(name=name, n_tails=len(planned.long_tails), **counts)
 
 
 def _layer(planned: Plan, t: int, name: str) -> str:
@@ -236,6 +249,9 @@ def _tables(planned: Plan, t: int, name: str) -> str:
                 found += [i, a, b - a]
         parts += [len(found) // 3, *found]
     tables = [("double", f"hyperplanes_{t}", numbers(values)), ("int", f"parts_{t}", _integers(parts))]
+    if t == 1 and planned.long_tails:
+        tables += [("int", "tailed", _integers([j for j, *_ in planned.long_tails]))]
+        tables += [("double", "tails", numbers([value for _, *values in planned.long_tails for value in values]))]
     if t == 1 and planned.squares:
         columns, centers, scales = zip(*planned.squares, strict=True)
         tables += [("int", "squared", _integers(columns))]

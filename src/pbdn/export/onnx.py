@@ -73,7 +73,7 @@ def to_onnx(
     else:
         features = prepare(graph, outer)
     activations = []
-    sources = [_with_squares(graph, _with_stand_ins(graph, features, planned), planned)]
+    sources = [_with_squares(graph, _with_tails(graph, _with_stand_ins(graph, features, planned), planned), planned)]
     weighted = ""
     for layer in planned.layers:
         units = _units(graph, layer, [sources[s] for s in layer.sources])
@@ -193,6 +193,21 @@ def _with_stand_ins(graph: Graph, features: str, planned: Plan) -> str:
     if planned.stand_ins is None:
         return features
     return graph.op("Where", graph.op("IsNaN", features), graph.number(planned.stand_ins), features)
+
+
+def _with_tails(graph: Graph, features: str, planned: Plan) -> str:
+    """Tails pulled in, by Pow; other features have the power one, which changes nothing."""
+    tails, n = planned.tails, planned.n_features
+    if tails is None:
+        return features
+    centers, scales, powers = np.zeros(n), np.ones(n), np.ones(n)
+    centers[tails.columns], scales[tails.columns], powers[tails.columns] = tails.centers, tails.scales, tails.powers
+    z = graph.op("Div", graph.op("Sub", features, graph.number(centers)), graph.number(scales))
+    is_below, one = graph.op("Less", z, graph.number(0.0)), graph.number(1.0)
+    power = graph.op("Where", is_below, graph.number(2.0 - powers), graph.number(powers))
+    grown = graph.op("Pow", graph.op("Add", one, graph.op("Abs", z)), power)
+    pulled = graph.op("Mul", graph.op("Sign", z), graph.op("Div", graph.op("Sub", grown, one), power))
+    return graph.op("Where", graph.op("Equal", power, one), z, pulled)
 
 
 def _with_squares(graph: Graph, features: str, planned: Plan) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
+from pbdn.model.tails import Tails
 from pbdn.model.wiring import Curve, sources_of
 from pbdn.numerics.arrays import FloatArray
 
@@ -53,7 +54,8 @@ class Plan:
 
     ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled; ``side_names`` are the
     classes that the sides are for. ``curve`` says
-    which squares stand after the features. ``stand_ins``, if there are any, take the place of missing features.
+    which squares stand after the features, and ``tails`` which features have their tails pulled in before. ``stand_ins``, if
+    there are any, take the place of missing features.
     """
 
     layers: tuple[PlannedLayer, ...]
@@ -64,6 +66,7 @@ class Plan:
     side_names: tuple[str, ...]
     curve: Curve | None = None
     stand_ins: tuple[float, ...] | None = None
+    tails: Tails | None = None
 
     @property
     def n_sides(self) -> int:
@@ -81,6 +84,15 @@ class Plan:
         if self.curve is None:
             return []
         parts = (self.curve.columns, self.curve.centers, self.curve.scales)
+        return list(zip(*(part.tolist() for part in parts), strict=True))
+
+    @property
+    def long_tails(self) -> list[tuple[int, float, float, float, float]]:
+        """(j, c, s, b, a) of every feature with a long tail: centre, scale, power below and above (`pbdn.model.tails`)."""
+        if self.tails is None:
+            return []
+        tails = self.tails
+        parts = (tails.columns, tails.centers, tails.scales, 2.0 - tails.powers, tails.powers)
         return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
@@ -117,7 +129,9 @@ def plan(
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
     sides = tuple(str(side) for side in network.response.labelling.names(labels))
-    return Plan(layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills)
+    return Plan(
+        layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills, network.tails
+    )
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:

@@ -17,6 +17,7 @@ from math import exp, expm1, log, log1p
 CLASSES = {classes}
 FEATURES = {features}
 STAND_INS = {stand_ins}  # of missing features (None or NaN)
+TAILS = {tails}  # (j, c, s, b, a): tails of (x_j - c) / s are pulled in by the powers b below zero and a above
 SQUARES = {squares}  # (j, c, s): the square ((x_j - c) / s)² stands after the features
 LAYERS = (  # sources of the inputs (0: features and squares, t: units of layer t); hyperplanes: bias, (place, coefficients) …
 {layers})
@@ -26,6 +27,12 @@ SIDES = (  # first unit, last unit + 1, weights of the units of each side of the
 
 def _softplus(z):
     return max(z, 0.0) + log1p(exp(-abs(z)))
+
+
+def _pulled_in(z, below, above):
+    power = below if z < 0.0 else above
+    size = expm1(power * log1p(abs(z))) / power
+    return -size if z < 0.0 else size
 
 
 def _distance(inputs, bias, *parts):
@@ -40,6 +47,8 @@ def {name}(row):
     if STAND_INS:
         row = [fill if x is None or x != x else x for x, fill in zip(row, STAND_INS)]
     row = [float(x) for x in row]
+    for j, c, s, below, above in TAILS:
+        row[j] = _pulled_in((row[j] - c) / s, below, above)
     distances = [(row[j] - c) / s for j, c, s in SQUARES]
     units = [row + [distance * distance for distance in distances]]
     for sources, hyperplanes in LAYERS:
@@ -106,6 +115,7 @@ def to_python(
         classes=_tuple(planned.labels),
         features=_tuple(planned.feature_names),
         stand_ins=_tuple(planned.stand_ins or ()),
+        tails=_tuple(planned.long_tails),
         squares=_tuple(planned.squares),
         layers=layers,
         sides=sides,

@@ -85,7 +85,12 @@ def _number(cell: str, dialect: Dialect) -> str:
 
 
 def _columns(planned: Plan) -> Iterator[list[str]]:
-    """Columns of each step: squares, distances and units of every layer with what later layers need, then pooling."""
+    """Columns of each step: tails, squares, distances and units of every layer with what later layers need, then pooling."""
+    if planned.long_tails:
+        tamed = {
+            j: _pulled_in(f"((x{j} - {number(c)}) / {number(s)})", *powers) for j, c, s, *powers in planned.long_tails
+        }
+        yield [f"{tamed[j]} AS x{j}" if j in tamed else f"x{j}" for j in range(planned.n_features)]
     if planned.squares:
         features = [f"x{j}" for j in range(planned.n_features)]
         yield [*features, *(f"{_square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
@@ -155,6 +160,14 @@ def _linear(coefficients: Sequence[float], names: Sequence[str], constant: float
 def _square(x: str, center: float, scale: float) -> str:
     distance = f"(({x} - {number(center)}) / {number(scale)})"  # PostgreSQL refuses the squares of tiny ones
     return f"CASE WHEN {distance} BETWEEN -1e-150 AND 1e-150 THEN 0e0 ELSE {distance} * {distance} END"
+
+
+def _pulled_in(z: str, below: float, above: float) -> str:
+    def tail(sign: str, size: str, power: float) -> str:
+        grown = _exp(f"{number(power)} * ln(1e0 + {size})")
+        return f"{sign}(({grown}) - 1e0) / {number(power)}"
+
+    return f"CASE WHEN {z} < 0e0 THEN {tail('-', f'-{z}', below)} ELSE {tail('', z, above)} END"
 
 
 def _softplus(z: str) -> str:

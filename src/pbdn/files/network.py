@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import Response, response_of_kind
+from pbdn.model.tails import Tails
 from pbdn.model.timed import OnALine
 from pbdn.model.wiring import Curve, width_of_inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
@@ -54,15 +55,19 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
     Where an average of networks of folds stands beside it, ``folds`` is the header part of that one, and its arrays are
     ``folds.network.…``.
-    A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``. Where half of the hyperplanes
+    A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``; one that pulls in long tails has
+    ``network.tails.columns``, ``….centers``, ``….scales`` and ``….powers``. Where half of the hyperplanes
     or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
     of eight experts in a byte.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    if network.curve is not None:
-        arrays["network.curve.columns"] = np.asarray(network.curve.columns, "<i4")
-        arrays["network.curve.centers"] = np.asarray(network.curve.centers, "<f8")
-        arrays["network.curve.scales"] = np.asarray(network.curve.scales, "<f8")
+    for part, of in (("curve", network.curve), ("tails", network.tails)):
+        if of is not None:
+            arrays[f"network.{part}.columns"] = np.asarray(of.columns, "<i4")
+            arrays[f"network.{part}.centers"] = np.asarray(of.centers, "<f8")
+            arrays[f"network.{part}.scales"] = np.asarray(of.scales, "<f8")
+    if network.tails is not None:
+        arrays["network.tails.powers"] = np.asarray(network.tails.powers, "<f8")
     for t, layer in enumerate(network.layers):
         arrays |= _stack(f"network.{t}", layer.sides)
         if layer.draws:
@@ -116,7 +121,8 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     timed = [side.time_coefs is not None for layer in layers for side in layer.sides]
     _require(all(timed) if response.timed else not any(timed), "its sides and its response do not fit together")
     _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
-    network = Network(layers, n_features, response, _curve(arrays, n_features), _members(arrays, layers[-1]))
+    curve, tails = _curve(arrays, n_features), _tails(arrays, n_features)
+    network = Network(layers, n_features, response, curve, _members(arrays, layers[-1]), tails=tails)
     _check_wiring(network)
     return replace(network, folds=_folds(header, arrays, network)) if "folds" in header else network
 
@@ -171,24 +177,42 @@ def _with_zeros(name: str, arrays: Mapping[str, NDArray[Any]], n_experts: int) -
 
 
 def _curve(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Curve | None:
-    columns = arrays.get("network.curve.columns")
-    if not any(name.startswith("network.curve.") for name in arrays):
+    parts = _measured_columns("curve", arrays, n_features)
+    return None if parts is None else Curve(*parts)
+
+
+def _tails(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Tails | None:
+    parts = _measured_columns("tails", arrays, n_features)
+    if parts is None:
+        return None
+    powers = _floats("network.tails.powers", arrays, 1)
+    _require(powers.shape == parts[0].shape, "its tails do not have one power for every column")
+    _require(not np.isin(powers, (0.0, 2.0)).any(), "its tails have a power of zero or two")
+    return Tails(*parts, powers.copy())
+
+
+def _measured_columns(
+    part: str, arrays: Mapping[str, NDArray[Any]], n_features: int
+) -> tuple[IntArray, FloatArray, FloatArray] | None:
+    """Columns, centres and scales of the curve or the tails; None where there are none."""
+    columns = arrays.get(f"network.{part}.columns")
+    if not any(name.startswith(f"network.{part}.") for name in arrays):
         return None
     _require(
         isinstance(columns, np.ndarray) and columns.dtype == np.int32 and columns.ndim == 1 and columns.size > 0,
-        "the columns of its curve are missing or of the wrong kind",
+        f"the columns of its {part} are missing or of the wrong kind",
     )
     assert columns is not None
     _require(
         bool(columns[0] >= 0 and columns[-1] < n_features and np.all(columns[1:] > columns[:-1])),
-        "the columns of its curve are not features in rising order",
+        f"the columns of its {part} are not features in rising order",
     )
-    centers, scales = (_floats(f"network.curve.{name}", arrays, 1) for name in ("centers", "scales"))
+    centers, scales = (_floats(f"network.{part}.{name}", arrays, 1) for name in ("centers", "scales"))
     _require(
-        centers.shape == scales.shape == columns.shape, "its curve has other numbers of centers, scales and columns"
+        centers.shape == scales.shape == columns.shape, f"its {part} has other numbers of centers, scales and columns"
     )
-    _require(bool(np.all(scales > 0)), "its curve has a scale that is not positive")
-    return Curve(columns.astype(np.int64), centers.copy(), scales.copy())
+    _require(bool(np.all(scales > 0)), f"its {part} has a scale that is not positive")
+    return columns.astype(np.int64), centers.copy(), scales.copy()
 
 
 def _members(arrays: Mapping[str, NDArray[Any]], top: Layer) -> tuple[IntArray, ...]:

@@ -24,7 +24,8 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, without_idle
+from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
+from pbdn.growth.trimming import trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -175,18 +176,18 @@ def grow_committee(
         reason = "interrupted"
     network = _averaged(members or stage.stacks, stage, response)
     beside = members and all_decide and not response.timed
-    of_folds = _averaged(stage.stacks, stage, response) if beside else None
+    network = replace(network, folds=_averaged(stage.stacks, stage, response)) if beside else network
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
         for t, step in enumerate(search.path)
     ]
-    return Growth(fits, tuple(path), reason, network.curve, network.members, of_folds, tuple(search.trials))
+    return Growth(fits, tuple(path), reason, tuple(search.trials))
 
 
 def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
-    """The average of networks on scaled features, without their idle experts."""
-    members = [_plain(without_idle(layers, stage.view.rows), stage, response) for layers in stacks]
+    """The average of networks on scaled features, without experts that they do not need."""
+    members = [_plain(trimmed(layers, stage.view.rows, response), stage, response) for layers in stacks]
     merged = committee(members)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
@@ -329,7 +330,7 @@ def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerF
         members = [_plain(layers, stage, search.response) for layers in stage.stacks]
         network = stage.view.network(committee(members).layers, search.response)
     score = (-0.5 * stage.deviance,)
-    return tuple(LayerFit(layer, score, None, stage.complete) for layer in network.layers)
+    return tuple(LayerFit(layer, score, None, stage.complete, whole=network) for layer in network.layers)
 
 
 def _tell(search: Search, stage: Stage, began: float, kept: bool) -> None:

@@ -7,8 +7,6 @@ from typing import Any, Protocol
 
 from pbdn.model.criteria import Criterion, count_inputs
 from pbdn.model.network import Layer, Network
-from pbdn.model.wiring import Curve
-from pbdn.numerics.arrays import IntArray
 
 logger = logging.getLogger("pbdn")
 
@@ -18,7 +16,7 @@ class LayerFit:
     """One trained layer, on the inputs the engine gave it.
 
     ``details`` are whatever the engine wants to keep for the user (traces, diagnostics); ``complete`` is False where
-    training was cut short.
+    training was cut short. ``whole`` is the network that the layer is part of, where that is more than its layers.
     """
 
     layer: Layer
@@ -26,6 +24,7 @@ class LayerFit:
     details: Any = field(default=None, repr=False)
     complete: bool = True
     seconds: float = 0.0
+    whole: Network | None = field(default=None, repr=False)
 
     def traces(self) -> Any:
         """Traces for the user: per side and chain for Gibbs sampling, one dict for MAP, None where nothing was kept."""
@@ -95,16 +94,12 @@ class Growth:
     """A grown stack of layers, the whole path, and why growth stopped.
 
     ``reason`` is "criterion", "max_depth", "too_large", "observer", "interrupted" (by a time limit), or "incremental"
-    where a user decides. ``curve``, ``members`` and ``folds`` are those of the network (`pbdn.model.network.Network`),
-    and ``trials`` are the settings that rows kept back have judged (`pbdn.growth.committee`).
+    where a user decides. ``trials`` are the settings that rows kept back have judged (`pbdn.growth.committee`).
     """
 
     fits: tuple[LayerFit, ...]
     path: tuple[PathStep, ...]
     reason: str
-    curve: Curve | None = None
-    members: tuple[IntArray, ...] = ()
-    folds: Network | None = None
     trials: tuple[Any, ...] = ()
 
 

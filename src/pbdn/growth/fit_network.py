@@ -20,9 +20,10 @@ from pbdn.growth.holdout import folds_of_rows, grow_by_holdout
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import make_views
 from pbdn.model.criteria import CRITERIA
-from pbdn.model.network import Layer, Network, Side, inputs_above
+from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
+from pbdn.model.tails import Tails
 from pbdn.model.timed import OnALine
 from pbdn.model.wiring import Curve
 from pbdn.numerics.compiled import help_with_compiling
@@ -132,7 +133,8 @@ def _stack(growth: Growth, n_features: int, response: Response) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
     lower = (Layer(fit.layer.sides) for fit in growth.fits[:-1])
     layers = (*lower, growth.fits[-1].layer)
-    return Network(layers, int(n_features), response, growth.curve, growth.members, growth.folds)
+    whole = growth.fits[-1].whole
+    return Network(layers, int(n_features), response) if whole is None else replace(whole, layers=layers)
 
 
 def _say_how_it_ended(growth: Growth, config: FitConfig, run: Run, n_paths: int) -> None:
@@ -209,6 +211,7 @@ class Increment:
     initial: tuple[Side, ...] | None = None
     layer: IncrementalLayer | None = None
     curve: Curve | None = None
+    tails: Tails | None = None
 
     @classmethod
     def begin(
@@ -219,7 +222,7 @@ class Increment:
             return cls(scaling, response, settings, seed)
         scaled = scaling.unfold(network)
         frozen = tuple(Layer(layer.sides) for layer in scaled.layers[:-1])
-        return cls(scaling, response, settings, seed, frozen, scaled.top.sides, curve=scaled.curve)
+        return cls(scaling, response, settings, seed, frozen, scaled.top.sides, None, scaled.curve, scaled.tails)
 
     def learn(self, rows: LabelledRows, start_layer: bool) -> None:
         """Take the steps of one call, on a new layer if asked to."""
@@ -227,8 +230,7 @@ class Increment:
         if start_layer and top is not None:
             self.frozen = (*self.frozen, Layer(top))
             self.layer = self.initial = None
-        features = self.scaling.apply(rows.inputs)
-        inputs = inputs_above(self.frozen, features if self.curve is None else self.curve.expand(features))
+        inputs = self._stack(Layer(()), rows.n_features).top_inputs(self.scaling.apply(rows.inputs))
         classes = range(self.response.n_outputs)
         batch = ArraySource(inputs, rows.codes, classes=list(classes), weights=rows.weights, sparse_below=0.0)
         if self.layer is None:
@@ -240,7 +242,11 @@ class Increment:
         """The network so far, on raw features."""
         assert self.layer is not None
         top = Layer(tuple(side.strongest_first() for side in self.layer.sides))
-        return self.scaling.fold(Network((*self.frozen, top), n_features, self.response, self.curve))
+        return self.scaling.fold(self._stack(top, n_features))
+
+    def _stack(self, top: Layer, n_features: int) -> Network:
+        """The frozen layers and another one, on scaled features."""
+        return Network((*self.frozen, top), n_features, self.response, self.curve, tails=self.tails)
 
 
 def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfig, run: Run) -> OnALine:

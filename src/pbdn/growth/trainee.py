@@ -17,6 +17,7 @@ from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
+from pbdn.model.tails import Tails, tails_of
 from pbdn.model.wiring import Curve, curve_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
@@ -52,7 +53,7 @@ class Step(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """All rows as the first layer sees them: flat, or with scaled squares beside the features.
+    """All rows as the first layer sees them: long tails pulled in; flat, or with scaled squares beside the features.
 
     Attributes
     ----------
@@ -65,6 +66,9 @@ class View:
         Of full size, for all rows.
     span : RowSpan or None
         Where rows are fewer than features: what turns the coordinates that the first layer sees into features.
+    tails : Tails or None
+    tamed : Scaling or None
+        Of the features, once their tails are pulled in.
     """
 
     rows: LabelledRows
@@ -73,12 +77,15 @@ class View:
     squares: Scaling | None
     noise: Noise
     span: RowSpan | None = None
+    tails: Tails | None = None
+    tamed: Scaling | None = None
 
     def network(self, layers: Layers, response: Response) -> Network:
         """The network of these layers on scaled features."""
         layers = layers if self.span is None else self.span.unfold(layers)
         network = Network(layers, self.n_features, response, self.curve)
-        return network if self.squares is None else self.squares.fold_squares(network)
+        network = network if self.squares is None else self.squares.fold_squares(network)
+        return network if self.tamed is None else replace(self.tamed.fold(network), tails=self.tails)
 
     def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
         """Minus twice the weighted log-likelihood of each of some rows."""
@@ -98,9 +105,13 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     if hasattr(rows.inputs, "toarray"):
         rows = rows.with_inputs(rows.inputs.toarray())
     rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
-    some = rows.inputs if rows.weights is None else rows.inputs[rows.weights > 0]
-    scale = neighbour_noise(some, rng)
-    flat = View(rows, rows.n_features, None, None, Noise(scale))
+    some = slice(None) if rows.weights is None else rows.weights > 0
+    tails = tails_of(rows.inputs[some], None if rows.weights is None else rows.weights[some])
+    tamed = None if tails is None else standard_scaling(tails.apply(rows.inputs), rows.weights)
+    if tails is not None and tamed is not None:
+        rows = rows.with_inputs(np.ascontiguousarray(tamed.apply(tails.apply(rows.inputs))))
+    scale = neighbour_noise(rows.inputs[some], rng)
+    flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed)
     curve = None if curved is False else curve_of(rows.inputs)
     if curve is not None and signs is not None:
         curve = curve.without(np.flatnonzero(signs))
@@ -110,7 +121,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     scaling = standard_scaling(squares, rows.weights)
     inputs = np.ascontiguousarray(np.concatenate([rows.inputs, scaling.apply(squares)], axis=1))
     slopes = 2.0 * rows.inputs[:, curve.columns] / scaling.scale
-    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, Noise(scale, slopes, curve.columns))
+    noise = Noise(scale, slopes, curve.columns)
+    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, noise, None, tails, tamed)
     return [bent] if curved else [flat, bent]
 
 
@@ -185,7 +197,7 @@ class Trainee:
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
         n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, self.config.max_experts)
         if self.response.timed:
-            fitted = fit_timed_from_starts(
+            fitted, done = fit_timed_from_starts(
                 inputs,
                 rows.targets,
                 rows.weights,
@@ -197,9 +209,9 @@ class Trainee:
                 should_stop=self.run.stop,
                 on_progress=lambda info: self._tell(step, depth, info["step"], info["loss"]),
             )
-            if fitted is None:
+            if layers and not done:
                 return layers, False
-            return self._in_signs((*layers, _busy(fitted, inputs, rows.targets))), True
+            return self._in_signs((*layers, _busy(fitted, inputs, rows.targets))), done
         result = fit_from_starts(
             rows.source(self.response.n_outputs),
             some,

@@ -50,7 +50,7 @@ class ChangedColumns:
 
     def _expanded_change(self, chosen: list[int], values: FloatArray) -> tuple[list[int], FloatArray]:
         """The columns of `Network.expand` that change with the chosen features, and by how much."""
-        old, curve = self.rows[:, chosen], self.network.curve
+        old, values, curve = self._tamed(chosen, self.rows[:, chosen]), self._tamed(chosen, values), self.network.curve
         if curve is None:
             return chosen, values - old
         squares = [j for j, column in enumerate(curve.columns.tolist()) if column in chosen]
@@ -58,6 +58,16 @@ class ChangedColumns:
         centers, scales = curve.centers[squares], curve.scales[squares]
         bent = ((values[:, place] - centers) / scales) ** 2 - ((old[:, place] - centers) / scales) ** 2
         return chosen + [self.network.n_features + j for j in squares], np.column_stack([values - old, bent])
+
+    def _tamed(self, chosen: list[int], values: FloatArray) -> FloatArray:
+        """Values of the chosen features, tails pulled in."""
+        tails = self.network.tails
+        inside = [] if tails is None else [i for i, column in enumerate(chosen) if column in tails.columns]
+        if tails is not None and inside:
+            values = values.copy()
+            which = np.searchsorted(tails.columns, [chosen[i] for i in inside])
+            values[:, inside] = tails.pull_in(values[:, inside], which)
+        return values
 
     def predict(self, features: tuple[int, ...], values: FloatArray) -> FloatArray:
         """The prediction of all rows with other values (n, n_chosen) of the chosen features."""

@@ -31,7 +31,7 @@ class Bend:
     ----------
     near : bool
     vertex : float
-        Where b x + γ ((x - c)/s)² has its largest (near) or smallest value.
+        Where b x + γ ((x - c)/s)² has its largest (near) or smallest value; x with its tails pulled in.
     distance, usual : float
         From the vertex, within which (far: beyond which) most votes lie, and most rows.
     step : float
@@ -76,6 +76,8 @@ def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatA
         j, near = int(columns[i]), bool(bend[k, i] < 0.0)
         unit = curve.scales[i]
         vertex = float(curve.centers[i] - unit * (unit * slope[k, j] / (2.0 * bend[k, i])))
+        if network.tails is not None and j in network.tails.columns:
+            vertex = float(network.tails.inverse(np.array([vertex]), np.flatnonzero(network.tails.columns == j))[0])
         if not low[j] < vertex < high[j] or not cast[:, k].any():
             continue
         far = np.abs(rows[:, j] - vertex)

@@ -10,6 +10,7 @@ import numpy as np
 from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
 from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Classes, Response
+from pbdn.model.tails import Tails
 from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features
 from pbdn.numerics.arrays import FloatArray, IntArray
 
@@ -123,7 +124,7 @@ class Network:
     ``curve`` says which squares stand beside the features; None: hyperplanes are flat. ``members`` says of a network that
     averages several which of them each expert of the top layer belongs to, side by side; empty: it is one network. ``folds``
     is the average of networks of which each was trained without one fold of the rows; None where the members are such
-    networks, or where there are none.
+    networks, or where there are none. ``tails`` says which features have long tails that are pulled in before all else.
     """
 
     layers: tuple[Layer, ...]
@@ -132,6 +133,7 @@ class Network:
     curve: Curve | None = None
     members: tuple[IntArray, ...] = ()
     folds: "Network | None" = None
+    tails: Tails | None = None
 
     @property
     def n_members(self) -> int:
@@ -149,8 +151,13 @@ class Network:
         return (self.folds or self).n_members > 1
 
     def expand(self, features: Inputs) -> Inputs:
-        """What layers that see the features are given: the features and, in a curved network, their squares."""
+        """What layers that see the features are given: the features, tails pulled in, and in a curved network their squares."""
+        features = self.tamed(features)
         return features if self.curve is None else self.curve.expand(features)
+
+    def tamed(self, features: Inputs) -> Inputs:
+        """The features with their long tails pulled in."""
+        return features if self.tails is None else self.tails.apply(features)
 
     @property
     def n_expanded(self) -> int:
@@ -182,7 +189,7 @@ class Network:
     def side_rate(self, features: Inputs) -> FloatArray:
         """λ of every side of the top layer, shape (n, n_sides); many dense rows by the compiled pass."""
         if is_worth_it(features):
-            return side_rates(self._plan, len(self.top.sides), features)
+            return side_rates(self._plan, len(self.top.sides), self.tamed(features))
         return self.top.side_rate(self.top_inputs(features))
 
     @cached_property
@@ -264,4 +271,9 @@ class Network:
             with np.errstate(over="ignore"):
                 squares *= self.curve.scales
             limits[self.curve.columns] = np.minimum(limits[self.curve.columns], squares)
+        if self.tails is not None:  # in units of their scales, and of their steeper power
+            steepest = np.maximum(self.tails.powers, 2.0 - self.tails.powers)
+            tamed = np.minimum(limits[self.tails.columns], LARGEST_TERM) ** (1.0 / steepest)
+            with np.errstate(over="ignore"):
+                limits[self.tails.columns] = tamed * self.tails.scales
         return np.asarray(limits[: self.n_features])

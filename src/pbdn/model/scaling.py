@@ -46,14 +46,20 @@ class Scaling:
 
     def fold(self, network: Network) -> Network:
         """The same network acting on unscaled features: every layer that sees the features is rewritten."""
-        curve, folds = network.curve, None if network.folds is None else self.fold(network.folds)
-        if curve is None:
-            return replace(network, layers=_fold_columns(network, self.center, self.scale), folds=folds)
-        unit = self.scale[curve.columns]  # the squares stay: (x - m) / s - c = (x - (m + s c)) / s
-        center = np.concatenate([self.center, np.zeros(unit.size)])
-        scale = np.concatenate([self.scale, np.ones(unit.size)])
-        moved = Curve(curve.columns, self.center[curve.columns] + unit * curve.centers, unit * curve.scales)
-        return replace(network, layers=_fold_columns(network, center, scale), curve=moved, folds=folds)
+        folds = None if network.folds is None else self.fold(network.folds)
+        curve, tails, center, scale = network.curve, network.tails, self.center, self.scale
+        if tails is not None:  # which take up the scaling of their columns, so that layers see what they saw
+            inside = np.isin(np.arange(center.size), tails.columns)
+            tails, center, scale = (
+                tails.rescaled(center, scale),
+                np.where(inside, 0.0, center),
+                np.where(inside, 1.0, scale),
+            )
+        if curve is not None:
+            unit = scale[curve.columns]  # the squares stay: (x - m) / s - c = (x - (m + s c)) / s
+            curve = Curve(curve.columns, center[curve.columns] + unit * curve.centers, unit * curve.scales)
+            center, scale = np.append(center, np.zeros(unit.size)), np.append(scale, np.ones(unit.size))
+        return replace(network, layers=_fold_columns(network, center, scale), curve=curve, tails=tails, folds=folds)
 
     def fold_squares(self, network: Network) -> Network:
         """As `fold`, where the columns scaled are the squares of a curved network, not its features."""

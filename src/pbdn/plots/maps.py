@@ -78,7 +78,7 @@ class DecisionMapDisplay:
         segments = []
         network = network_of(estimator)
         for name, side in zip(side_names(estimator), network.layers[0].sides, strict=True):
-            drawn = plane.curves(network, side) if network.curve is not None else plane.segments(side.hyperplanes)
+            drawn = plane.curves(network, side) if network.curve or network.tails else plane.segments(side.hyperplanes)
             for parts, weight in zip(drawn, side.expert_weights.tolist(), strict=True):
                 segments += [(name, weight, part) for part in parts]
         y = None if y is None else np.asarray(y)

@@ -117,7 +117,7 @@ class Plane:
         return [[segment] if segment else [] for segment in found]
 
     def curves(self, network: Network, side: Side) -> list[list[list[tuple[float, float]]]]:
-        """Per expert of a curved first layer: the lines inside the rectangle on which it begins to vote."""
+        """Per expert of a first layer that sees squares or tails pulled in: the lines inside the rectangle on which it begins to vote."""
         from contourpy import contour_generator  # comes with matplotlib
 
         distance = signed_distances(side.hyperplanes, network.expand(self.rows()))

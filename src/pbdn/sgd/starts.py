@@ -110,7 +110,7 @@ def fit_timed_from_starts(
     n_starts: int,
     should_stop: Callable[[], bool] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
-) -> Layer | None:
+) -> tuple[Layer, bool]:
     """Fit a pair of sides to values on a line from scattered starts; every side is the start of highest likelihood.
 
     Parameters
@@ -128,8 +128,8 @@ def fit_timed_from_starts(
 
     Returns
     -------
-    Layer or None
-        None where ``should_stop`` said so, or numbers overflowed.
+    Layer and bool
+        The first start as it was, and False, where ``should_stop`` said so or numbers overflowed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(depth, INITIAL)))
     some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), START_ROWS)).astype(np.int64)]
@@ -149,11 +149,12 @@ def fit_timed_from_starts(
         on_progress=on_progress,
     )
     if trained is None:
-        return None
+        return Layer(begun.sides[:2]), False
     row_weights = np.ones(len(bounds)) if weights is None else weights
     seen = (bounds, flipped(bounds))
     likelihood = [
         float(row_weights @ side_log_likelihood(side, seen[place % 2]))
         for place, side in enumerate(side_arrays(trained[0], inputs))
     ]
-    return Layer(tuple(trained[0].sides[max(range(s, 2 * n_starts, 2), key=likelihood.__getitem__)] for s in range(2)))
+    best = (max(range(s, 2 * n_starts, 2), key=likelihood.__getitem__) for s in range(2))
+    return Layer(tuple(trained[0].sides[place] for place in best)), True

@@ -82,7 +82,7 @@ class ConvPBDNClassifier(FittedImages):
     head_ : PBDNHead
         The first layer.
     classifier_ : PBDNClassifier
-        On `features`: subtypes, explanations, report, criterion_path_, network_, exports.
+        On `features`: subtypes, explanations, report, ``criterion_path_``, ``network_``, exports.
     losses_ : list of float
         Objective per row in every pass.
     """

@@ -72,6 +72,11 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
         for s, side in enumerate(network.top.sides):
             weights[ends[s] - side.n_experts : ends[s], s] = side.expert_weights
         self._keep("expert_weights", weights)
+        self.has_tails = network.tails is not None
+        if network.tails is not None:
+            self.register_buffer("tailed", torch.as_tensor(network.tails.columns))
+            self._keep("tail_measures", [network.tails.centers, network.tails.scales])
+            self._keep("tail_powers", network.tails.powers)
         self.is_curved = network.curve is not None
         if network.curve is not None:
             self.register_buffer("squared", torch.as_tensor(network.curve.columns))
@@ -84,6 +89,11 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
     def forward(self, features: Any) -> Any:
         """Class probabilities, (n, n_classes)."""
         features = features.to(self.dtype)
+        if self.has_tails:
+            z = (features[:, self.tailed] - self.tail_measures[0]) / self.tail_measures[1]
+            power = torch.where(z < 0, 2 - self.tail_powers, self.tail_powers)
+            pulled = torch.sign(z) * torch.expm1(power * torch.log1p(z.abs())) / power
+            features = features.index_copy(1, self.tailed, pulled)
         if self.is_curved:
             squares = ((features[:, self.squared] - self.centers) / self.scales) ** 2
             features = torch.cat([features, squares], 1)

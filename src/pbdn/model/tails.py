@@ -1,0 +1,108 @@
+"""Long tails, pulled in before any layer sees them.
+
+A few values far out, as sums of money have them, would lie beyond every hyperplane that tells the others apart. So a feature
+with a long tail is replaced by its Yeo-Johnson transformation: with z = (x - c)/s and a power λ,
+
+    t(z) = ((1 + z)^λ - 1)/λ above the centre, and t(z) = -((1 - z)^(2 - λ) - 1)/(2 - λ) below.
+
+A power below one pulls in the upper tail, one above one the lower. Near the centre t is as good as the identity, it rises
+everywhere, and zero stays zero. Powers are odd multiples of 1/8: none is 0 or 2, where logarithms would take their place.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from pbdn.model.wiring import Inputs
+from pbdn.numerics.arrays import FloatArray, IntArray
+
+POWERS = np.arange(-0.875, 3.0, 0.25)  # that are tried
+SEEN_ROWS = 2000  # by which they are chosen, at most
+LEAST_GAIN = 3.0  # of log-likelihood as a bell curve, for which a feature is changed
+
+
+@dataclass(frozen=True)
+class Tails:
+    """Which features have a long tail, and how it is pulled in.
+
+    Attributes
+    ----------
+    columns : array of int
+        In rising order.
+    centers, scales : array (n_columns,)
+        Centres are zero where the network was fitted on sparse features, so that zeros stay zero.
+    powers : array (n_columns,)
+        λ, neither 0 nor 2.
+    """
+
+    columns: IntArray
+    centers: FloatArray
+    scales: FloatArray
+    powers: FloatArray
+
+    def apply(self, features: Inputs) -> Inputs:
+        """The features, with other values in some columns."""
+        if not sp.issparse(features):
+            changed = np.array(features, dtype=np.float64)
+            changed[:, self.columns] = self.pull_in(changed[:, self.columns])
+            return changed
+        if self.centers.any():  # rows given sparse to a network that was fitted on dense ones
+            return sp.csr_array(self.apply(features.toarray()))
+        place = np.full(features.shape[1], -1)
+        place[self.columns] = np.arange(self.columns.size)
+        out = sp.csr_array(features, dtype=np.float64, copy=True)
+        of = place[out.indices]
+        out.data[of >= 0] = self.pull_in(out.data[of >= 0], of[of >= 0])
+        return out
+
+    def pull_in(self, values: FloatArray, which: IntArray | slice = slice(None)) -> FloatArray:
+        """t of values, of which the last axis runs over these of the columns."""
+        return pulled_in((values - self.centers[which]) / self.scales[which], self.powers[which])
+
+    def inverse(self, values: FloatArray, which: IntArray | slice = slice(None)) -> FloatArray:
+        """What `pull_in` turns into these values; infinite beyond the range of t."""
+        values = np.asarray(values, dtype=np.float64)
+        power = np.where(values < 0.0, 2.0 - self.powers[which], self.powers[which])
+        with np.errstate(divide="ignore", over="ignore"):
+            size = np.maximum(1.0 + power * np.abs(values), 0.0) ** (1.0 / power) - 1.0
+        return np.asarray(self.centers[which] + self.scales[which] * np.copysign(size, values))
+
+    def rescaled(self, center: FloatArray, scale: FloatArray) -> "Tails":
+        """The same on features x that were (x - center) / scale before."""
+        center, scale = center[self.columns], scale[self.columns]
+        return Tails(self.columns, center + scale * self.centers, scale * self.scales, self.powers)
+
+
+def pulled_in(z: FloatArray, powers: FloatArray | float) -> FloatArray:
+    """t(z) for powers λ."""
+    power = np.where(z < 0.0, 2.0 - powers, powers)
+    return np.asarray(np.copysign(np.expm1(power * np.log1p(np.abs(z))) / power, z))
+
+
+def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails | None:
+    """The features with a long tail, each with the power that makes it most like a bell curve; None where there is none.
+
+    Of a few powers, the one with the largest likelihood of a normal distribution of t(z) is taken (scikit-learn's
+    `PowerTransformer` has no weights). Features of two values are left alone. ``features`` are dense, and centred unless they
+    were sparse.
+    """
+    some = np.linspace(0, features.shape[0] - 1, min(features.shape[0], SEEN_ROWS)).astype(np.int64)
+    rows = features[some]
+    weights = np.ones(some.size) if weights is None else weights[some]
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    columns = np.flatnonzero(((rows != low) & (rows != high)).any(axis=0)).astype(np.int64)
+    rows, share = rows[:, columns], weights / weights.sum()
+    scales = np.sqrt(share @ (rows - share @ rows) ** 2)
+    z = rows / scales
+    slope = share @ np.copysign(np.log1p(np.abs(z)), z)  # of the logarithm of the derivative of t, in λ
+    powers, best = np.ones(columns.size), np.zeros(columns.size)
+    for power in POWERS.tolist():
+        values = pulled_in(z, power)
+        variance = share @ (values - share @ values) ** 2
+        reached = (power - 1.0) * slope - 0.5 * np.log(np.maximum(variance, np.finfo(float).tiny))
+        powers, best = np.where(reached > best, power, powers), np.maximum(reached, best)
+    chosen = weights.sum() * best >= LEAST_GAIN
+    if not chosen.any():
+        return None
+    return Tails(columns[chosen], np.zeros(int(chosen.sum())), scales[chosen], powers[chosen])
