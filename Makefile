@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PACKAGE := $(VENV)/.package
 
-.PHONY: setup demo test test-statistical lint format bench paper-quick docs wheel clean
+.PHONY: setup demo test test-statistical test-device lint format bench paper-quick docs wheel clean
 
 setup: $(STAMP)
 
@@ -27,6 +27,10 @@ test: setup
 
 test-statistical: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical
+
+# what runs on torch devices: needs torch; on a machine with CUDA it is tested there too
+test-device: setup
+	$(BIN)/python -m pytest -n 0 tests/gibbs/test_device.py tests/sgd/test_torch_engine.py
 
 lint: setup
 	$(BIN)/ruff check .

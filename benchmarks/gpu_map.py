@@ -2,24 +2,25 @@
 
 python -m benchmarks.gpu_map [--rows 10000000] [--features 100] [--device cuda] [--root FOLDER]
 
-Needs torch, NumPy and this package's sources alone (PYTHONPATH=src). It times the steps that ``device="cuda"`` takes, which the
+It times the steps that ``device="cuda"`` takes, which the
 estimator does not show, hence the internal modules. The rows are made on the device and stay
 there. Two sides of ``--experts`` experts take Adam steps on the library's objective, minibatches of every size of
 ``--batches`` (100 as in the paper), rows gathered by a shuffled index. Variants:
 
 - eager: step by step;
 - captured: windows of 20 steps replayed as a CUDA graph, which is what ``MapConfig(device="cuda")`` runs;
-- fused: the same with the objective fused by ``torch.compile``, for batches of 65 536 and more.
+- kernels: the same with two kernels a step, which is what it runs with ``precision="single"`` (float32 alone).
 
 "tf32" lets float32 products round their factors to 10 bits. The share of bandwidth counts every input once per
 row (a lower bound of what any method must read) against a copy of 2 GiB timed in the same run, read and write
-counted. Pruning and likelihoods over all rows, which the library leaves to the CPU, are not included. First of all one
-window is compared with the same steps on the CPU, in float64.
+counted. First of all one window is compared with the same steps on the CPU, in float64, and one of the kernels with float64. Last, a
+whole fit of one layer from rows in the host's memory is timed: transfer, steps, pruning and likelihood.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,14 +28,18 @@ import numpy as np
 import torch
 
 from benchmarks import record
+from pbdn.config.defaults import batch_for
+from pbdn.data.row_source import ArraySource
+from pbdn.model.labelling import for_each_class
 from pbdn.sgd.kernel_arguments import SNAPSHOT_EVERY
-from pbdn.sgd.torch_steps import Layout, adam_scales, likelihood_and_gradient
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.torch_steps import Layout, adam_scales
 from pbdn.sgd.torch_window import Moving, Rows, StepWindow
+from pbdn.sgd.train_layer import fit_map
 
 SEED = 0
 RATE = 0.01
-VARIANTS = ("eager", "captured", "fused")
-FUSED_FROM = 65_536  # rows of a batch
+VARIANTS = ("eager", "captured", "kernels")
 
 
 class Penalty(NamedTuple):
@@ -43,6 +48,7 @@ class Penalty(NamedTuple):
     inv_scale: float = 1.0
     coef_power: float = 1e-6
     coef_rate: float = 1e-6
+    bias_power: float = 1e-6
 
 
 class Training:
@@ -66,10 +72,13 @@ class Training:
         self.slope = torch.full((2 * width,), 1.0 / width - 1.0, dtype=dtype, device=device)
         self.step = 0
 
-    def window(self, batch: int, objective: Callable[..., Any] = likelihood_and_gradient) -> StepWindow:
-        window = StepWindow(
-            self.rows, self.moving, self.layout, Penalty(), self.slope, SNAPSHOT_EVERY, batch, objective
-        )
+    def window(self, batch: int, fused: bool = False) -> StepWindow:
+        rows, kind = self.rows, StepWindow
+        if fused:
+            from pbdn.sgd.torch_fused import FusedWindow, split  # needs Triton
+
+            rows, kind = rows._replace(inputs=split(rows.inputs, self.device)), FusedWindow
+        window = kind(rows, self.moving, self.layout, Penalty(), self.slope, SNAPSHOT_EVERY, batch)
         window.totals.fill_(float(self.n_rows))
         return window
 
@@ -132,19 +141,38 @@ def passes(training: Training, window: StepWindow, n_windows: int, is_captured: 
     return work
 
 
-def largest_difference(options: argparse.Namespace) -> float:
-    """Largest relative difference between parameters after captured steps and after the same steps on the CPU."""
+def largest_difference(options: argparse.Namespace, fused: bool = False) -> float:
+    """Largest relative difference between parameters after captured steps and after the same steps on the CPU in float64."""
     few = argparse.Namespace(**{**vars(options), "rows": 5000})
-    device, host = Training(few, torch.float64, options.device), Training(few, torch.float64, "cpu")
+    device = Training(few, torch.float32 if fused else torch.float64, options.device)
+    host = Training(few, torch.float64, "cpu")
     for mine, theirs in zip((*device.rows, *device.moving), (*host.rows, *host.moving), strict=True):
         theirs.copy_(mine)
-    windows = device.window(100), host.window(100)
+    windows = device.window(100, fused), host.window(100)
     for _ in range(5):
         index, scales = torch.randint(5000, (SNAPSHOT_EVERY, 100)), host.scales(SNAPSHOT_EVERY)
         for window in windows:
             window.run(index.to(window.index.device), scales.to(window.index.device))
     mine, theirs = device.moving.parameters.cpu(), host.moving.parameters
     return float(((mine - theirs).abs() / theirs.abs().clamp_min(1e-3)).max())
+
+
+def whole_fit(options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of a layer's fit from rows in the host's memory, as the estimator trains it in single precision."""
+    training = Training(options, torch.float32, options.device)
+    inputs, codes = training.rows.inputs.cpu().numpy(), training.rows.codes.cpu().numpy()
+    del training
+    torch.cuda.empty_cache()
+    source = ArraySource(inputs, codes, classes=np.arange(2))
+    settings = MapSettings(device=options.device, precision="single", max_experts=options.experts)
+    settings = replace(settings, batch_size=batch_for(options.rows, settings.n_minibatches))
+    began = time.perf_counter()
+    result = fit_map(source, for_each_class(2), depth=1, config=settings, seed=SEED)
+    seconds = time.perf_counter() - began
+    print(
+        f"a whole fit of {options.rows} rows, {settings.n_minibatches} steps of {settings.batch_size}: {seconds:.1f} s"
+    )
+    return {"seconds": seconds, "batch": settings.batch_size, "log_likelihood": result.log_likelihood}
 
 
 def measure(options: argparse.Namespace, name: str, bandwidth: float) -> list[dict[str, Any]]:
@@ -154,14 +182,11 @@ def measure(options: argparse.Namespace, name: str, bandwidth: float) -> list[di
     rows = []
     for batch, variant in ((batch, variant) for batch in options.batches for variant in VARIANTS):
         n_windows = min(options.rows // (SNAPSHOT_EVERY * batch), 50)
-        if n_windows == 0 or (variant == "fused" and (batch < FUSED_FROM or not options.compile)):
+        if n_windows == 0 or (variant == "kernels" and name != "float32"):
             continue
-        objective = (
-            torch.compile(likelihood_and_gradient, dynamic=False) if variant == "fused" else likelihood_and_gradient
-        )
         result: dict[str, Any] = {"precision": name, "variant": variant, "batch": batch}
         try:
-            work = passes(training, training.window(batch, objective), n_windows, variant != "eager")
+            work = passes(training, training.window(batch, variant == "kernels"), n_windows, variant != "eager")
             seconds, n_rows = timed(options.device, work, options.seconds)
         except Exception as error:  # a variant that this machine cannot run is reported, not fatal
             result["error"] = f"{type(error).__name__}: {error}"[:300]
@@ -188,7 +213,6 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--seconds", type=float, default=1.0, help="least time per measurement")
     parser.add_argument("--precisions", nargs="+", default=["float32", "tf32", "float64"])
-    parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
     on_cuda = torch.device(options.device).type == "cuda"
@@ -196,7 +220,10 @@ def main() -> None:
     bandwidth = copy_bandwidth(options.device, 1 << 31 if on_cuda else 1 << 26)
     print(f"{name}, torch {torch.__version__}: copy at {bandwidth / 1e9:.0f} GB/s")
     difference = largest_difference(options)
-    print(f"captured steps and the CPU's differ by {difference:.1e} (relative, float64)")
+    of_fused = largest_difference(options, fused=True) if on_cuda else difference
+    print(
+        f"captured steps and the CPU's differ by {difference:.1e} (relative, float64), those of the kernels by {of_fused:.1e}"
+    )
     print(f"{'':<19}{'batch':>8}{'rows/s':>14}{'of copy':>9}")
     results = [row for precision in options.precisions for row in measure(options, precision, bandwidth)]
     config = {key: value for key, value in vars(options).items() if key not in ("root", "device")}
@@ -208,6 +235,8 @@ def main() -> None:
         "device": name,
         "copy_bytes_per_s": bandwidth,
         "largest_difference": difference,
+        "largest_difference_kernels": of_fused,
+        "whole_fit": whole_fit(options),
         "results": results,
     }
     record.append("speed", line, options.root)

@@ -197,16 +197,45 @@ def waiting_file(root: Path = RESULTS) -> str:
 def gpu_map(root: Path = RESULTS) -> str:
     """Rows per second of MAP on a GPU, and the share of the copy bandwidth."""
     one = _newest("gpu_map", root)
-    kinds = [("float64", "eager"), ("float64", "captured"), ("float64", "fused"), ("float32", "captured"), ("tf32", "captured"), ("tf32", "fused")]  # fmt: skip
+    kinds = [("float64", "eager"), ("float64", "captured"), ("float32", "captured"), ("tf32", "captured"), ("float32", "kernels")]  # fmt: skip
     found = {
         (line["batch"], line["precision"], line["variant"]): line for line in one["results"] if "rows_per_s" in line
     }
+    kinds = [kind for kind in kinds if any(key[1:] == kind for key in found)]
     rows = []
     for batch in one["config"]["batches"]:
         cells = [found.get((batch, *kind)) for kind in kinds]
         shown = ["" if cell is None else f"{cell['rows_per_s']:.1e}, {cell['bandwidth_share']:.1%}" for cell in cells]
         rows.append([str(batch), *shown])
     return markdown(["batch", *(" ".join(kind) for kind in kinds)], rows)
+
+
+def gpu_gibbs(root: Path = RESULTS) -> str:
+    """Milliseconds of a Gibbs sweep on a GPU, those of its kernels, and the ratio to the CPU's threads."""
+    one = _newest("gpu_gibbs", root)
+    names = ("draw_events", "draw_polya_gamma", "sum_moments", "sum_grams")
+    rows = []
+    for line in one["results"]:
+        parts = [f"{1e3 * line['kernels'][name]:.2f}" for name in names]
+        ratio = f"{line['ratio']:.0f}" if "ratio" in line else ""
+        size = [f"{line['rows']:.0e}", str(line["features"]), str(line["experts"])]
+        rows.append(
+            [*size, f"{1e3 * line['seconds']:.1f}", *parts, f"{line['gram_share_of_peak']:.0%}", line["bound"], ratio]
+        )
+    head = [
+        "rows",
+        "features",
+        "experts",
+        "ms",
+        "events",
+        "Polya-Gamma",
+        "moments",
+        "Gram",
+        "Gram, of peak",
+        "bound by",
+        "times the CPU",
+    ]
+    return markdown(head, rows)
 
 
 def mnist(root: Path = RESULTS) -> str:

@@ -44,6 +44,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "waiting": speed_tables.waiting,
     "waiting_file": speed_tables.waiting_file,
     "gpu_map": speed_tables.gpu_map,
+    "gpu_gibbs": speed_tables.gpu_gibbs,
     "responses_real": lambda: responses.table("real"),
     "responses_counts": lambda: responses.table("counts"),
     "responses_survival": lambda: responses.table("survival"),

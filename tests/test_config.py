@@ -70,6 +70,7 @@ GIBBS_VALUES = {
     "prune_every": [11],
     "record": ["whole_chain"],
     "start": ["map"],
+    "device": ["cpu", "cuda:0,cuda:1"],
 }
 
 
@@ -178,7 +179,7 @@ def test_a_fit_shows_what_it_ran_with(rng):
     assert (config.chain.n_sweeps, config.chain.n_burn_in, config.chain.max_experts) == (20, 10, 2)
     assert model.trace_[0][0][0]["log_likelihood"].shape == (21,)
     assert config.map.max_experts == 2
-    assert None not in asdict(config.gibbs).values()
+    assert {name for name, value in asdict(config.gibbs).items() if value is None} == {"device"}
     assert {name for name, value in asdict(config.map).items() if value is None} == {
         "learning_rate",
         "device",
@@ -304,6 +305,7 @@ WRONG_GIBBS = {
     **dict.fromkeys(("n_sweeps", "n_draws", "n_chains", "n_paths", "prune_every"), COUNTS),
     **dict.fromkeys(("prediction", "sampler", "pruning", "record", "start"), WRONG_CHOICES),
     "n_burn_in": [-1, 1000, 2.5, True, "half"],
+    "device": [3, True, ["cuda"]],
 }
 WRONG_PRIORS = {field.name: POSITIVE for field in fields(Hyperpriors)}
 WRONG_PRIORS["precision_floor"] = POSITIVE[1:]

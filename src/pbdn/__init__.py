@@ -7,6 +7,7 @@ from pbdn._version import __version__
 
 if TYPE_CHECKING:
     from pbdn.config import GibbsConfig, MapConfig
+    from pbdn.estimators.amounts import PBDNAmountRegressor
     from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
     from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
     from pbdn.estimators.regressor import PBDNRegressor
@@ -16,6 +17,7 @@ __all__ = [
     "GibbsConfig",
     "ISHMClassifier",
     "MapConfig",
+    "PBDNAmountRegressor",
     "PBDNClassifier",
     "PBDNCountRegressor",
     "PBDNOrdinalClassifier",
@@ -30,6 +32,7 @@ _HOMES = {
     "PBDNRegressor": "pbdn.estimators.regressor",
     "PBDNSurvival": "pbdn.estimators.survival",
     "PBDNOrdinalClassifier": "pbdn.estimators.grades_and_counts",
+    "PBDNAmountRegressor": "pbdn.estimators.amounts",
     "PBDNCountRegressor": "pbdn.estimators.grades_and_counts",
     "GibbsConfig": "pbdn.config",
     "MapConfig": "pbdn.config",

@@ -50,6 +50,12 @@ def check_flag(name: str, value: Any) -> None:
         raise InvalidInputError(f"{name}={value!r} must be True or False.")
 
 
+def check_device(value: Any) -> None:
+    """The device is named; whether it is there is seen when it is used."""
+    if not isinstance(value, str):
+        raise InvalidInputError(f"device={value!r} must be None or the name of a torch device, such as 'cuda'.")
+
+
 def check_kind(name: str, value: Any, kind: type) -> None:
     """The parameter is None or of the kind."""
     if value is not None and not isinstance(value, kind):

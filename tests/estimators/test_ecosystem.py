@@ -19,6 +19,7 @@ from pbdn import (
     GibbsConfig,
     ISHMClassifier,
     MapConfig,
+    PBDNAmountRegressor,
     PBDNClassifier,
     PBDNCountRegressor,
     PBDNOrdinalClassifier,
@@ -42,8 +43,8 @@ CASES = [
 ]
 ON_A_LINE = [
     cls(max_depth=1, max_experts=4, map_config=SHORT)
-    for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor)
-]
+    for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor, PBDNAmountRegressor)
+] + [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=4, gibbs_config=SWEEPS)]
 
 
 # Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind.

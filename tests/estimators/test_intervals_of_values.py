@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pbdn import MapConfig, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
+from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.survival import concordance, time_bounds
 
@@ -105,7 +105,8 @@ class TestSurvival:
             (events([True, False], [-1.0, 1.0]), "times must be above 0"),
             (events([True, True], [np.nan, 1.0]), "give finite times"),
             (np.array([1.0, 2.0]), "structured array"),
-            (np.array([(1, 2.0)], dtype=[("event", int), ("time", float)]), "two are needed"),
+            (np.array([(0.5, 2.0)], dtype=[("event", float), ("time", float)]), "two are needed"),
+            (np.array([(-1, 2.0)], dtype=[("event", int), ("time", float)]), "causes are 1, 2"),
             (np.array([[2.0, 1.0]]), "the first must not be above the second"),
         ],
     )
@@ -117,6 +118,95 @@ class TestSurvival:
         X, z, _ = rows
         with pytest.raises(InvalidInputError, match="censored from above"):
             PBDNSurvival(**SMALL).fit(X, events(np.zeros(N, bool), np.exp(z)))
+
+
+@pytest.fixture(scope="module")
+def caused():
+    """Two causes, one sooner and one later where the first feature is large; censored at 4. And how often each comes by 1."""
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(200, 2))
+
+    def times(x):
+        noise = 0.4 * rng.logistic(size=(2, *x.shape))
+        return np.exp(np.stack([x, 0.5 - x]) + noise)
+
+    of_cause = times(X[:, 0])
+    first = of_cause.min(axis=0)
+    cause = np.where(first < 4.0, 1 + of_cause.argmin(axis=0), 0)
+    y = np.array(list(zip(cause, np.minimum(first, 4.0), strict=True)), dtype=[("cause", int), ("time", float)])
+    many = times(np.tile(X[:20, 0], (20_000, 1)))
+    by_one = (many.min(axis=0) <= 1.0) & (many.argmin(axis=0) == np.arange(2)[:, None, None])
+    return X, y, by_one.mean(axis=1).T, PBDNSurvival(**SMALL).fit(X, y)
+
+
+class TestCauses:
+    def test_it_learns_how_often_each_cause_comes_first(self, caused):
+        X, y, expected, model = caused
+        assert model.causes_.tolist() == [1.0, 2.0]
+        found = model.predict_cumulative_incidence(X[:20], [1.0])[:, :, 0]
+        assert np.abs(found - expected).mean() < 0.06
+        assert model.score(X, y) > 0.55
+        assert model.feature_importances_.argmax() == 0
+
+    def test_causes_and_survival_share_all_probability(self, caused):
+        X, _, _, model = caused
+        incidence = model.predict_cumulative_incidence(X[:5])
+        survival = model.predict_survival_function(X[:5], return_array=True)
+        assert incidence.shape == (5, 2, model.unique_times_.size)
+        assert (np.diff(incidence, axis=2) >= 0.0).all()
+        np.testing.assert_allclose(incidence.sum(axis=1) + survival, 1.0, rtol=1e-9)
+        median = model.predict_median(X[:5])
+        curves = model.predict_survival_function(X[:5])
+        np.testing.assert_allclose([curve(t) for curve, t in zip(curves, median, strict=True)], 0.5, rtol=1e-9)
+        np.testing.assert_allclose(model.predict(X[:5]), -np.log(median))
+
+    def test_incidence_is_the_integral_of_a_cause_before_all_others(self, caused):
+        """∫ f_1(t) P(T_2 > t) dt."""
+        X, _, _, model = caused
+        one, two = (part.predict_distribution(X[:4]) for part in model.models_)
+        t = np.geomspace(1e-6, 1.5, 20_001)[:, None]
+        exact = np.trapezoid(one.pdf(t) * two.sf(t), t[:, 0], axis=0)
+        np.testing.assert_allclose(model.predict_cumulative_incidence(X[:4], [1.5])[:, 0, 0], exact, atol=2e-4)
+
+    def test_the_likelihood_is_that_of_time_and_cause(self, caused):
+        X, y, _, model = caused
+        one, two = (part.predict_distribution(X) for part in model.models_)
+        t, cause = y["time"], y["cause"]
+        density = np.where(cause == 1, one.pdf(t) * two.sf(t), np.where(cause == 2, two.pdf(t) * one.sf(t), 0.0))
+        likelihood = np.where(cause == 0, one.sf(t) * two.sf(t), density)
+        assert model.log_score(X, y) == pytest.approx(np.log(likelihood).mean())
+
+    def test_a_file_keeps_all_causes(self, caused, tmp_path):
+        X, _, _, model = caused
+        model.save(tmp_path / "model.pbdn")
+        again = PBDNSurvival.load(tmp_path / "model.pbdn")
+        np.testing.assert_array_equal(
+            again.predict_cumulative_incidence(X[:5]), model.predict_cumulative_incidence(X[:5])
+        )
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+
+    def test_what_one_network_tells_is_asked_of_a_cause(self, caused):
+        X, _, _, model = caused
+        assert set(model.models_[1].explain(X[:2])["row"]) == {0, 1}
+        assert model.transform(X).shape == (len(X), model.get_feature_names_out().size)
+        for ask in (model.explain, model.predict_distribution, model.subtypes):
+            with pytest.raises(InvalidInputError, match=r"models_\[0\]"):
+                ask(X)
+        with pytest.raises(InvalidInputError, match="above 0"):
+            model.predict_cumulative_incidence(X, [0.0])
+
+    def test_one_cause_is_an_event(self, lived):
+        X, _, y, model = lived
+        numbered = np.array(list(zip(3 * y["event"], y["time"], strict=True)), dtype=[("cause", int), ("time", float)])
+        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
+        one, other = PBDNSurvival(**short).fit(X, y), PBDNSurvival(**short).fit(X, numbered)
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+        assert other.causes_.tolist() == [3.0]
+        np.testing.assert_allclose(
+            one.predict_cumulative_incidence(X, [1.0])[:, 0, 0],
+            one.predict_distribution(X).cdf(1.0),
+            rtol=1e-9,
+        )
 
 
 class TestGrades:
@@ -182,3 +272,71 @@ class TestCounts:
             PBDNCountRegressor(**SMALL).fit(X, y - 5)
         with pytest.raises(InvalidInputError, match="exposure has 0 in row 0"):
             PBDNCountRegressor(**SMALL).fit(X, y, exposure=np.zeros(N))
+
+
+@pytest.fixture(scope="module")
+def paid(rows):
+    """Log-normal amounts, zero where another feature is small."""
+    X, z, rng = rows
+    y = np.where(X[:, 1] + 0.5 * rng.logistic(size=N) > 0.0, np.exp(z), 0.0)
+    return X, y, PBDNAmountRegressor(**SMALL).fit(X, y)
+
+
+class TestAmounts:
+    def test_it_learns_zeros_and_sizes(self, paid):
+        X, y, model = paid
+        d = model.predict_distribution(X)
+        assert np.corrcoef(d.cdf(0.0), X[:, 1])[0, 1] < -0.8
+        assert np.corrcoef(np.log(model.predict(X)), X[:, 0] + X[:, 1])[0, 1] > 0.8
+        assert model.predict(X).sum() == pytest.approx(y.sum(), rel=0.15)
+        assert model.log_score(X, y) == pytest.approx(
+            np.log(np.where(y > 0, d.pdf(np.maximum(y, 1e-9)), d.cdf(0.0))).mean()
+        )
+
+    def test_the_distribution_is_one(self, paid):
+        X, y, model = paid
+        d = model.predict_distribution(X)[:6]
+        np.testing.assert_allclose(d.cdf(np.full((1, 6), 0.7)) + d.sf(np.full((1, 6), 0.7)), 1.0)
+        levels = np.linspace(0.0005, 0.9995, 1000)[:, None]
+        values = d.ppf(levels)
+        np.testing.assert_array_equal((values == 0.0).mean(axis=0).round(2), d.cdf(0.0).round(2))
+        above = values > 0.0
+        np.testing.assert_allclose(d.cdf(values)[above], np.broadcast_to(levels, values.shape)[above], rtol=1e-9)
+        np.testing.assert_allclose(d.mean(), values.mean(axis=0), rtol=0.02)
+        np.testing.assert_allclose(d.std()[:4], values.std(axis=0)[:4], rtol=0.05)  # of those without a long tail
+        for at in (0.0, 1.0):
+            expected = np.abs(values - at).mean(axis=0) - 0.5 * np.abs(values[:, None] - values[None]).mean(axis=(0, 1))
+            np.testing.assert_allclose(d.crps(at), expected, rtol=0.02)
+        assert model.predict_interval(X).shape == (N, 2)
+        assert model.predict_quantiles(X, 0.5).shape == (N,)
+        with pytest.raises(InvalidInputError, match="between 0 and 1"):
+            d.ppf(2.0)
+
+    def test_a_file_keeps_both_networks(self, paid, tmp_path):
+        X, _, model = paid
+        model.save(tmp_path / "model.pbdn")
+        again = PBDNAmountRegressor.load(tmp_path / "model.pbdn")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
+
+    @pytest.mark.filterwarnings("ignore:The chains of layer")
+    def test_draws_give_intervals_of_the_mean(self, paid):
+        X, y, model = paid
+        with pytest.raises(InvalidInputError, match="keeps no posterior draws"):
+            model.predict_mean_interval(X)
+        chain = GibbsConfig(n_sweeps=40, n_draws=10, prediction="point")
+        drawn = PBDNAmountRegressor(inference="gibbs", gibbs_config=chain, max_depth=1, random_state=0).fit(X, y)
+        low, high = drawn.predict_mean_interval(X).T
+        assert (low < high).all()
+        assert np.mean((low <= 1.5 * drawn.predict(X)) & (drawn.predict(X) <= 1.5 * high)) > 0.9
+
+    def test_amounts_without_zeros_and_without_others(self, rows):
+        X, z, _ = rows
+        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
+        model = PBDNAmountRegressor(**short).fit(X, np.exp(z))
+        np.testing.assert_array_equal(model.predict_distribution(X).cdf(0.0) < 1e-300, True)
+        with pytest.warns(UserWarning, match="zero in every row"):
+            model = PBDNAmountRegressor(**short).fit(X, np.zeros(N))
+        np.testing.assert_array_equal(model.predict(X), 0.0)
+        with pytest.raises(InvalidInputError, match="amounts must be 0 or more"):
+            PBDNAmountRegressor(**short).fit(X, z)

@@ -113,6 +113,15 @@ def test_censored_rows_say_what_they_say(rng):
     assert np.isfinite(told.log_score(X, bounds))
 
 
+def test_with_logarithms_a_row_above_zero_says_nothing(rng):
+    X, y = bent(rng, 60)
+    bounds = np.column_stack([np.exp(y), np.exp(y)])
+    short = {"log": True, "map_config": MapConfig(n_minibatches=20)}
+    bounds[:5] = (0.0, np.inf)
+    one, other = small(**short).fit(X, bounds), small(**short).fit(X[5:], bounds[5:])
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
 def test_weights_are_copies(rng):
     X, y = bent(rng, 60)
     weights = rng.integers(0, 3, 60)

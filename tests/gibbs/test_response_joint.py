@@ -161,6 +161,8 @@ def world_of(rng, world, n_rows):
 
 def prior_draws(rng, world, n):
     sides = [simulate_parameters(rng, PRIORS, N_EXPERTS, N_INPUTS, n) for _ in range(getattr(world, "n_sides", 1))]
+    for p in sides:
+        np.maximum(p["expert_weights"], 1e-300, out=p["expert_weights"])  # some are too small for a double
     return sides, [world.extras(rng, n) for _ in sides]
 
 

@@ -76,3 +76,19 @@ def test_an_unknown_device_is_named(rng, seed):
     inputs, codes = rows(rng)
     with pytest.raises(InvalidInputError, match="device='abacus'"):
         fit_map(ArraySource(inputs, codes), TWO, depth=1, config=MapSettings(device="abacus"), seed=seed)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
+@pytest.mark.parametrize("labelling", [labelling_of(1), TWO, for_and_against_each_class(3)])
+def test_kernels_of_single_precision_follow_the_compiled_one(rng, seed, labelling):
+    """Losses to the rounding of the gradient to 8 bits; pruning and likelihood on the device."""
+    n_classes = max(max(labelling.sides) + 1, 2)
+    inputs, codes = rows(rng, n_classes, 2000)
+    source = ArraySource(inputs, codes, classes=np.arange(n_classes), weights=rng.gamma(2.0, size=2000))
+    settings = {"n_minibatches": 60, "max_experts": 4, "coef_rate": 1.0, "batch_size": 300}
+    cpu, device = (
+        fit_map(source, labelling, depth=1, config=MapSettings(**more, **settings), seed=seed)
+        for more in ({}, {"device": "cuda", "precision": "single"})
+    )
+    np.testing.assert_allclose(device.trace["loss"], cpu.trace["loss"], rtol=1e-2)
+    np.testing.assert_allclose(device.log_likelihood, cpu.log_likelihood, rtol=1e-2)

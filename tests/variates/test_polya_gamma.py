@@ -7,7 +7,7 @@ from numba import njit
 from scipy import stats
 
 from checks import ALPHA, assert_cdf, assert_mean, assert_variance, dkw_band
-from draws import draws, from_python
+from draws import draws, exact_cumulants, from_python, invert_cdf, polya_gamma_transform
 from pbdn.variates.polya_gamma import (
     ENVELOPE_LIMIT,
     ONE_GAMMA,
@@ -46,31 +46,6 @@ APPROXIMATE = [(b, c) for b in SHAPES for c in TILTS if b > 1 and b * np.exp(-c)
 ratio = from_python(envelope_ratio)
 
 
-# Polya-Gamma laws from their definitions, sharing nothing with the sampler.
-
-
-def exact_cumulants(b, c, order=4):
-    """Cumulants 1 to ``order`` of PG(b, c): derivatives of b ln cosh √(c²/4 + t/2), to 30 digits.
-
-    The Taylor coefficients of g(u) = ln cosh √u at u = c²/4 come from Cauchy's integral over a circle inside the
-    first singularity (u = -π²/4).
-    """
-    with mp.workdps(40):
-        u = mp.mpf(c) ** 2 / 4
-        radius, n = (u + mp.pi**2 / 4) / 2, 128
-        total = [mp.mpc(0)] * (order + 1)
-        for j in range(n):
-            turn = mp.expjpi(mp.mpf(2 * j) / n)
-            z = mp.sqrt(u + radius * turn)
-            value = z + mp.log1p(mp.exp(-2 * z))  # ln 2 cosh z, Re z ≥ 0
-            for p in range(1, order + 1):
-                total[p] += value * turn ** (-p)
-        return [
-            float(mp.mpf(b) * (-1) ** (p + 1) * mp.factorial(p) * (total[p].real / n / radius**p) / mp.mpf(2) ** p)
-            for p in range(1, order + 1)
-        ]
-
-
 def exact_ratio(b, x, n_terms=400):
     """a(x) = Σ (-1)^j w_j e^{-j(j+b)/2x}, summed with 80 digits to spare."""
     with mp.workdps(200):
@@ -84,16 +59,6 @@ def exact_ratio(b, x, n_terms=400):
             if term < mp.mpf(10) ** -60 and j > 2:
                 return total
     raise AssertionError("the series needs more terms")
-
-
-def polya_gamma_transform(b, c):
-    """s ↦ E e^{-sω}, stable for complex s and any c."""
-
-    def transform(s):
-        z = np.sqrt(0.25 * c * c + 0.5 * s)
-        return np.exp(-b * (0.5 * s / (z + 0.5 * c) + np.log1p(np.exp(-2 * z)) - np.log1p(np.exp(-c))))
-
-    return transform
 
 
 def inverse_gaussian_transform(b, c):
@@ -119,18 +84,6 @@ def sampler_transform(b, c, one_gamma):
         return np.exp(-head * b * np.log1p(s / d1) - s * shift - shape * np.log1p(scale * s))
 
     return transform, shift, head * 6 * b / d1**4 + 6 * shape * scale**4
-
-
-def invert_cdf(transform, x, n_terms=600, n_average=14, accuracy=23.0):
-    """P(X ≤ x) for X ≥ 0 by the Euler algorithm of Abate & Whitt (1995); error about e^{-accuracy}."""
-    x = np.asarray(x, dtype=float)[:, None]
-    k = np.arange(1, n_terms + n_average + 1)
-    start = accuracy / (2 * x)
-    terms = (-1.0) ** k * np.real(transform(start + 1j * np.pi * k / x) / (start + 1j * np.pi * k / x))
-    first = 0.5 * np.real(transform(start) / start)
-    partial = first + np.cumsum(terms, axis=1)[:, n_terms - 1 :]
-    binomial = np.array([float(mp.binomial(n_average, j)) for j in range(n_average + 1)]) / 2.0**n_average
-    return (np.exp(accuracy / 2) / x[:, 0]) * (partial @ binomial)
 
 
 # Polya-Gamma variates against exact cumulants, the inverted Laplace transform, and the proof of the envelope.

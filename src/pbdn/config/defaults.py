@@ -99,6 +99,7 @@ def resolve(
         prune_every=gibbs.prune_every,
         record=gibbs.record,
         priors=priors.over(GIBBS_PRIORS),
+        device=gibbs.device,
     )
     of_folds = None if criterion != FOLDS else ON_A_LINE if response.timed else OF_FOLDS
     settings = resolve_map(map_config, priors, n_sides, int(max_experts), of_folds, n_rows, n_features)

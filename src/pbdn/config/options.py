@@ -13,7 +13,7 @@ import numpy as np
 from pbdn.gibbs.chain import ChainSettings, Pruning, Record
 from pbdn.gibbs.sweep import SamplerName
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.validation import check_choice, check_integer
+from pbdn.validation import check_choice, check_device, check_integer
 
 Prediction = Literal["point", "posterior", "paths"]
 Start = Literal["prior", "map"]
@@ -71,6 +71,10 @@ class GibbsConfig(Options):
     start : {"prior", "map"}
         Where the chains of ``inference="gibbs"`` start: at the prior (the paper), or at a MAP fit of their layer. Default:
         "prior".
+    device : str
+        A torch device ("cuda", "cuda:1", "cpu") that holds dense rows and samples them; several with commas between them
+        ("cuda:0,cuda:1") share the rows. Needs ``sampler="first_events"`` and whole sample weights. Default: the compiled
+        CPU kernels.
     """
 
     n_sweeps: int | None = None
@@ -84,12 +88,15 @@ class GibbsConfig(Options):
     prune_every: int | None = None
     record: str | None = None
     start: str | None = None
+    device: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse values that cannot mean anything, by name."""
         for name, value in set_fields(self).items():
             if name in GIBBS_CHOICES:
                 check_choice(name, value, GIBBS_CHOICES[name])
+            elif name == "device":
+                check_device(value)
             elif name != "n_burn_in":
                 check_integer(name, value, 1)
         if self.n_burn_in is not None:
@@ -112,6 +119,7 @@ class GibbsSettings:
     prune_every: int = 200
     record: Record = "collection"
     start: Start = "prior"
+    device: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

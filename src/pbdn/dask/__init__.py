@@ -16,6 +16,7 @@ from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.frames import forget_preparation
+from pbdn.gibbs.responses import RowResponse
 from pbdn.gibbs.rows import Rows, RowsElsewhere
 from pbdn.growth.depth import Engine
 from pbdn.growth.engines import GibbsEngine, MapEngine
@@ -52,14 +53,14 @@ class ClusterGibbsEngine(GibbsEngine):
         self.seen, self.inputs = [rows.inputs], rows.inputs
 
     @contextmanager
-    def held_rows(self, side: int) -> Iterator[Rows | RowsElsewhere]:
+    def held_rows(self, side: int) -> Iterator[tuple[Rows | RowsElsewhere, RowResponse | None]]:
         """Rows of one side on the workers, for one chain."""
         rows = self.rows.with_inputs(self.inputs)
         assert isinstance(rows, ClusterRows)
         number = self.response.labelling.sides[side]
         held, group = rows.side(number, self.settings.sampler != "event_times")
         try:
-            yield held
+            yield held, None
         finally:
             if group is not None:
                 group.close()

@@ -8,13 +8,14 @@ from scipy.stats import norm
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
-from pbdn.config import MapConfig
+from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data.labelled_rows import check_labels_present, weigh_rows
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
 from pbdn.numerics.arrays import FloatArray
 
@@ -32,7 +33,8 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
     ----------
     categories : sequence or None, default=None
         All grades from the lowest to the highest. None: the order of an ordered pandas categorical, else the sorted labels.
-    max_depth, max_experts, standardize, priors, map_config, n_jobs, random_state, verbose, checkpoint, time_limit
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
+checkpoint, time_limit
         As in `PBDNRegressor`.
 
     Attributes
@@ -61,11 +63,13 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
     def __init__(
         self,
         *,
+        inference: str = "auto",
         categories: Any = None,
         max_depth: int = 5,
         max_experts: int = 20,
         standardize: bool = True,
         priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
         map_config: MapConfig | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -74,8 +78,9 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
         time_limit: float | None = None,
     ) -> None:
         super().__init__(
-            max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors, map_config=map_config,
-            n_jobs=n_jobs, random_state=random_state, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
+            inference=inference, max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors,
+            gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            checkpoint=checkpoint, time_limit=time_limit,
         )  # fmt: skip
         self.categories = categories
 
@@ -104,9 +109,7 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
         else:
             shares = np.bincount(places, weighed.weights)[:-1].cumsum() / weighed.total_weight
             cuts = norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
-            ends = np.concatenate([[-np.inf], cuts, [np.inf]])
-            bounds = np.column_stack([ends[places], ends[places + 1]])
-            self._fit_bounds(weighed.inputs, bounds, weighed.weights, tasks, False, cuts.tolist())
+            self._fit_bounds(weighed.inputs, _grade_bounds(places, cuts), weighed.weights, tasks, False, cuts.tolist())
         tasks.end()
         return self
 
@@ -134,20 +137,48 @@ class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[mis
             )
         return np.array([places[label] for label in labels.tolist()], dtype=np.int64)
 
+    _tells: ClassVar[str] = "probability"
+
+    def _tell(self, draw: Distribution) -> FloatArray:
+        """Probabilities of the grades."""
+        cuts = np.array(self._line.cuts)[:, None]
+        below = draw.cdf(cuts).T if cuts.size else np.empty((len(draw), 0))
+        return np.diff(below, axis=1, prepend=0.0, append=1.0)
+
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Grades as bounds on the line, and as places in ``classes_``."""
+        places = {label: j for j, label in enumerate(self.classes_.tolist())}
+        labels = np.asarray(y).tolist()
+        unknown = [label for label in labels if label not in places]
+        if unknown:
+            raise InvalidInputError(
+                f"y has the grade {unknown[0]!r}, which the model was not fitted on; leave such rows out."
+            )
+        codes = np.array([places[label] for label in labels], dtype=np.int64)
+        return _grade_bounds(codes, self._line.cuts), codes.astype(float)
+
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the grades, columns in the order of ``classes_``."""
-        cuts = np.array(self._cuts())[:, None]
-        below = [part.cdf(cuts).T if cuts.size else np.empty((len(part), 0)) for part in self._distributions(X)]
-        return np.diff(np.concatenate(below), axis=1, prepend=0.0, append=1.0)
-
-    def _cuts(self) -> tuple[float, ...]:
         check_is_fitted(self)
-        return self._line.cuts
+        return np.concatenate([self._tell(part) for part in self._distributions(X)])
+
+    def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Credible intervals of the probabilities, from posterior draws, shape (n_samples, n_classes, 2).
+
+        It needs ``inference="gibbs"``.
+        """
+        return self._interval(X, lambda draw, _: self._tell(draw), level)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most probable grade of each row."""
         best = np.argmax(self.predict_proba(X), axis=1)
         return np.asarray(self.classes_[best])
+
+
+def _grade_bounds(places: NDArray[np.int64], cuts: ArrayLike) -> FloatArray:
+    """The ends of the grades at these places, on the line."""
+    ends = np.concatenate([[-np.inf], np.asarray(cuts, dtype=float), [np.inf]])
+    return np.column_stack([ends[places], ends[places + 1]])
 
 
 class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
@@ -158,7 +189,8 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    max_depth, max_experts, standardize, priors, map_config, n_jobs, random_state, verbose, checkpoint, time_limit
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
+checkpoint, time_limit
         As in `PBDNRegressor`.
 
     Examples
@@ -199,10 +231,23 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
     def predict(self, X: Any, exposure: Any = None) -> FloatArray:
         """Means."""
         whole = self._distribution(X)
-        exposures = _exposures(exposure, len(whole))
-        counts = np.arange(1, COUNTED + 1)[:, None]
-        few = whole.sf(counts / exposures).sum(axis=0)
-        return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
+        return _mean_count(whole, _exposures(exposure, len(whole)))
+
+    _tells: ClassVar[str] = "mean"
+
+    def _tell(self, draw: Distribution) -> FloatArray:
+        """Means with exposure one."""
+        return _mean_count(draw, np.ones(len(draw)))
+
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Counts with exposure one as bounds, and as they are."""
+        bounds = _count_bounds(y, np.ones(len(y)))
+        return bounds, bounds[:, 1] - 1.0
+
+    def predict_mean_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> FloatArray:
+        """Credible intervals of the means, from posterior draws, shape (n_samples, 2). It needs ``inference="gibbs"``."""
+        exposures = _exposures(exposure, _num_samples(X))
+        return self._interval(X, lambda draw, rows: _mean_count(draw, exposures[rows]), level)
 
     def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95), exposure: Any = None) -> FloatArray:
         """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
@@ -230,6 +275,13 @@ class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         return tags
+
+
+def _mean_count(whole: Distribution, exposures: FloatArray) -> FloatArray:
+    """Means of counts: a sum over few of them, and an integral from there on."""
+    counts = np.arange(1, COUNTED + 1)[:, None]
+    few = whole.sf(counts / exposures).sum(axis=0)
+    return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
 
 
 def _exposures(exposure: Any, n: int) -> FloatArray:

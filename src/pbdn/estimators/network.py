@@ -30,6 +30,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     config_: FitConfig
     network_: Network | None
     paths_: tuple[Network, ...]
+    models_: tuple[Any, ...] = ()  # of an estimator that is made of several; ``network_`` is None then
     criterion_path_: list[dict[str, Any]]
     trace_: list[Any]
     trials_: list[Any]
@@ -84,10 +85,18 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             )
         return self._importances
 
+    def _averaged(self) -> tuple[Network, ...]:
+        """The networks whose draws are averaged."""
+        assert self.network_ is not None
+        return self.paths_ if self.config_.prediction == "paths" and self.paths_ else (self.network_,)
+
     # -------------------------------------------------------------------------- explanation
 
     def transform(self, X: Any) -> FloatArray:
         """Hidden units s(x'β_k) of the top layer, all sides side by side."""
+        check_is_fitted(self)
+        if self.models_:
+            return np.concatenate([model.transform(X) for model in self.models_], axis=1)
         X = checked_rows(self, X)
         if self.network_ is None:
             return np.zeros((X.shape[0], 0))
@@ -96,6 +105,9 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the columns of `transform`, with what each side is for."""
         check_is_fitted(self)
+        if self.models_:
+            parts = [model.get_feature_names_out() for model in self.models_]
+            return np.asarray([f"model{j}_{name}" for j, part in enumerate(parts) for name in part], dtype=object)
         names = [] if self.network_ is None else subtypes.unit_names(self.network_, np.asarray(side_labels(self)))
         return np.asarray(names, dtype=object)
 
@@ -134,6 +146,12 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([subtypes.violations(side, inputs, p0) for side in network.top.sides])
 
     # ------------------------------------------------------------------------------- saving
+
+    def to_datatree(self, X: Any = None, y: Any = None) -> Any:
+        """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.inspection.datatree.to_datatree`."""
+        from pbdn.inspection.datatree import to_datatree
+
+        return to_datatree(self, X, y)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a ``.pbdn`` file (data only; see `load`)."""

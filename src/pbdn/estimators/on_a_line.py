@@ -1,6 +1,6 @@
 """What estimators of values on a line share: from bounds to a network, and from a network to distributions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -9,7 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from pbdn import config as options
-from pbdn.config import MapConfig
+from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_inputs, require_target
@@ -17,16 +17,18 @@ from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
 from pbdn.growth.run import FitTasks, Run, n_threads
-from pbdn.inspection.access import checked_rows, dense_rows
+from pbdn.inspection.access import checked_rows, dense_rows, network_of
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.scaling import standard_scaling
-from pbdn.model.timed import OnALine, known_values, side_arrays
+from pbdn.model.timed import OnALine, drawn_arrays, joined_arrays, known_values, side_arrays
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_choice
 
+INFERENCES = ("auto", "gibbs", "map")
 CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
 NARROW = 1e-9  # spread of the distribution of a constant, relative to it
 TRIAL_SEED = 0
@@ -39,15 +41,20 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
 
     _has_classes: ClassVar[bool] = False
 
-    network_: Network
+    @classmethod
+    def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
+        """For `load`: the classes of ``models_``, where an estimator has several networks."""
+        return (cls,) * n
 
     def __init__(
         self,
         *,
+        inference: str = "auto",
         max_depth: int = 5,
         max_experts: int = 20,
         standardize: bool = True,
         priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
         map_config: MapConfig | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -55,10 +62,12 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
         checkpoint: Any = None,
         time_limit: float | None = None,
     ) -> None:
+        self.inference = inference
         self.max_depth = max_depth
         self.max_experts = max_experts
         self.standardize = standardize
         self.priors = priors
+        self.gibbs_config = gibbs_config
         self.map_config = map_config
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -92,12 +101,32 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
             value = float(rows.targets[0, 0])
             self._adopt_constant(rows, value, f"y has only one value ({value:g})")
             return
-        self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
+        trained = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
         if log == "auto" and _may_be_logarithms(rows.targets):
             scaled = rows.with_inputs(self._scaling(rows).apply(rows.inputs))
             run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
-            response = best_layout(scaled, (response, layout_of(rows, True)), self.config_, run)
+            response = best_layout(scaled, (response, layout_of(rows, True)), trained, run)
+        sampled = self._chosen_inference() == "gibbs"
+        self.config_ = (
+            self._resolve(response, "gibbs", "aic_inputs", rows.n_rows, rows.n_features) if sampled else trained
+        )
         self._fit_network(replace(rows, targets=response.to_line(rows.targets)), response, tasks)
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, by name."""
+        check_choice("inference", self.inference, INFERENCES)
+        super()._check_parameters()
+
+    def _chosen_inference(self) -> str:
+        """The inference in force: "auto" is MAP unless posterior draws are asked for."""
+        wanted = options.set_fields(self.gibbs_config).get("prediction", "auto")
+        averages = wanted in ("posterior", "paths")
+        if self.inference == "map" and averages:
+            raise InvalidInputError(
+                f"gibbs_config.prediction={wanted!r} needs posterior draws, which inference='map' does not make; use "
+                "inference='gibbs'."
+            )
+        return self.inference if self.inference != "auto" else "gibbs" if averages else "map"
 
     def _adopt_constant(self, rows: LabelledRows, value: float, why: str) -> None:
         """One value only: predict it."""
@@ -116,21 +145,47 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         rows = checked_rows(self, X)
         for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
-            part = rows[low : low + CHUNK_ROWS]
-            yield Distribution(side_arrays(self.network_.top, self.network_.top_inputs(part)), self._line)
+            yield self._of_rows(rows[low : low + CHUNK_ROWS])
 
     @property
     def _line(self) -> OnALine:
         """The response, which says how targets lie on the line."""
-        response = self.network_.response
+        response = network_of(self).response
         assert isinstance(response, OnALine)
         return response
 
     def _distribution(self, X: Any) -> Distribution:
         """The distributions of all rows at once."""
         check_is_fitted(self)
-        rows = checked_rows(self, X)
-        return Distribution(side_arrays(self.network_.top, self.network_.top_inputs(rows)), self._line)
+        return self._of_rows(checked_rows(self, X))
+
+    def _of_rows(self, rows: Any) -> Distribution:
+        """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
+        network = network_of(self)
+        if self.config_.prediction == "point" or not network.top.draws:
+            return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)
+        return self._drawn(rows)
+
+    def _drawn(self, rows: Any) -> Distribution:
+        """The distributions of checked rows, by posterior draws."""
+        parts = [drawn_arrays(one.top.draws, one.top_inputs(rows)) for one in self._averaged()]
+        return Distribution(joined_arrays(parts), self._line)
+
+    def _interval(self, X: Any, told: Callable[[Distribution, slice], FloatArray], level: float) -> FloatArray:
+        """Equal-tailed credible intervals of what a distribution tells of some rows; the last axis has the two ends."""
+        check_is_fitted(self)
+        if not 0.0 < level < 1.0:
+            raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        if not network_of(self).top.draws:
+            raise InvalidInputError(
+                f"inference={self.inference_!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
+            )
+        rows, found = checked_rows(self, X), []
+        for low in range(0, rows.shape[0], CHUNK_ROWS):
+            some = slice(low, low + CHUNK_ROWS)
+            draws = [told(one, some) for one in self._drawn(rows[some]).draws()]
+            found.append(np.quantile(draws, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0))
+        return np.ascontiguousarray(np.moveaxis(np.concatenate(found, axis=1), 0, -1))
 
     def effects(self, X: Any) -> Any:
         """How far predicted medians move when each column is shuffled in the rows X, strongest first; it needs no targets.
@@ -189,14 +244,21 @@ def numeric_bounds(y: Any) -> FloatArray:
     return bounds
 
 
-def check_positive_values(bounds: FloatArray) -> None:
-    """Refuse values without a logarithm; a lower bound of 0 is none."""
+def positive_bounds(bounds: FloatArray) -> FloatArray:
+    """Bounds whose logarithms are bounds too: a lower one of 0 is none.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is not above 0.
+    """
     wrong = np.flatnonzero((bounds[:, 1] <= 0.0) | (bounds[:, 0] < 0.0) & np.isfinite(bounds[:, 0]))
     if wrong.size:
         raise InvalidInputError(
             f"y has {bounds[wrong[0], 1]:g} in row {wrong[0]}, but only values above 0 have a logarithm; use log=False, or "
             "mend the rows that are not."
         )
+    return np.column_stack([np.where(bounds[:, 0] > 0.0, bounds[:, 0], -np.inf), bounds[:, 1]])
 
 
 def _as_numbers(values: Any) -> FloatArray:

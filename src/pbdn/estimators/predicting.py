@@ -21,7 +21,6 @@ from pbdn.inspection.access import checked_rows, dense_rows, is_plain
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.committee import jackknife_interval
-from pbdn.model.network import Network
 from pbdn.numerics.arrays import FloatArray
 
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
@@ -64,11 +63,6 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
             part = X[low : low + CHUNK_ROWS]
             out[low : low + CHUNK_ROWS] = np.mean([network.predict_mean(part) for network in self._averaged()], axis=0)
         return out
-
-    def _averaged(self) -> tuple[Network, ...]:
-        """The networks whose draws are averaged."""
-        assert self.network_ is not None
-        return self.paths_ if self.config_.prediction == "paths" and self.paths_ else (self.network_,)
 
     def predict_log_proba(self, X: Any) -> FloatArray:
         """Natural logarithm of `predict_proba`."""
@@ -151,12 +145,6 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         return shapley_values(self, X, background, **options)
 
     # ------------------------------------------------------------------- saving and exports
-
-    def to_datatree(self, X: Any = None, y: Any = None) -> Any:
-        """Posterior draws as an xarray DataTree in the ArviZ schema; see `pbdn.inspection.datatree.to_datatree`."""
-        from pbdn.inspection.datatree import to_datatree
-
-        return to_datatree(self, X, y)
 
     def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
         """One offline HTML page about the model on these rows, written to ``path`` if given.

@@ -1,16 +1,17 @@
 """The estimator of real numbers."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from pbdn.config import MapConfig
-from pbdn.estimators.on_a_line import LineEstimator, check_positive_values, numeric_bounds
+from pbdn.config import GibbsConfig, MapConfig
+from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds, positive_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
+from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 from pbdn.validation import check_choice
 
@@ -25,16 +26,22 @@ class PBDNRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
+    inference : {"auto", "gibbs", "map"}, default="auto"
+        "map" trains networks by stochastic gradients, as told above. "gibbs" samples every layer, adds layers while AIC falls,
+        and predicts the average over posterior draws; all experts of a side share one τ. "auto" is "map", or what
+        ``gibbs_config`` asks for.
     log : bool or "auto", default="auto"
         Whether logarithms of y are modelled, which suits positive values that spread over decades. "auto" asks rows kept back
         where all values are positive, and else takes y as it is.
     max_depth : int, default=5
         Most layers; reaching it while the rows kept back still become likelier warns.
     max_experts : int, default=20
-        Experts per side at the start; at most 10 are used.
+        Experts per side at the start; at most 10 are trained.
     standardize : bool, default=True
         Scale features to mean 0 and standard deviation 1 for the fit, and fold the scaling into the network.
     priors : Hyperpriors or None, default=None
+    gibbs_config : GibbsConfig or None, default=None
+        Options of Gibbs sampling (`pbdn.config.GibbsConfig`).
     map_config : MapConfig or None, default=None
         Options of training (`pbdn.config.MapConfig`).
     n_jobs : int or None, default=None
@@ -77,11 +84,13 @@ criterion_path_
     def __init__(
         self,
         *,
+        inference: str = "auto",
         log: bool | str = "auto",
         max_depth: int = 5,
         max_experts: int = 20,
         standardize: bool = True,
         priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
         map_config: MapConfig | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -90,8 +99,9 @@ criterion_path_
         time_limit: float | None = None,
     ) -> None:
         super().__init__(
-            max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors, map_config=map_config,
-            n_jobs=n_jobs, random_state=random_state, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
+            inference=inference, max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors,
+            gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
+            checkpoint=checkpoint, time_limit=time_limit,
         )  # fmt: skip
         self.log = log
 
@@ -117,7 +127,7 @@ criterion_path_
         tasks = FitTasks(self, X, y)
         bounds = numeric_bounds(y)
         if self.log is True:
-            check_positive_values(bounds)
+            bounds = positive_bounds(bounds)
         self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
         tasks.end()
         return self
@@ -126,6 +136,17 @@ criterion_path_
     def log_(self) -> bool:
         """Whether logarithms are modelled."""
         return self._line.log
+
+    _tells: ClassVar[str] = "mean"
+
+    def _tell(self, draw: Distribution) -> FloatArray:
+        """Means."""
+        return draw.mean()
+
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Targets as bounds, and as one number each."""
+        bounds = numeric_bounds(y)
+        return bounds, known_values(bounds)
 
     def predict(self, X: Any) -> FloatArray:
         """Means."""
@@ -141,13 +162,17 @@ criterion_path_
         """Ends of the intervals that hold the value with this probability, shape (n_samples, 2)."""
         return np.concatenate([part.interval(coverage) for part in self._distributions(X)])
 
+    def predict_mean_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Credible intervals of the means, from posterior draws, shape (n_samples, 2). It needs ``inference="gibbs"``."""
+        return self._interval(X, lambda draw, _: draw.mean(), level)
+
     def predict_distribution(self, X: Any) -> Distribution:
         """The predicted distributions: an object with cdf, pdf, ppf, mean, std, sample, … (`pbdn.model.distribution`)."""
         return self._distribution(X)
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-density of y; of bounds, log-probability. More is better."""
-        found = self._distribution(X).log_likelihood(numeric_bounds(y))
+        found = self._distribution(X).log_likelihood(self._said(y)[0])
         return float(np.average(found, weights=sample_weight))
 
     def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:

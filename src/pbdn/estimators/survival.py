@@ -1,18 +1,25 @@
 """The estimator of survival times, with the conventions of scikit-survival."""
 
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
+from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
+HALVINGS = 60  # of a bracket around a median
+N_GRID = 400  # times between which hazards of causes are compared
+SMALLEST_SHARE = 1e-3  # of probability that comes before the first of these times
 PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 
 
@@ -28,12 +35,12 @@ class Curve:
 
     x: FloatArray
     y: FloatArray
-    distribution: Distribution
+    distributions: tuple[Distribution, ...]  # of the time, or of the time of each cause
     cumulative_hazard: bool
 
     def __call__(self, times: ArrayLike) -> FloatArray:
         """The function at any times."""
-        survival = self.distribution.sf(np.atleast_1d(np.asarray(times, dtype=float))[:, None])[:, 0]
+        survival = _survival(self.distributions, np.atleast_1d(np.asarray(times, dtype=float))[:, None])[:, 0]
         found = _cumulative_hazard(survival) if self.cumulative_hazard else survival
         return found if np.ndim(times) else found[0]
 
@@ -44,15 +51,25 @@ class PBDNSurvival(LineEstimator):
     The logarithm of the time is a real number, predicted as by `PBDNRegressor`. With an expert of weight one a side is a
     log-logistic accelerated failure model; experts and layers add what that leaves out, and hazards need not be proportional.
 
+    With competing causes every cause has a model of its own, ``models_``, for which events of the others are censored times. The
+    likelihood is the product over causes, so they are fitted apart. What is told of all causes together follows from
+    P(T > t) = Π_c P(T_c > t).
+
     Parameters
     ----------
-    max_depth, max_experts, standardize, priors, map_config, n_jobs, random_state, verbose, checkpoint, time_limit
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
+checkpoint, time_limit
         As in `PBDNRegressor`.
 
     Attributes
     ----------
     unique_times_ : array
         Times of events in training, sorted: where curves are given.
+    causes_ : array
+        The causes, as numbered in y; 1 where y says only whether an event was seen.
+    models_ : tuple of PBDNSurvival
+        With several causes, one fitted model for each; else empty. Explanations, exports and files of a single network
+        are theirs.
     network_, config_, trials_, feature_importances_, …
         As in `PBDNRegressor`.
 
@@ -69,9 +86,10 @@ class PBDNSurvival(LineEstimator):
     True
     """
 
-    _stored: ClassVar[tuple[str, ...]] = ("unique_times_",)
+    _stored: ClassVar[tuple[str, ...]] = ("unique_times_", "causes_")
 
     unique_times_: FloatArray
+    causes_: FloatArray
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -82,7 +100,8 @@ class PBDNSurvival(LineEstimator):
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
         y : structured array of shape (n_samples,), or array of shape (n_samples, 2)
             A structured array has two fields: whether the event was seen, and the time of it or of the last look
-            (right-censored). An array has bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t
+            (right-censored). The first field is a bool, or with competing causes the number of the cause, 1, 2, …, and 0
+            where no event was seen. An array has bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t
             (left-censored), (s, t) one between s and t.
         sample_weight : array of shape (n_samples,), optional
 
@@ -92,24 +111,83 @@ class PBDNSurvival(LineEstimator):
         """
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
-        bounds = time_bounds(y)
-        self._fit_bounds(rows, bounds, sample_weight, tasks, True)
-        seen = bounds[np.isfinite(bounds[:, 1]), 1]
-        self.unique_times_ = np.unique(seen)
+        bounds, cause = time_bounds(y), causes_of(y)
+        self.causes_ = np.unique(cause[cause > 0]).astype(float)
+        self.unique_times_ = np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
+        self.models_ = ()
+        if self.causes_.size > 1:
+            self._fit_causes(X, bounds, cause, sample_weight)
+        else:
+            self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
         return self
 
+    def _fit_causes(self, X: Any, bounds: FloatArray, cause: NDArray[np.int64], sample_weight: Any) -> None:
+        """A model for each cause, with a part of the time and a checkpoint of its own."""
+        seed, models = self._seed(), []
+        for j, own in enumerate(self.causes_):
+            model = clone(self).set_params(random_state=(seed + j) % (2**31 - 1))
+            if self.time_limit is not None:
+                model.set_params(time_limit=self.time_limit / self.causes_.size)
+            if self.checkpoint is not None:
+                model.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.cause{own:g}")
+            models.append(model.fit(X, _bounds_of(bounds, cause, own), sample_weight))
+        self.models_, self.network_, self.paths_ = tuple(models), None, ()
+        self.config_ = models[0].config_
+        self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
+        self._importances = np.mean([model.feature_importances_ for model in models], axis=0)
+
+    _tells: ClassVar[str] = "median"
+
+    def _tell(self, draw: Distribution) -> FloatArray:
+        """Median times."""
+        return draw.median()
+
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Times as bounds, and as one number each."""
+        bounds = time_bounds(y)
+        return bounds, known_values(bounds)
+
     def predict(self, X: Any) -> FloatArray:
-        """Risk: minus the predicted median of the logarithm of the time. The higher, the sooner the event."""
-        return np.concatenate([-np.log(part.median()) for part in self._distributions(X)])
+        """Risk: minus the predicted median of the logarithm of the time. The higher, the sooner the event of any cause."""
+        return -np.log(self.predict_median(X))
 
     def predict_distribution(self, X: Any) -> Distribution:
         """The predicted distributions of the times (`pbdn.model.distribution`)."""
         return self._distribution(X)
 
     def predict_median(self, X: Any) -> FloatArray:
-        """Median survival times."""
-        return np.concatenate([part.median() for part in self._distributions(X)])
+        """Median survival times; with several causes, of the first event of any."""
+        check_is_fitted(self)
+        if not self.models_:
+            return np.concatenate([part.median() for part in self._distributions(X)])
+        parts = self._of_causes(X)
+        low = np.log(np.min([part.ppf(1.0 - 0.5 ** (1.0 / len(parts))) for part in parts], axis=0))
+        high = np.log(np.min([part.median() for part in parts], axis=0))
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            later = _survival(parts, np.exp(middle)) > 0.5
+            low, high = np.where(later, middle, low), np.where(later, high, middle)
+        return np.asarray(np.exp(0.5 * (low + high)))
+
+    def predict_cumulative_incidence(self, X: Any, times: ArrayLike | None = None) -> FloatArray:
+        """P(T ≤ t, by this cause), shape (n_samples, n_causes, n_times), causes in the order of ``causes_``.
+
+        All causes together have 1 - P(T > t). ``times`` are ``unique_times_`` by default.
+        """
+        check_is_fitted(self)
+        parts = self._of_causes(X)
+        asked = np.asarray(self.unique_times_ if times is None else times, dtype=float)
+        if asked.ndim != 1 or not asked.size or not np.all((asked > 0.0) & np.isfinite(asked)):
+            raise InvalidInputError("times must be a list of finite numbers above 0.")
+        first = min(asked.min(), min(float(part.ppf(SMALLEST_SHARE).min()) for part in parts))
+        grid = np.unique(np.concatenate([asked, np.geomspace(max(first, 1e-300), asked.max(), N_GRID)]))
+        hazards = np.stack([_cumulative_hazard(part.sf(grid[:, None]).T) for part in parts], axis=1)
+        return cumulative_incidence(hazards)[:, :, np.searchsorted(grid, asked)]
+
+    def _of_causes(self, X: Any) -> tuple[Distribution, ...]:
+        """The distributions of the time of each cause."""
+        return tuple(model._distribution(X) for model in self.models_ or (self,))
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""
@@ -119,17 +197,24 @@ class PBDNSurvival(LineEstimator):
         """-ln P(T > t), as `predict_survival_function`."""
         return self._curves(X, return_array, True)
 
+    def predict_survival_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Credible intervals of P(T > t) at ``unique_times_``, from posterior draws, shape (n_samples, n_times, 2).
+
+        It needs ``inference="gibbs"``.
+        """
+        return self._interval(X, lambda draw, _: draw.sf(self.unique_times_[:, None]).T, level)
+
     def _curves(self, X: Any, return_array: bool, cumulative_hazard: bool) -> NDArray[Any]:
         check_is_fitted(self)
-        times = self.unique_times_[:, None]
-        survival = np.concatenate([part.sf(times).T for part in self._distributions(X)])
+        whole = self._of_causes(X)
+        survival = _survival(whole, self.unique_times_[:, None]).T
         values = _cumulative_hazard(survival) if cumulative_hazard else survival
         if return_array:
             return values
-        whole = self._distribution(X)
         out = np.empty(len(values), dtype=object)
         for i in range(len(values)):
-            out[i] = Curve(self.unique_times_, values[i], whole[i], cumulative_hazard)
+            own = tuple(part[i] for part in whole)
+            out[i] = Curve(self.unique_times_, values[i], own, cumulative_hazard)
         return out
 
     def score(self, X: Any, y: Any) -> float:
@@ -140,8 +225,12 @@ class PBDNSurvival(LineEstimator):
         return concordance(time_bounds(y), self.predict(X))
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of what the rows say. More is better."""
-        return float(np.average(self._distribution(X).log_likelihood(time_bounds(y)), weights=sample_weight))
+        """Mean log-likelihood of what the rows say, of which cause included. More is better."""
+        check_is_fitted(self)
+        bounds, cause = time_bounds(y), causes_of(y)
+        said = [bounds] if not self.models_ else [_bounds_of(bounds, cause, own) for own in self.causes_]
+        found = sum(part.log_likelihood(one) for part, one in zip(self._of_causes(X), said, strict=True))
+        return float(np.average(found, weights=sample_weight))
 
 
 def time_bounds(y: Any) -> FloatArray:
@@ -160,11 +249,12 @@ def time_bounds(y: Any) -> FloatArray:
             )
         bounds = numeric_bounds(values)
     else:
-        if len(values.dtype.names) != 2 or values[values.dtype.names[0]].dtype != bool:
+        if len(values.dtype.names) != 2 or values[values.dtype.names[0]].dtype.kind not in "biu":
             raise InvalidInputError(
-                f"y has the fields {values.dtype.names}; two are needed: whether the event was seen (bool), and the time."
+                f"y has the fields {values.dtype.names}; two are needed: whether the event was seen (bool) or its cause "
+                "(1, 2, …, 0 for none), and the time."
             )
-        event, time = (values[name] for name in values.dtype.names)
+        event, time = causes_of(values) > 0, values[values.dtype.names[1]]
         time = np.asarray(time, dtype=float)
         wrong = np.flatnonzero(~np.isfinite(time))
         if wrong.size:
@@ -177,6 +267,42 @@ def time_bounds(y: Any) -> FloatArray:
             f"y has the time {high[wrong[0]]:g} in row {wrong[0]}; times must be above 0. Shift them, or drop the row."
         )
     return np.column_stack([np.where(low > 0.0, low, -np.inf), high])
+
+
+def causes_of(y: Any) -> NDArray[np.int64]:
+    """The cause of each row's event, 0 where none was seen; 1 of all events where y does not tell causes."""
+    values = np.asarray(y)
+    if values.dtype.names is None:
+        return np.asarray(np.isfinite(values[:, 1]), np.int64)
+    cause = np.asarray(values[values.dtype.names[0]]).astype(np.int64)
+    wrong = np.flatnonzero(cause < 0)
+    if wrong.size:
+        raise InvalidInputError(
+            f"y has the cause {cause[wrong[0]]} in row {wrong[0]}; causes are 1, 2, …, and 0 where no event was seen."
+        )
+    return cause
+
+
+def cumulative_incidence(hazards: FloatArray) -> FloatArray:
+    """P(T ≤ t, by cause c) from cumulative hazards Λ_c(t) at rising times, shape (n_rows, n_causes, n_times).
+
+    What survival loses between two times is shared by causes as they share the hazard there.
+    """
+    added = np.diff(hazards, axis=2, prepend=0.0)
+    total = added.sum(axis=1, keepdims=True)
+    survival = np.exp(-hazards.sum(axis=1, keepdims=True))
+    lost = -np.diff(survival, axis=2, prepend=1.0)
+    share = np.divide(added, total, out=np.zeros_like(added), where=total > 0.0)
+    return np.asarray(np.cumsum(lost * share, axis=2))
+
+
+def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:
+    return np.column_stack(bounds_of_cause(bounds[:, 0], cause, own))
+
+
+def _survival(parts: tuple[Distribution, ...], times: FloatArray) -> FloatArray:
+    """P(T > t) of the first event of all causes."""
+    return np.asarray(np.prod([part.sf(times) for part in parts], axis=0))
 
 
 def concordance(bounds: FloatArray, risk: FloatArray) -> float:

@@ -88,7 +88,13 @@ def estimator_parts(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if hasattr(estimator, "preparation_"):
         header["preparation"] = estimator.preparation_.preparation_.to_json()
-    if estimator.network_ is None:
+    models = getattr(estimator, "models_", ())
+    if models:  # each whole
+        parts = [estimator_parts(model) for model in models]
+        header["models"] = [part for part, _ in parts]
+        for j, (_, own) in enumerate(parts):
+            arrays.update({f"model{j}.{name}": array for name, array in own.items()})
+    elif estimator.network_ is None:
         header["only_class"] = int(estimator.only_class_)
     else:
         header["network"], own = network_to_arrays(estimator.network_)
@@ -145,6 +151,11 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
         estimator.network_ = network_from_arrays(header["network"], arrays)
         parts = enumerate(header.get("paths", []))
         estimator.paths_ = tuple(network_from_arrays(part, with_prefix(f"path{j}.", arrays)) for j, part in parts)
+    elif "models" in header:
+        models = zip(cls._kinds_of_models(len(header["models"])), header["models"], strict=False)
+        estimator.models_ = tuple(
+            _build(kind, part, with_prefix(f"model{j}.", arrays), path) for j, (kind, part) in enumerate(models)
+        )
     else:
         estimator.only_class_ = int(header["only_class"])
     if estimator._stand_ins is not None and estimator._stand_ins.shape != (estimator.n_features_in_,):

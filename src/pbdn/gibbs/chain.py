@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.errors import InvalidInputError
 from pbdn.gibbs.responses import RowResponse, response_sweep, side_log_likelihood
 from pbdn.gibbs.rows import Rows, RowsElsewhere
 from pbdn.gibbs.state import Extras, GlobalState, initial_state, prior_values
@@ -56,6 +57,8 @@ class ChainSettings:
     record : "collection" or "whole_chain"
         Where the recorded draw of highest likelihood is looked for: after burn-in (the paper), or from sweep 100 on (its code).
     priors : Hyperpriors
+    device : str or None
+        Torch device that holds the rows (`pbdn.gibbs.device_sweep`); None: the compiled kernels here.
     """
 
     sampler: SamplerName = "first_events"
@@ -67,6 +70,7 @@ class ChainSettings:
     prune_every: int = 200
     record: Record = "collection"
     priors: Hyperpriors = GIBBS_PRIORS
+    device: str | None = None
 
     def kept_sweeps(self) -> IntArray:
         """Numbers of the sweeps whose draw is kept."""
@@ -222,6 +226,7 @@ def run_chain(
     ``response`` is None for classes; else rows and response come from `pbdn.gibbs.timed_responses` or
     `pbdn.gibbs.counted_responses`, and ``start_extras`` may say where the extras start.
     """
+    rows = _on_device(rows, settings, response)
     chain = resume if resume is not None else start_chain(rows, settings, start, response, start_extras)
     key = stream_key(seed, *where)
     priors = prior_values(settings.priors)
@@ -267,6 +272,21 @@ def run_chain(
     finally:
         workers.close()
     return _result(chain, settings, kept, final_score)
+
+
+def _on_device(
+    rows: Rows | RowsElsewhere, settings: ChainSettings, response: RowResponse | None
+) -> Rows | RowsElsewhere:
+    """The rows where the settings want them."""
+    if settings.device is None or not isinstance(rows, Rows):
+        return rows
+    if response is not None or settings.sampler != "first_events":
+        raise InvalidInputError(
+            f"device={settings.device!r} samples classes with sampler='first_events' only; leave device out for anything else."
+        )
+    from pbdn.gibbs.device_sweep import DeviceRows  # needs torch
+
+    return DeviceRows(rows, settings.device)
 
 
 def _score(

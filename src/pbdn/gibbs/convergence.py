@@ -85,12 +85,12 @@ def anchor_rows(n_rows: int, n_anchors: int = N_ANCHORS) -> NDArray[np.int64]:
 
 
 def layer_convergence(chains_of_side: Sequence[Sequence[Any]], n_burn_in: int, anchors: Inputs) -> list[Convergence]:
-    """Diagnose every side of a layer: log-likelihood, active experts, total weight, anchor probabilities."""
+    """Diagnose every side of a layer: log-likelihood, active experts, total weight, scale of values, anchor probabilities."""
     out = []
     for s, chains in enumerate(chains_of_side):
         length = min(len(chain.trace["log_likelihood"]) for chain in chains)
         begin = min(n_burn_in + 1, max(length - MIN_DRAWS, 0))
-        for name in ("log_likelihood", "n_active", "total_weight"):
+        for name in ("log_likelihood", "n_active", "total_weight", *(["scale"] if "scale" in chains[0].trace else [])):
             values = np.stack([chain.trace[name][begin:length] for chain in chains])
             out.append(converge(f"{name} of side {s}", values))
         n_draws = min(len(chain.draws) for chain in chains)

@@ -4,18 +4,20 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
+from pbdn.gibbs.chain import ChainResult
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.log_likelihood import SideRates, sum_log_likelihood
 from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, log_prior_of_log, slice_sample
 from pbdn.gibbs.rows import BEFORE, EXACT, INTERVAL, NOTHING, Rows, make_rows
 from pbdn.gibbs.state import Extras, GlobalState
+from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.variates.random_stream import SweepStreams
 
@@ -68,6 +70,27 @@ def timed_rows(
         single_events=single_events,
     )
     return SideRows(rows, None if prior is None else TimeScale(prior))
+
+
+def common_scale(side: Side) -> tuple[Side, Extras]:
+    """A side whose experts have scales τ_k of their own as one of a common scale τ, and τ itself, as a start.
+
+    τ is the geometric mean by weights. Hyperplanes become (τ/τ_k) β_k, so that every expert speaks from the same value on.
+    """
+    assert side.time_coefs is not None
+    scale = float(np.exp(np.average(np.log(side.time_coefs), weights=side.expert_weights)))
+    planes = side.hyperplanes * (scale / side.time_coefs)[:, None]
+    return Side(planes, side.expert_weights), {"scale": np.array(scale)}
+
+
+def with_scale(result: ChainResult) -> ChainResult:
+    """A finished chain whose sides, drawn and recorded, have their scale τ as the time coefficient of every expert."""
+
+    def timed(side: Side, extras: Extras) -> Side:
+        return replace(side, time_coefs=np.full(side.n_experts, float(extras["scale"])))
+
+    draws = tuple(timed(side, extras) for side, extras in zip(result.draws, result.draw_extras, strict=True))
+    return replace(result, side=timed(result.side, result.extras), draws=draws)
 
 
 def bounds_of_cause(value: ArrayLike, cause: ArrayLike, own: Any) -> tuple[FloatArray, FloatArray]:

@@ -8,25 +8,29 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pbdn.config import FitConfig
+from pbdn.config import FitConfig, starts_for
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.row_source import RowSource
 from pbdn.data.streams import StreamedSource
 from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
+from pbdn.gibbs.responses import RowResponse, SideRows
 from pbdn.gibbs.rows import BLOCK_ROWS, Rows, RowsElsewhere, make_rows
-from pbdn.gibbs.state import state_from_side
+from pbdn.gibbs.state import Extras, GlobalState, state_from_side
 from pbdn.gibbs.sweep import single_blas_thread
+from pbdn.gibbs.timed_responses import common_scale, timed_rows, with_scale
 from pbdn.growth.checkpoint import Arrays, Task, arrays_of_sides, sides_from_arrays
 from pbdn.growth.depth import Engine, LayerFit, most_inputs_above
 from pbdn.growth.run import Run
-from pbdn.model.labelling import Labelling
+from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.starts import fit_timed_from_starts
 from pbdn.sgd.train_layer import MapResult, fit_map
 
+START_PENALTY = 0.3  # precision of the coefficients of a MAP start of values on a line
 STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
 MOST_COEFFICIENTS = 3_000_000  # of a layer of many sides before pruning: a step then takes some tenths of a second
@@ -70,26 +74,43 @@ class GibbsEngine:
         self.rows, self.response, self.config, self.run, self.path = rows, response, config, run, path
         self.initial = initial
         self.settings: ChainSettings = config.chain
-        self.targets = response.labelling.targets(rows.codes)
+        self.targets = (
+            [rows.targets, flipped(rows.targets)] if response.timed else list(response.labelling.targets(rows.codes).T)
+        )
         self.n_sides = response.labelling.n_sides
         self.n_chains = config.n_chains
         self.n_rows = rows.n_rows
         self.seen: list[Inputs] = [rows.inputs]
         self.inputs: Inputs = rows.inputs
 
-    def side_rows(self, side: int) -> Rows:
-        """Rows of one side on the current inputs."""
-        return make_rows(
+    def side_rows(self, side: int) -> SideRows:
+        """Rows of one side on the current inputs, and what it learns beside its experts."""
+        targets, single_events = self.targets[side], self.settings.sampler != "event_times"
+        if self.response.timed:
+            return timed_rows(
+                self.inputs, targets[:, 0], targets[:, 1], weight=self.rows.weights, single_events=single_events
+            )
+        rows = make_rows(
             self.inputs,
-            self.targets[:, side],
+            targets,
             weight=self.rows.weights,
-            single_events=self.settings.sampler != "event_times",
+            single_events=single_events,
             merge=self.settings.sampler != "counts",
         )
+        return SideRows(rows, None)
+
+    def chain_start(self, side: Side | None) -> tuple[GlobalState | None, Extras | None]:
+        """State and extras at the beginning of a chain; None: what the sampler starts with by itself."""
+        if side is None:
+            return None, None
+        extras = None
+        if side.time_coefs is not None:
+            side, extras = common_scale(side)
+        return state_from_side(side, self.settings.max_experts), extras
 
     @contextmanager
-    def held_rows(self, side: int) -> Iterator[Rows | RowsElsewhere]:
-        """Rows of one side for as long as a chain runs on them."""
+    def held_rows(self, side: int) -> Iterator[tuple[Rows | RowsElsewhere, RowResponse | None]]:
+        """`side_rows` for as long as a chain runs on them."""
         yield self.side_rows(side)
 
     def run_task(self, task: Task, start: Side | None) -> ChainResult:
@@ -103,21 +124,24 @@ class GibbsEngine:
             if self.run.bar.enabled:
                 self._tell(task, chain)
 
-        with self.held_rows(task[1]) as rows:
+        state, extras = self.chain_start(start)
+        with self.held_rows(task[1]) as (rows, response):
             result = run_chain(
                 rows,
                 self.settings,
                 self.run.seed,
                 task,
                 n_threads=max(1, self.run.n_jobs // (self.n_sides * self.n_chains)),
-                start=None if start is None else state_from_side(start, self.settings.max_experts),
+                response=response,
+                start=state,
+                start_extras=extras,
                 resume=saved,
                 on_sweep=on_sweep,
                 should_stop=self.run.stop,
             )
         if checkpoint is not None and not result.complete:
             checkpoint.stopped(task, result.final)
-        return result
+        return with_scale(result) if self.response.timed else result
 
     def _tell(self, task: Task, chain: ChainState) -> None:
         """Move the progress bar: a phase is all chains of a layer, or of all paths."""
@@ -158,6 +182,8 @@ class GibbsEngine:
         most = STEPS_PER_SWEEP * self.settings.n_sweeps
         settings = replace(self.config.map, n_minibatches=min(self.config.map.n_minibatches, most))
         seed = np.random.SeedSequence(self.run.seed, spawn_key=(self.path, chain)).generate_state(1)[0]
+        if self.response.timed:
+            return self.timed_start(depth, settings, int(seed))
         found = fit_map(
             self.rows.with_inputs(self.inputs).source(self.response.n_outputs),
             self.response.labelling,
@@ -167,6 +193,23 @@ class GibbsEngine:
             should_stop=self.run.stop,
         )
         return found.sides
+
+    def timed_start(self, depth: int, settings: MapSettings, seed: int) -> Sequence[Side | None]:
+        """`start` by a MAP fit of values on a line, with few experts; the prior where it was cut short."""
+        inputs = self.inputs.toarray() if hasattr(self.inputs, "toarray") else self.inputs
+        n_starts, n_experts = starts_for(inputs.shape[1], self.n_sides, settings.max_experts)
+        found, done = fit_timed_from_starts(
+            np.ascontiguousarray(inputs),
+            self.rows.targets,
+            self.rows.weights,
+            penalty=START_PENALTY,
+            depth=depth,
+            config=replace(settings, max_experts=n_experts),
+            seed=seed,
+            n_starts=n_starts,
+            should_stop=self.run.stop,
+        )
+        return found.sides if done else [None] * self.n_sides
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""

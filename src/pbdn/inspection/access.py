@@ -22,6 +22,8 @@ N_DRAWS = 12
 def network_of(estimator: Any) -> Network:
     """The network of a fitted estimator; refuses a model of one class only."""
     check_is_fitted(estimator)
+    if getattr(estimator, "models_", ()):
+        raise InvalidInputError("The model has several networks; ask one of them: model.models_[0].")
     if estimator.network_ is None:
         raise InvalidInputError("The model was fitted on one class only; there is no network to explain.")
     network: Network = estimator.network_

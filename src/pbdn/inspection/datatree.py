@@ -6,10 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.access import checked_rows, input_names, network_of, side_names
+from pbdn.inspection.access import checked_rows, input_names, network_of, side_labels, side_names
 from pbdn.inspection.subtypes import inputs_of_layer
+from pbdn.model.distribution import Distribution
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
+from pbdn.model.timed import OnALine, side_arrays
 from pbdn.numerics.arrays import FloatArray
 
 N_SORTED = 5  # largest expert weights kept in the posterior group
@@ -26,7 +28,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     posterior
         Quantities that do not depend on the numbering of experts, per side: ``n_experts``, ``total_weight``,
         ``sorted_weights`` (the largest few, 0 where there are fewer); after a fit in this session also ``mass`` and
-        ``inv_scale``, the gamma process's γ₀ and c₀.
+        ``inv_scale``, the gamma process's γ₀ and c₀, and of values on a line ``scale``, their τ.
     sample_stats
         After a fit in this session: ``log_likelihood`` of each side on the training rows, and ``n_tables``.
     top_layer
@@ -34,14 +36,15 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         experts are not comparable between draws: use them for prediction, not for R-hat. The coordinate ``input`` names
         the coefficients: ``bias``, features, squares of a curved network (``x1²``), units of the layers below.
     posterior_predictive
-        With ``X``: ``probability`` of each class and row.
+        With ``X``: ``probability`` of each class and row. Of numbers and counts (with exposure one) ``mean``, of times
+        ``median``.
     log_likelihood
-        With ``X`` and ``y``: ln p(y_i) of the pooled probabilities, for LOO and WAIC. These compare models of equal inputs
+        With ``X`` and ``y``: ln p(y_i) of the pooled probabilities or densities, for LOO and WAIC. These compare models of equal inputs
         (priors, widths); not depths, because the lower layers were fitted to the same labels.
 
     Parameters
     ----------
-    estimator : PBDNClassifier or ISHMClassifier
+    estimator : PBDNClassifier, PBDNRegressor, …
         Fitted with Gibbs sampling.
     X, y : rows and labels, optional
 
@@ -57,20 +60,23 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     network = network_of(estimator)
     if not network.top.draws:
         raise InvalidInputError(
-            f"inference={estimator.inference_!r} keeps no posterior draws; fit with inference='map+gibbs'."
+            f"inference={estimator.inference_!r} keeps no posterior draws; fit with inference='gibbs'."
         )
     n_chains = estimator.config_.n_chains
     if len(network.top.draws) % n_chains:
         n_chains = 1
     draws = _by_chain(network, n_chains)
     sides = [str(name) for name in side_names(estimator)]
-    inputs = ["bias", *inputs_of_layer(network, estimator.classes_, network.depth, input_names(estimator))]
+    inputs = [
+        "bias",
+        *inputs_of_layer(network, np.asarray(side_labels(estimator)), network.depth, input_names(estimator)),
+    ]
     groups = {
         "posterior": xr.Dataset(_posterior(draws), {"side": sides}),
         "top_layer": xr.Dataset(_experts(draws), {"side": sides, "input": inputs}),
     }
     traced = _traced(estimator, len(draws), len(draws[0]))
-    for name in ("mass", "inv_scale"):
+    for name in ("mass", "inv_scale", "scale"):
         if name in traced:
             groups["posterior"][name] = (("chain", "draw", "side"), traced[name])
     stats = {
@@ -78,7 +84,9 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     }
     if stats:
         groups["sample_stats"] = xr.Dataset(stats, {"side": sides})
-    if X is not None:
+    if X is not None and isinstance(network.response, OnALine):
+        groups |= _on_a_line(estimator, draws, network.top_inputs(checked_rows(estimator, X)), y)
+    elif X is not None:
         rows = network.top_inputs(checked_rows(estimator, X))
         probability = np.stack([[network.response.prediction(Layer(one), rows) for one in chain] for chain in draws])
         classes = {"class": [str(label) for label in estimator.classes_.tolist()]}
@@ -99,6 +107,27 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     tree = xr.DataTree.from_dict(groups)
     tree.attrs.update(about)
     return tree
+
+
+def _on_a_line(estimator: Any, draws: list[list[tuple[Any, ...]]], rows: Any, y: Any) -> dict[str, Any]:
+    """What every draw says of values on a line, and how likely it makes them."""
+    import xarray as xr
+
+    response = network_of(estimator).response
+    assert isinstance(response, OnALine)
+    predicted = [[Distribution(side_arrays(Layer(one), rows), response) for one in chain] for chain in draws]
+    values = np.stack([[estimator._tell(one) for one in chain] for chain in predicted])
+    where: tuple[str, ...] = ("chain", "draw", "row")
+    labels: dict[str, list[str]] = {}
+    if values.ndim > len(where):
+        where, labels = (*where, "class"), {"class": [str(label) for label in estimator.classes_.tolist()]}
+    groups = {"posterior_predictive": xr.Dataset({estimator._tells: (where, values)}, labels)}
+    if y is not None:
+        bounds, observed = estimator._said(y)
+        likelihood = np.stack([[one.log_likelihood(bounds) for one in chain] for chain in predicted])
+        groups["log_likelihood"] = xr.Dataset({"y": (("chain", "draw", "row"), likelihood)})
+        groups["observed_data"] = xr.Dataset({"y": (("row",), observed)})
+    return groups
 
 
 def _by_chain(network: Network, n_chains: int) -> list[list[tuple[Any, ...]]]:
@@ -149,7 +178,7 @@ def _traced(estimator: Any, n_chains: int, n_draws: int) -> dict[str, FloatArray
         return {}
     return {
         name: np.array([[chains[c][name][kept] for chains in trace] for c in range(n_chains)]).transpose(0, 2, 1)
-        for name in ("mass", "inv_scale", "log_likelihood", "n_tables")
+        for name in ("mass", "inv_scale", "scale", "log_likelihood", "n_tables")
         if name in trace[0][0]
     }
 

@@ -1,6 +1,6 @@
 """What is predicted of rows with values on a line: a whole distribution for each of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from pbdn.model.timed import OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
 
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
+BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 
 
@@ -22,8 +23,8 @@ class Distribution:
 
     Parameters
     ----------
-    sides : pair of (distances, weights, time coefficients)
-        Of the top layer on these rows.
+    sides : pair of SideArrays
+        Of the top layer on these rows. Of several posterior draws the average is the distribution.
     response : OnALine
         How y becomes a value on the line.
     """
@@ -40,8 +41,13 @@ class Distribution:
     def __getitem__(self, rows: Any) -> "Distribution":
         """The distributions of some of the rows, by a slice, a mask or their numbers."""
         rows = [rows] if isinstance(rows, int | np.integer) else rows
+        return Distribution((self._standard.first.take(rows), self._standard.second.take(rows)), self._response)
+
+    def draws(self) -> Iterator["Distribution"]:
+        """The distributions by every posterior draw; these are their average."""
         first, second = self._standard.first, self._standard.second
-        return Distribution(tuple((np.ascontiguousarray(d[rows]), r, t) for d, r, t in (first, second)), self._response)
+        for g in range(first.n_draws):
+            yield Distribution((first.draw(g), second.draw(g)), self._response)
 
     def _each(self, function: Callable[[FloatArray], FloatArray], values: ArrayLike) -> FloatArray:
         """A function of (n_rows, n_points) numbers, on whatever broadcasts against the rows."""
@@ -91,8 +97,7 @@ class Distribution:
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         """Quantiles."""
-        if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
-            raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
+        _check_levels(q)
         return self._each(lambda points: self._response.from_line(self._standard.ppf(points)), q)
 
     def median(self) -> FloatArray:
@@ -120,7 +125,12 @@ class Distribution:
     def _expected(
         self, function: Callable[[FloatArray], FloatArray], derivative: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
-        """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line."""
+        """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line.
+
+        Over draws it is an average, each draw with its own ends.
+        """
+        if self._n_draws > 1:
+            return np.asarray(np.mean([draw._expected(function, derivative) for draw in self.draws()], axis=0))
         ends = self._ends()
         u, weights = _nodes(ends[:, :1], ends[:, 1:])
         slopes = derivative(self._response.from_line(u)) * self._response.slope(u)
@@ -129,20 +139,30 @@ class Distribution:
 
     def mean_above(self, y: ArrayLike) -> FloatArray:
         """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
+        if self._n_draws > 1:
+            return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
         low = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
         high = self._standard.ppf(np.full((len(self), 1), 1.0 - TAIL))
         u, weights = _nodes(low, np.maximum(low, high))
         return np.asarray((self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1))
 
     def _ends(self) -> FloatArray:
-        """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2)."""
-        return np.minimum(self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))), self._response.reach)
+        """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2).
+
+        Draws may be of very different widths, so that theirs has quantiles between.
+        """
+        levels = [TAIL, *(BETWEEN if self._n_draws > 1 else ()), 1.0 - TAIL]
+        return np.minimum(self._standard.ppf(np.tile(levels, (len(self), 1))), self._response.reach)
+
+    @property
+    def _n_draws(self) -> int:
+        return self._standard.first.n_draws
 
     def crps(self, y: ArrayLike) -> FloatArray:
         """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better. Ends as in `mean`."""
         values = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
         ends = self._ends()
-        below, below_weights = _nodes(np.minimum(ends[:, :1], values), values)
+        below, below_weights = _nodes(np.minimum(ends[:, :-1], values), values)
         above, above_weights = _nodes(values, np.maximum(ends[:, 1:], values))
         slope = self._response.slope
         low = (slope(below) * self._standard.cdf(below) ** 2 * below_weights).sum(axis=1)
@@ -154,7 +174,89 @@ class Distribution:
         return self.ppf(rng.uniform(size=(n_samples, len(self))))
 
 
+class DistributionWithZero(Distribution):
+    """Distributions of amounts: zero with a probability of its own, and else as ``others`` say, which are positive."""
+
+    def __init__(self, others: Distribution, zero: FloatArray) -> None:
+        self._standard, self._response = others._standard, others._response
+        self._others, self._zero, self._more = others, zero, 1.0 - zero
+
+    def __getitem__(self, rows: Any) -> "DistributionWithZero":
+        """The distributions of some of the rows, by a slice, a mask or their numbers."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
+        return DistributionWithZero(self._others[rows], self._zero[rows])
+
+    def cdf(self, y: ArrayLike) -> FloatArray:
+        """P(Y ≤ y); at zero, the probability of a zero."""
+        return np.where(np.asarray(y) < 0.0, 0.0, self._zero + self._more * self._others.cdf(y))
+
+    def sf(self, y: ArrayLike) -> FloatArray:
+        """P(Y > y)."""
+        return np.where(np.asarray(y) < 0.0, 1.0, self._more * self._others.sf(y))
+
+    def pdf(self, y: ArrayLike) -> FloatArray:
+        """Density of the amounts that are not zero; it integrates to their probability."""
+        return self._more * self._others.pdf(y)
+
+    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
+        """ln of the density of exact values or, of a zero, of its probability."""
+        zero = bounds[:, 1] <= 0.0
+        others = self._others.log_likelihood(np.where(zero[:, None], 1.0, bounds))
+        with np.errstate(divide="ignore"):
+            return np.where(zero, np.log(self._zero), np.log(self._more) + others)
+
+    def ppf(self, q: ArrayLike) -> FloatArray:
+        """Quantiles; zero up to its probability."""
+        _check_levels(q)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest = (np.asarray(q, dtype=np.float64) - self._zero) / self._more
+        above = rest > 0.0
+        return np.where(above, self._others.ppf(np.clip(np.where(above, rest, 0.5), 0.0, 1.0)), 0.0)
+
+    def mean(self) -> FloatArray:
+        """Means, with ends as in `Distribution.mean`."""
+        return self._more * self._others.mean()
+
+    def std(self) -> FloatArray:
+        """Standard deviations, with ends as in `mean`."""
+        mean = self._others.mean()
+        return np.sqrt(self._more * (self._others.std() ** 2 + self._zero * mean**2))
+
+    def mean_above(self, y: ArrayLike) -> FloatArray:
+        """E max(Y - y, 0), one value y of 0 or more per row."""
+        return self._more * self._others.mean_above(y)
+
+    def draws(self) -> Iterator[Distribution]:
+        """The distributions by posterior draws of the amounts that are not zero, the probability of a zero as it is."""
+        for one in self._others.draws():
+            yield DistributionWithZero(one, self._zero)
+
+    def crps(self, y: ArrayLike) -> FloatArray:
+        """Continuous ranked probability scores, one value y per row; less is better. Ends as in `mean`."""
+        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
+        ends = self._ends()
+        at, slope = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.slope
+        below, below_weights = _nodes(np.minimum(ends[:, :-1], at), at)
+        above, above_weights = _nodes(at, np.maximum(ends[:, 1:], at))
+        cdf = self._zero[:, None] + self._more[:, None] * self._standard.cdf(below)
+        sf = self._more[:, None] * self._standard.sf(above)
+        first, begin = np.minimum(values, self._response.from_line(ends[:, 0])), self._response.from_line(ends[:, 0])
+        flat = first * self._zero**2 + (begin - first) * self._more**2
+        found = (slope(below) * cdf**2 * below_weights).sum(axis=1)
+        return np.asarray(flat + found + (slope(above) * sf**2 * above_weights).sum(axis=1))
+
+
+def _check_levels(q: ArrayLike) -> None:
+    if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
+        raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
+
+
 def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes)."""
-    half = 0.5 * (high - low)
-    return low + half * (1.0 + NODES), half * NODE_WEIGHTS
+    """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes).
+
+    Where ``low`` or ``high`` has several columns, in rising order, they cut the way into parts with nodes of their own.
+    """
+    ends = np.concatenate([low, high], axis=1)
+    half, first = 0.5 * np.diff(ends, axis=1)[:, :, None], ends[:, :-1, None]
+    nodes, weights = first + half * (1.0 + NODES), half * NODE_WEIGHTS
+    return nodes.reshape(len(ends), -1), weights.reshape(len(ends), -1)

@@ -5,9 +5,9 @@ P(U > u) = e^{-H(u)}. The second side of a layer models -u. What is predicted is
 a side is the classifier of "the value is at most 0", so that votes, subtypes and polytopes mean what they mean for labels.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,33 +23,83 @@ from pbdn.numerics.first_point import fill_quantiles, fill_rates
 SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
 N_STRATA = 10  # groups of similar values that folds share evenly
 
-SideArrays = tuple[FloatArray, FloatArray, FloatArray]  # distances (n, n_experts), weights, time coefficients
+
+class SideArrays(NamedTuple):
+    """What the distribution of every row needs to know of one side; of several draws, their experts side by side."""
+
+    distances: FloatArray  # (n_rows, n_experts)
+    weights: FloatArray
+    time_coefs: FloatArray
+    starts: IntArray  # where the experts of each draw begin, and the end: (n_draws + 1,)
+
+    @property
+    def n_draws(self) -> int:
+        """Number of draws."""
+        return len(self.starts) - 1
+
+    def take(self, rows: Any) -> "SideArrays":
+        """Some of the rows."""
+        return self._replace(distances=np.ascontiguousarray(self.distances[rows]))
+
+    def draw(self, g: int) -> "SideArrays":
+        """One of the draws."""
+        own = slice(self.starts[g], self.starts[g + 1])
+        distances = np.ascontiguousarray(self.distances[:, own])
+        return SideArrays(distances, self.weights[own], self.time_coefs[own], self.starts[g : g + 2] - self.starts[g])
 
 
 def side_arrays(layer: Layer, inputs: Inputs) -> tuple[SideArrays, ...]:
-    """What the distribution of every row needs to know of a layer."""
-
-    def of(side: Side) -> SideArrays:
-        assert side.time_coefs is not None
-        return np.ascontiguousarray(signed_distances(side.hyperplanes, inputs)), side.expert_weights, side.time_coefs
-
-    return tuple(of(side) for side in layer.sides)
+    """The sides of a layer on its inputs."""
+    return tuple(_draws_of_side([side], inputs) for side in layer.sides)
 
 
-def rates(side: SideArrays, u: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """H and H' of one side at u, shape (n_rows, n_points)."""
+def drawn_arrays(draws: Sequence[Sequence[Side]], inputs: Inputs) -> tuple[SideArrays, ...]:
+    """The sides of all draws of a layer, ``draws[g][s]``, on its inputs."""
+    return tuple(_draws_of_side(of_side, inputs) for of_side in zip(*draws, strict=True))
+
+
+def joined_arrays(parts: Sequence[tuple[SideArrays, ...]]) -> tuple[SideArrays, ...]:
+    """The draws of several networks as those of one, on the same rows."""
+
+    def joined(same: Sequence[SideArrays]) -> SideArrays:
+        sizes = np.concatenate([np.diff(one.starts) for one in same])
+        return SideArrays(
+            np.ascontiguousarray(np.concatenate([one.distances for one in same], axis=1)),
+            np.concatenate([one.weights for one in same]),
+            np.concatenate([one.time_coefs for one in same]),
+            _starts(sizes),
+        )
+
+    return parts[0] if len(parts) == 1 else tuple(joined(same) for same in zip(*parts, strict=True))
+
+
+def _draws_of_side(draws: Sequence[Side], inputs: Inputs) -> SideArrays:
+    times = [side.time_coefs for side in draws if side.time_coefs is not None]
+    assert len(times) == len(draws)
+    planes = np.concatenate([side.hyperplanes for side in draws])
+    distances = np.ascontiguousarray(signed_distances(planes, inputs))
+    weights = np.concatenate([side.expert_weights for side in draws])
+    return SideArrays(distances, weights, np.concatenate(times), _starts([side.n_experts for side in draws]))
+
+
+def _starts(sizes: Any) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def rates(side: SideArrays, u: FloatArray, g: int = 0) -> tuple[FloatArray, FloatArray]:
+    """H and H' of one draw of a side at u, shape (n_rows, n_points)."""
     u = np.ascontiguousarray(u, dtype=np.float64)
     rate, hazard = np.empty_like(u), np.empty_like(u)
-    fill_rates(*side, u, rate, hazard)
+    fill_rates(side.distances, side.weights, side.time_coefs, side.starts[g], side.starts[g + 1], u, rate, hazard)
     return rate, hazard
 
 
-def side_log_likelihood(side: SideArrays, bounds: FloatArray) -> FloatArray:
-    """ln P(what each row says) under one side; a density where the bounds are equal.
+def side_log_likelihood(side: SideArrays, bounds: FloatArray, g: int = 0) -> FloatArray:
+    """ln P(what each row says) under one draw of a side; a density where the bounds are equal.
 
     ln H'(u) - H(u) at u = low = high, else ln(e^{-H(low)} - e^{-H(high)}).
     """
-    rate, hazard = rates(side, bounds)
+    rate, hazard = rates(side, bounds, g)
     exact = bounds[:, 0] == bounds[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = -rate[:, 0] + log_probability(rate[:, 1] - rate[:, 0])
@@ -57,7 +107,7 @@ def side_log_likelihood(side: SideArrays, bounds: FloatArray) -> FloatArray:
 
 
 class StandardDistribution:
-    """The distribution of u for some rows, by a pair of sides.
+    """The distribution of u for some rows, by a pair of sides, or by several draws of a pair.
 
     Every method takes values of shape (n_rows, n_points) and returns the same shape.
     """
@@ -68,33 +118,52 @@ class StandardDistribution:
     @property
     def n_rows(self) -> int:
         """Number of rows."""
-        return int(self.first[0].shape[0])
+        return int(self.first.distances.shape[0])
+
+    def _mean(self, of_draw: Callable[[int], FloatArray]) -> FloatArray:
+        """The average over draws."""
+        total = of_draw(0)
+        for g in range(1, self.first.n_draws):
+            total = total + of_draw(g)
+        return np.asarray(total / self.first.n_draws)
 
     def cdf(self, u: FloatArray) -> FloatArray:
         """P(U ≤ u)."""
-        return np.asarray(0.5 * (-np.expm1(-rates(self.first, u)[0]) + np.exp(-rates(self.second, -u)[0])))
+        return self._mean(
+            lambda g: 0.5 * (-np.expm1(-rates(self.first, u, g)[0]) + np.exp(-rates(self.second, -u, g)[0]))
+        )
 
     def sf(self, u: FloatArray) -> FloatArray:
         """P(U > u), accurate where it is small."""
-        return np.asarray(0.5 * (np.exp(-rates(self.first, u)[0]) - np.expm1(-rates(self.second, -u)[0])))
+        return self._mean(
+            lambda g: 0.5 * (np.exp(-rates(self.first, u, g)[0]) - np.expm1(-rates(self.second, -u, g)[0]))
+        )
 
     def pdf(self, u: FloatArray) -> FloatArray:
         """Density."""
-        (rate, hazard), (other, own) = rates(self.first, u), rates(self.second, -u)
-        return np.asarray(0.5 * (hazard * np.exp(-rate) + own * np.exp(-other)))
+
+        def of_draw(g: int) -> FloatArray:
+            (rate, hazard), (other, own) = rates(self.first, u, g), rates(self.second, -u, g)
+            return np.asarray(0.5 * (hazard * np.exp(-rate) + own * np.exp(-other)))
+
+        return self._mean(of_draw)
 
     def ppf(self, probability: FloatArray) -> FloatArray:
         """Quantiles; -inf and inf at 0 and 1."""
         probability = np.ascontiguousarray(probability, dtype=np.float64)
         out = np.empty_like(probability)
         inside = np.clip(probability, 1e-15, 1.0 - 1e-15)
-        fill_quantiles(self.first, self.second, inside, out)
+        fill_quantiles(tuple(self.first), tuple(self.second), inside, out)
         return np.asarray(np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, out)))
 
     def log_likelihood(self, bounds: FloatArray) -> FloatArray:
-        """ln P(what each row says), the mean of both sides' likelihoods."""
-        both = [side_log_likelihood(self.first, bounds), side_log_likelihood(self.second, flipped(bounds))]
-        return np.asarray(np.logaddexp(*both) - np.log(2.0))
+        """ln P(what each row says), the mean of both sides' likelihoods over all draws."""
+        turned, n_draws = flipped(bounds), self.first.n_draws
+        both = np.stack(
+            [side_log_likelihood(self.first, bounds, g) for g in range(n_draws)]
+            + [side_log_likelihood(self.second, turned, g) for g in range(n_draws)]
+        )
+        return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws))
 
 
 def known_values(bounds: FloatArray) -> FloatArray:

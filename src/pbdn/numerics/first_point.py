@@ -1,7 +1,9 @@
 """The first point of a Poisson process on a line, in compiled loops.
 
 The cumulative rate of row i is H_i(u) = Σ_k r_k s(ψ_ik + τ_k u), so P(first point > u) = e^{-H_i(u)}. A pair of processes, the
-second one on the line turned round, has the average of their distributions: F(u) = ½[1 - e^{-H¹(u)} + e^{-H²(-u)}].
+second one on the line turned round, has the average of their distributions: F(u) = ½[1 - e^{-H¹(u)} + e^{-H²(-u)}]. Posterior
+draws of a pair have the average of all their distributions. The experts of all draws stand side by side; draw g has those from
+``starts[g]`` to ``starts[g + 1]``.
 """
 
 import math
@@ -15,10 +17,10 @@ CLOSE = 1e-13  # width of the bracket, relative to its place, at which the searc
 
 
 @internal
-def rate_and_hazard(distance, weights, coefs, u):
-    """H(u) and H'(u) of one row."""
+def rate_and_hazard(distance, weights, coefs, begin, end, u):
+    """H(u) and H'(u) of one row, by the experts from ``begin`` to ``end``."""
     rate, hazard = 0.0, 0.0
-    for k in range(weights.shape[0]):
+    for k in range(begin, end):
         x = distance[k] + coefs[k] * u
         e = exp_negative(-abs(x))
         q = 1.0 / (1.0 + e)
@@ -28,20 +30,24 @@ def rate_and_hazard(distance, weights, coefs, u):
 
 
 @kernel
-def fill_rates(distance, weights, coefs, u, rate, hazard):
-    """H and H' at u_ij for every row i; ``u``, ``rate`` and ``hazard`` have shape (n_rows, n_points)."""
+def fill_rates(distance, weights, coefs, begin, end, u, rate, hazard):
+    """H and H' at u_ij for every row i, by some experts; ``u``, ``rate`` and ``hazard`` have shape (n_rows, n_points)."""
     for i in range(u.shape[0]):
         for j in range(u.shape[1]):
-            rate[i, j], hazard[i, j] = rate_and_hazard(distance[i], weights, coefs, u[i, j])
+            rate[i, j], hazard[i, j] = rate_and_hazard(distance[i], weights, coefs, begin, end, u[i, j])
 
 
 @internal
 def pair_cdf_and_density(first, second, i, u):
-    """F and its derivative for row i of a pair, each side (distances, weights, coefs)."""
-    rate, hazard = rate_and_hazard(first[0][i], first[1], first[2], u)
-    other, own = rate_and_hazard(second[0][i], second[1], second[2], -u)
-    survival, beyond = math.exp(-rate), math.exp(-other)
-    return 0.5 * (1.0 - survival + beyond), 0.5 * (hazard * survival + own * beyond)
+    """F and its derivative for row i of a pair, each side (distances, weights, coefs, starts)."""
+    value, density, n_draws = 0.0, 0.0, first[3].shape[0] - 1
+    for g in range(n_draws):
+        rate, hazard = rate_and_hazard(first[0][i], first[1], first[2], first[3][g], first[3][g + 1], u)
+        other, own = rate_and_hazard(second[0][i], second[1], second[2], second[3][g], second[3][g + 1], -u)
+        survival, beyond = math.exp(-rate), math.exp(-other)
+        value += 0.5 * (1.0 - survival + beyond)
+        density += 0.5 * (hazard * survival + own * beyond)
+    return value / n_draws, density / n_draws
 
 
 @kernel

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pbdn.errors import InvalidInputError
-from pbdn.validation import check_choice, check_finite, check_flag, check_integer, check_share
+from pbdn.validation import check_choice, check_device, check_finite, check_flag, check_integer, check_share
 
 PriorOn = Literal["log_weight", "weight"]
 Shrinkage = Literal["student_t", "published"]
@@ -108,10 +108,8 @@ class MapSettings:
         check_share("average_last", self.average_last, zero=True)
         if self.monotonic_cst is not None:
             _check_signs(self.monotonic_cst)
-        if self.device is not None and not isinstance(self.device, str):
-            raise InvalidInputError(
-                f"device={self.device!r} must be None or the name of a torch device, such as 'cuda'."
-            )
+        if self.device is not None:
+            check_device(self.device)
 
     def rate_at(self, depth: int) -> float:
         """Learning rate of the T-th layer, T = depth counted from 1."""

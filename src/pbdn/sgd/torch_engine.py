@@ -2,10 +2,13 @@
 
 Float64 throughout (float32 on "mps", which has nothing else), so a step equals the compiled CPU kernel's to
 rounding given the same batch; ``MapConfig(precision="single")`` trades that for speed. On CUDA, windows of steps
-are recorded as graphs (``pbdn.sgd.torch_window``). Pruning and likelihoods over all rows stay with the CPU kernels. Imported
-only when asked for.
+are recorded as graphs (``pbdn.sgd.torch_window``), and in single precision a step is two kernels (``pbdn.sgd.torch_fused``).
+Pruning and likelihoods are sums over the rows on the device, where all dense rows of the source are there; else they stay with
+the CPU kernels. Imported only when asked for.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,10 +26,12 @@ from pbdn.sgd.trainer import Trainer
 try:
     import torch
 
-    from pbdn.sgd.torch_steps import Layout, adam_scales
+    from pbdn.sgd.torch_steps import Layout, Passes, adam_scales
     from pbdn.sgd.torch_window import Moving, Rows, StepWindow
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch", "torch") from error
+
+PASS_ROWS = 1 << 19  # of sums over all rows at a time
 
 
 class TorchTrainer(Trainer):
@@ -46,6 +51,7 @@ class TorchTrainer(Trainer):
         self._rows: Any = None
         self._window: StepWindow | None = None
         self._window_starts: Any = None
+        self._fused: Any = None  # the module of fused kernels, where it is used
 
     def _tensor(self, array: Any) -> Any:
         return torch.as_tensor(np.ascontiguousarray(array)).to(self.device, self.dtype)
@@ -55,7 +61,11 @@ class TorchTrainer(Trainer):
         if self._block is block:
             return
         self._block = block
-        inputs = block.inputs if sp.issparse(block.inputs) else self._tensor(block.inputs)
+        self._fused = self._fused_kernels(block)
+        if self._fused is not None:
+            inputs = self._fused.split(block.inputs, self.device)
+        else:
+            inputs = block.inputs if sp.issparse(block.inputs) else self._tensor(block.inputs)
         new = Rows(inputs, torch.as_tensor(block.codes).to(self.device), self._tensor(block.weights))
         old = self._rows
         if old is None or sp.issparse(inputs) or inputs.shape[1] != old.inputs.shape[1] or len(block) > len(old.codes):
@@ -63,6 +73,16 @@ class TorchTrainer(Trainer):
             return
         for place, values in zip(old, new, strict=True):
             place[: len(block)].copy_(values)
+
+    def _fused_kernels(self, block: Block) -> Any:
+        """The module of fused kernels if this layer fits them; a layer that fits once fits until its end."""
+        if self.device.type != "cuda" or self.dtype != torch.float32 or sp.issparse(block.inputs):
+            return None
+        try:
+            from pbdn.sgd import torch_fused
+        except ImportError:  # no Triton
+            return None
+        return torch_fused if torch_fused.fits(self.n_inputs, self.starts.tolist()) else None
 
     @property
     def batches_per_call(self) -> int:
@@ -81,7 +101,8 @@ class TorchTrainer(Trainer):
             prior = prior_constants(self.config, self.starts)
             layout = Layout(self.starts, self.positive, self.device, self.dtype)
             slope = self._tensor(prior.log_weight_slope)
-            window = StepWindow(self._rows, moving, layout, prior, slope, SNAPSHOT_EVERY, batch_size)
+            kind = StepWindow if self._fused is None else self._fused.FusedWindow
+            window = kind(self._rows, moving, layout, prior, slope, SNAPSHOT_EVERY, batch_size)
             self._window, self._window_starts = window, self.starts
         else:
             for tensor, array in zip(window.moving, self.state[:3], strict=False):
@@ -148,3 +169,32 @@ class TorchTrainer(Trainer):
         loss = window.step(torch.arange(len(index), device=self.device), *scale)
         window.rows = Rows(inputs, codes, weights)
         return loss
+
+    def _sums(self, name: str, should_stop: Callable[[], bool] | None) -> FloatArray | None:
+        """A sum of `Passes` over all rows on the device; None where they are not there, or there was no time."""
+        block, rows = self._block, self._rows
+        if block is None or len(block) < self.n_rows or sp.issparse(block.inputs) or self.device.type == "mps":
+            return None
+        parameters = torch.as_tensor(self.state.parameters, device=self.device)
+        passes = Passes(parameters, Layout(self.starts, self.positive, self.device, torch.float64))
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for begin in range(0, self.n_rows, PASS_ROWS):
+            if should_stop is not None and begin > 0 and should_stop():
+                return None
+            part = slice(begin, min(begin + PASS_ROWS, self.n_rows))
+            inputs = rows.inputs[part]
+            dense = inputs.double() if self._fused is None else self._fused.joined(inputs, self.n_inputs)
+            total = total + getattr(passes, name)(dense, rows.codes[part], rows.weights[part].double())
+        return np.asarray(total.cpu().numpy(), np.float64)
+
+    def surviving(self, should_stop: Callable[[], bool] | None) -> tuple[Any, FloatArray]:
+        """Which experts to keep, and how much each is needed; the exact rule on the device."""
+        log_inactive = self._sums("log_inactivity", should_stop) if self.config.pruning == "exact" else None
+        if log_inactive is None:
+            return super().surviving(should_stop)
+        return log_inactive <= math.log(self.config.prune_above), -log_inactive
+
+    def log_likelihoods(self, should_stop: Callable[[], bool] | None = None) -> FloatArray:
+        """Log-likelihood of every side over all rows, on the device."""
+        total = self._sums("log_likelihood", should_stop)
+        return super().log_likelihoods(should_stop) if total is None else total

@@ -40,6 +40,15 @@ class Layout:
         total = values.new_zeros(values.shape[0], self.n_sides)
         return total.index_add_(1, self.side, values)
 
+    def says_yes(self, codes: Any) -> Any:
+        """(n,) → (n, n_sides): whether a row is positive for a side."""
+        return (codes[:, None] == self.positive) ^ self.against
+
+
+def log_event_probability(rate: Any) -> Any:
+    """ln(1 - e^{-λ}) by whichever form keeps its digits."""
+    return torch.where(rate > 0.6931471805599453, torch.log1p(-torch.exp(-rate)), torch.log(-torch.expm1(-rate)))
+
 
 def likelihood_and_gradient(inputs: Any, codes: Any, weights: Any, parameters: Any, layout: Layout) -> tuple[Any, Any]:
     """Weighted negative log-likelihood of all sides on a batch, and its gradient."""
@@ -47,12 +56,9 @@ def likelihood_and_gradient(inputs: Any, codes: Any, weights: Any, parameters: A
     softplus = torch.logaddexp(psi, psi.new_zeros(()))
     weight = parameters[0].exp()
     rate = layout.sum_by_side(softplus * weight)
-    is_positive = (codes[:, None] == layout.positive) ^ layout.against
+    is_positive = layout.says_yes(codes)
     safe = rate.clamp_min(TINY_RATE if rate.dtype == torch.float64 else 1e-30)
-    # ln(1 - e^{-λ}) by whichever form keeps its digits
-    log_probability = torch.where(
-        safe > 0.6931471805599453, torch.log1p(-torch.exp(-safe)), torch.log(-torch.expm1(-safe))
-    )
+    log_probability = log_event_probability(safe)
     row = weights[:, None]
     loss = (row * torch.where(is_positive, -log_probability, rate)).sum()
     slope = row * torch.where(is_positive, -1.0 / torch.expm1(safe), torch.ones_like(rate))
@@ -62,6 +68,41 @@ def likelihood_and_gradient(inputs: Any, codes: Any, weights: Any, parameters: A
         [(factor * softplus).sum(0, keepdim=True), by_distance.sum(0, keepdim=True), inputs.T @ by_distance]
     )
     return loss, gradient
+
+
+class Passes:
+    """Sums over rows that need no gradient, in float64: likelihoods, and what pruning asks for.
+
+    Parameters
+    ----------
+    parameters : tensor (n_inputs + 2, n_experts)
+    layout : Layout
+        In float64.
+    """
+
+    def __init__(self, parameters: Any, layout: Layout) -> None:
+        self.parameters, self.layout = parameters, layout
+
+    def _rates(self, inputs: Any) -> tuple[Any, Any]:
+        """r_k s(ψ_ik), and their sums by side."""
+        psi = torch.addmm(self.parameters[1], inputs, self.parameters[2:])
+        own = torch.logaddexp(psi, psi.new_zeros(())) * self.parameters[0].exp()
+        return own, self.layout.sum_by_side(own)
+
+    def log_likelihood(self, inputs: Any, codes: Any, weights: Any) -> Any:
+        """Of every side."""
+        _, rate = self._rates(inputs)
+        log_probability = log_event_probability(rate.clamp_min(TINY_RATE))
+        return weights @ torch.where(self.layout.says_yes(codes), log_probability, -rate)
+
+    def log_inactivity(self, inputs: Any, codes: Any, weights: Any) -> Any:
+        """Of every expert, as `pbdn.sgd.side_kernels` says it: ln P(inactive | y = 1) over the positive rows of its side."""
+        side = self.layout.side
+        own, rate = self._rates(inputs)
+        log_any = log_event_probability(rate.clamp_min(TINY_RATE))
+        log_others = log_event_probability((rate[:, side] - own).clamp_min(TINY_RATE))
+        counted = weights[:, None] * self.layout.says_yes(codes)
+        return (counted[:, side] * (log_others - own - log_any[:, side])).sum(0)
 
 
 def add_penalty_gradient(parameters: Any, prior: "Prior", slope: Any, gradient: Any) -> None:

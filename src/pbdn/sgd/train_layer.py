@@ -17,7 +17,6 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import penalty, prior_constants, unpack
-from pbdn.sgd.pruning import log_likelihoods
 from pbdn.sgd.trainer import BATCHES, Trainer
 
 
@@ -139,8 +138,8 @@ def fit_map(
         experts.append(np.diff(trainer.starts))
     parameters = trainer.state.parameters
     wait_for_helper()
+    likelihood = trainer.log_likelihoods(should_stop)
     trainer.release()
-    likelihood = log_likelihoods(source, parameters, trainer.starts, trainer.positive, should_stop)
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),
         "pruned_at": np.array(pruned_at, np.int64),

@@ -16,7 +16,7 @@ from pbdn.sgd.adam import AdamState, run_minibatches
 from pbdn.sgd.kernel_arguments import CALL_NUMBERS, SideColumns, Steps, workspace
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_labelled_rows, pack, prior_constants
-from pbdn.sgd.pruning import surviving
+from pbdn.sgd.pruning import log_likelihoods, surviving
 
 INITIAL_SPREAD = 0.1
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
@@ -92,10 +92,18 @@ class Trainer:
 
     def prune(self, may_restart: bool, should_stop: Callable[[], bool] | None = None) -> None:
         """Drop experts that all rows find inactive; none where there was no time to look at all rows."""
-        keep, score = surviving(
+        keep, score = self.surviving(should_stop)
+        self.drop(keep, score, may_restart)
+
+    def surviving(self, should_stop: Callable[[], bool] | None) -> tuple[Any, FloatArray]:
+        """Which experts to keep, and how much each is needed."""
+        return surviving(
             self.rng, self.source, self.state.parameters, self.starts, self.positive, self.config, should_stop
         )
-        self.drop(keep, score, may_restart)
+
+    def log_likelihoods(self, should_stop: Callable[[], bool] | None = None) -> FloatArray:
+        """Log-likelihood of every side over all rows."""
+        return log_likelihoods(self.source, self.state.parameters, self.starts, self.positive, should_stop)
 
     def drop(self, keep: Any, score: FloatArray, may_restart: bool) -> None:
         """Keep the marked experts; a side about to lose all is restarted or keeps that of highest score."""

@@ -52,7 +52,7 @@ def _tail_series(n_terms: int = 9) -> np.ndarray:
     return np.array(rows)
 
 
-_TAIL_SERIES = _tail_series()
+TAIL_SERIES = _tail_series()
 
 
 @internal
@@ -74,10 +74,10 @@ def tail_cumulants(c, d1):
     if abs(c) < SERIES_BELOW:
         c2 = c * c
         first, second, third = 0.0, 0.0, 0.0
-        for j in range(_TAIL_SERIES.shape[1] - 1, -1, -1):
-            first = first * c2 + _TAIL_SERIES[0, j]
-            second = second * c2 + _TAIL_SERIES[1, j]
-            third = third * c2 + _TAIL_SERIES[2, j]
+        for j in range(TAIL_SERIES.shape[1] - 1, -1, -1):
+            first = first * c2 + TAIL_SERIES[0, j]
+            second = second * c2 + TAIL_SERIES[1, j]
+            third = third * c2 + TAIL_SERIES[2, j]
         return first, second, third
     first, second, third = unit_cumulants(c)
     inverse = 1.0 / d1

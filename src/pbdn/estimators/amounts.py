@@ -1,0 +1,183 @@
+"""The estimator of amounts that may be exactly zero, as totals of claims, rain or spending."""
+
+import os
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+
+from pbdn.errors import InvalidInputError, warn
+from pbdn.estimators.classifier import PBDNClassifier
+from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.estimators.regressor import PBDNRegressor
+from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.inspection.access import checked_rows
+from pbdn.model.distribution import Distribution, DistributionWithZero
+from pbdn.numerics.arrays import FloatArray
+
+
+class PBDNAmountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
+    """Parsimonious Bayesian deep networks for amounts of which some are exactly zero.
+
+    One network tells the probability of a zero, and another one the distribution of the logarithm of the amounts that are not.
+    The likelihood is the product of both, so they are fitted apart. What moves the one need not move the other.
+
+    Parameters
+    ----------
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
+checkpoint, time_limit
+        As in `PBDNRegressor`, for both networks.
+
+    Attributes
+    ----------
+    models_ : tuple
+        A fitted `PBDNClassifier` of "zero or not" (its second class is "not"), and a fitted `PBDNRegressor` of the amounts that
+        are not zero. Explanations and exports are theirs.
+    feature_importances_ : array
+        The mean of both.
+    config_, n_features_in_, feature_names_in_
+        As in `PBDNRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pbdn import PBDNAmountRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = np.exp(X[:, 1]) * rng.gamma(2.0, size=200) * (X[:, 0] + rng.logistic(size=200) > 0)
+    >>> model = PBDNAmountRegressor(random_state=0, max_depth=1).fit(X, y)
+    >>> zero = model.predict_distribution(X).cdf(0)
+    >>> bool(np.corrcoef(zero, X[:, 0])[0, 1] < -0.8)
+    True
+    """
+
+    @classmethod
+    def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
+        """For `load`: the classes of ``models_``."""
+        return (PBDNClassifier, PBDNRegressor)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit both networks.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Amounts of 0 or more.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        rows = self._rows(X, y)
+        tasks = FitTasks(self, X, y)
+        amounts = _amounts(y)
+        weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
+        more = (amounts > 0.0) & (weights > 0.0)
+        seed = self._seed()
+        either, positive = PBDNClassifier(**self._settings(seed, "zero")), self._regressor(seed)
+        with warnings.catch_warnings():
+            if not more.any() or more.sum() == (weights > 0.0).sum():  # nothing to tell apart, which is no fault
+                warnings.filterwarnings("ignore", "y has only one")
+            either.fit(X, amounts > 0.0, weights)
+            positive.fit(X, np.where(more, amounts, 1.0), np.where(more, weights, 0.0) if more.any() else weights)
+        if not more.any():
+            warn(
+                "y is zero in every row; the model will always predict it. Give rows of other amounts to learn something."
+            )
+        self.models_, self.network_, self.paths_ = (either, positive), None, ()
+        self.config_ = positive.config_
+        self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
+        self._importances = np.mean([model.feature_importances_ for model in self.models_], axis=0)
+        tasks.end()
+        return self
+
+    def _settings(self, seed: int, name: str) -> dict[str, Any]:
+        """Parameters of one of the two, with half of the time and a checkpoint of its own."""
+        settings: dict[str, Any] = self.get_params(deep=False) | {"random_state": seed}
+        if self.time_limit is not None:
+            settings["time_limit"] = self.time_limit / 2.0
+        if self.checkpoint is not None:
+            settings["checkpoint"] = f"{os.fspath(self.checkpoint)}.{name}"
+        return settings
+
+    def _regressor(self, seed: int) -> PBDNRegressor:
+        return PBDNRegressor(log=True, **self._settings((seed + 1) % (2**31 - 1), "amount"))
+
+    # ----------------------------------------------------------------------------- prediction
+
+    _tells: ClassVar[str] = "mean"
+
+    def _distribution(self, X: Any) -> DistributionWithZero:
+        """The distributions of all rows."""
+        check_is_fitted(self)
+        either, positive = self.models_
+        return DistributionWithZero(positive._distribution(X), _zero(either, either.predict_proba(X)))
+
+    def predict(self, X: Any) -> FloatArray:
+        """Means."""
+        return self._distribution(X).mean()
+
+    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
+        """Quantiles: shape (n_samples,) for one q, (n_samples, n_q) for several; zero up to its probability."""
+        levels = np.atleast_1d(np.asarray(q, dtype=float))
+        found = np.ascontiguousarray(self._distribution(X).ppf(levels[:, None]).T)
+        return found[:, 0] if np.ndim(q) == 0 else found
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> FloatArray:
+        """Ends of the intervals that hold the amount with this probability at least, shape (n_samples, 2)."""
+        return self._distribution(X).interval(coverage)
+
+    def predict_mean_interval(self, X: Any, level: float = 0.95) -> FloatArray:
+        """Credible intervals of the means, from posterior draws, shape (n_samples, 2). It needs ``inference="gibbs"``.
+
+        Draws of both networks are independent, and are taken in pairs.
+        """
+        check_is_fitted(self)
+        either, positive = self.models_
+        ends = positive.predict_mean_interval(X, level)  # which says what it needs
+        if either.network_ is None:
+            return np.asarray(ends * (1.0 - _zero(either, either.predict_proba(X)))[:, None])
+        zero = _zero(either, either.posterior_predictive_proba(X))
+        means = [draw.mean() for draw in positive._drawn(checked_rows(positive, X)).draws()]
+        both = [(1.0 - p) * mean for p, mean in zip(zero, means, strict=False)]
+        return np.ascontiguousarray(np.quantile(both, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0).T)
+
+    def predict_distribution(self, X: Any) -> Distribution:
+        """The predicted distributions: an object with cdf, ppf, mean, std, sample, … (`pbdn.model.distribution`)."""
+        return self._distribution(X)
+
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean of the log-density of y or, of a zero, the logarithm of its probability. More is better."""
+        return float(np.average(self._distribution(X).logpdf(_amounts(y)), weights=sample_weight))
+
+    def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean continuous ranked probability score, in units of y. Less is better."""
+        return float(np.average(self._distribution(X).crps(_amounts(y)), weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        """Amounts are not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _zero(either: PBDNClassifier, probability: FloatArray) -> FloatArray:
+    """P(zero) from the probabilities of ``classes_``, False for zero and True for more."""
+    if either.classes_.size > 1:
+        return probability[..., 0]
+    return np.zeros(probability.shape[:-1]) if either.classes_[0] else np.ones(probability.shape[:-1])
+
+
+def _amounts(y: Any) -> FloatArray:
+    """Amounts, checked."""
+    values = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
+    wrong = np.flatnonzero(values < 0.0)
+    if wrong.size:
+        raise InvalidInputError(f"y has {values[wrong[0]]:g} in row {wrong[0]}; amounts must be 0 or more.")
+    return values
