@@ -1,10 +1,10 @@
 """The engines that train a layer, Gibbs sampling and MAP; the one that a configuration asks for; independent runs from bottom to top, the sequential ("cut") posterior."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,15 +34,7 @@ START_PENALTY = 0.3  # precision of the coefficients of a MAP start of values on
 STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
 MOST_COEFFICIENTS = 3_000_000  # of a layer of many sides before pruning: a step then takes some tenths of a second
-
-
-class EngineMaker(Protocol):
-    """Makes what trains the layers; ``path`` as in `GibbsEngine`."""
-
-    def __call__(
-        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run, path: int = 0
-    ) -> Engine:
-        """An engine on rows whose features are scaled."""
+EngineMaker = Callable[..., Engine]  # of rows, response, configuration, run and, if not 0, the path
 
 
 class GibbsEngine:
