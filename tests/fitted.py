@@ -6,7 +6,16 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
+from pbdn import (
+    GibbsConfig,
+    ISHMClassifier,
+    MapConfig,
+    PBDNClassifier,
+    PBDNCountRegressor,
+    PBDNOrdinalClassifier,
+    PBDNRegressor,
+    PBDNSurvival,
+)
 from pbdn.data.frames import NamedArray
 from pbdn.datasets import make_xor
 
@@ -54,6 +63,31 @@ def three_classes():
         named,
         y,
     )
+
+
+@lru_cache
+def numbers(kind="number"):
+    """A column that matters, one that bends and one that does not, a target of the kind, and a model of it."""
+    rng = np.random.default_rng(3)
+    X = NamedArray(rng.normal(size=(150, 3)), ["size", "age", "noise"])
+    value = 10.0 + 3.0 * X[:, 0] + np.abs(X[:, 1]) + 0.5 * rng.normal(size=150)
+    options = {"map_config": QUICK_MAP, "max_depth": 1, "max_experts": 4, "random_state": 0}
+    if kind == "count":
+        return (
+            quietly(PBDNCountRegressor(**options), X, np.maximum(value, 0.0).round()),
+            X,
+            np.maximum(value, 0.0).round(),
+        )
+    if kind == "grade":
+        y = np.array(["bad", "fair", "good"])[np.digitize(value, [8.0, 12.0])]
+        return quietly(PBDNOrdinalClassifier(**options), X, y), X, y
+    if kind == "time":
+        time = np.exp(0.1 * np.asarray(value))
+        y = np.array(
+            list(zip(time < 4.0, np.minimum(time, 4.0), strict=True)), dtype=[("event", bool), ("time", float)]
+        )
+        return quietly(PBDNSurvival(**options), X, y), X, y
+    return quietly(PBDNRegressor(log=False, **options), X, np.asarray(value)), X, np.asarray(value)
 
 
 @lru_cache

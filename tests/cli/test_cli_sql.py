@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from pbdn.cli.app import app
 from pbdn.cli.table_model import load_model
-from pbdn.export.sql import identifier
+from pbdn.export.sql_text import identifier
 from pbdn.tables import read_table
 
 NAMES = ["key", "age", "city", "sex", "joined", "buys"]

@@ -6,7 +6,7 @@ import pytest
 from networks import HOSTILE, SHAPES, labels_of, network_of, random_network, rows_with_extremes
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_sql
-from pbdn.export.sql import identifier, literal
+from pbdn.export.sql_text import identifier, literal
 from pbdn.model.wiring import Curve
 
 

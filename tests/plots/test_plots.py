@@ -2,25 +2,33 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes, with_network
+from checks import ALPHA
+from fitted import QUICK_MAP, lone_side, numbers, optimised, quietly, sampled, three_classes, with_network
 from networks import random_curve, random_network
 from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
+from pbdn.inspection.access import with_names
+from pbdn.inspection.curves import curve_words
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
 from pbdn.model.wiring import Curve
 from pbdn.plots import (
     CalibrationDisplay,
     ConfidenceDisplay,
+    CoverageDisplay,
     CriterionPathDisplay,
     DecisionMapDisplay,
     EffectCurveDisplay,
     ExpertWeightsDisplay,
     ImportanceDisplay,
     NetworkDiagramDisplay,
+    PITDisplay,
     PolytopeViolationDisplay,
+    PredictedObservedDisplay,
     SubtypesDisplay,
+    SurvivalCurvesDisplay,
     TraceDisplay,
 )
 
@@ -276,3 +284,47 @@ def test_squares_stand_beside_the_features_in_a_diagram(rng):
     assert labels == ["x0", "x1", "x2", *(f"x{j}²" for j in model.network_.curve.columns)]
     assert {edge.source for edge in display.edges if edge.source.startswith("f")} <= {f"f{j}" for j in range(5)}
     assert any(edge.source in ("f3", "f4") for edge in display.edges)
+
+
+@pytest.mark.parametrize("display", [PredictedObservedDisplay, PITDisplay, CoverageDisplay])
+@pytest.mark.parametrize("kind", ["number", "count"])
+def test_displays_of_numbers(display, kind):
+    model, X, y = numbers(kind)
+    made = display.from_estimator(model, X, y, draw=False)
+    _, ax = plt.subplots()
+    assert made.plot(ax).ax_ is ax
+    plt.close("all")
+    assert len(made.table())
+
+
+def test_values_of_the_model_are_evenly_spread_and_covered(rng):
+    """Values drawn from the predicted distributions themselves."""
+    model, X, _ = numbers()
+    rows = np.asarray(X)[rng.integers(len(X), size=1000)]
+    y = model.predict_distribution(with_names(model, rows)).sample(1, random_state=int(rng.integers(2**31)))[0]
+    values = PITDisplay.from_estimator(model, with_names(model, rows), y, draw=False).values
+    assert stats.kstest(values, "uniform").pvalue > ALPHA
+    covered = CoverageDisplay.from_estimator(model, with_names(model, rows), y, draw=False).table()
+    assert np.all(np.abs(covered["covered"] - covered["probability"]) < 0.1)
+
+
+def test_survival_curves_are_beside_what_was_observed():
+    model, X, y = numbers("time")
+    display = SurvivalCurvesDisplay.from_estimator(model, X, y)
+    plt.close("all")
+    assert display.predicted.shape == display.observed.shape == (3, len(model.unique_times_))
+    assert np.all(np.diff(display.predicted, axis=1) <= 0.0)
+    assert np.all(np.diff(display.observed, axis=1) <= 0.0)
+    assert np.all(np.diff(display.predicted[:, -1]) < 0.0)  # the higher the risk, the fewer are left
+    assert np.abs(display.predicted - display.observed).max() < 0.3
+    assert SurvivalCurvesDisplay.from_estimator(model, X, draw=False).observed is None
+
+
+def test_a_curve_of_numbers_is_the_mean_prediction():
+    model, X, _ = numbers()
+    display = EffectCurveDisplay.from_estimator(model, X, "size")
+    plt.close("all")
+    assert display.curve.classes == []
+    assert np.all(np.diff(display.curve.probability[:, 0]) > 0.0)
+    assert "rises from" in curve_words(display.curve, spread=10.0)
+    assert set(display.table()["class"]) == {"prediction"}

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from fitted import HOSTILE, sampled, three_classes
+from fitted import HOSTILE, numbers, sampled, three_classes
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install 'pbdn[test]'")
 pytest.importorskip("jinja2")
@@ -67,6 +67,14 @@ def hostile_page(tmp_path_factory):
     model, X, y = three_classes()
     path = tmp_path_factory.mktemp("page") / "hostile.html"
     model.report(X, y, path, source=HOSTILE, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE])
+    return path
+
+
+@pytest.fixture(scope="module")
+def number_page(tmp_path_factory):
+    model, X, y = numbers()
+    path = tmp_path_factory.mktemp("page") / "numbers.html"
+    model.report(X, y, path, source="rows", target="price", training=(X, y))
     return path
 
 
@@ -162,12 +170,23 @@ def test_rows_can_be_walked_through(browser, page):
     assert "wrong." in browser.find_element(By.ID, "row-detail").text
 
 
+def test_rows_with_numbers_can_be_walked_through(browser, number_page):
+    opened(browser, number_page)
+    first = browser.find_element(By.ID, "row-detail").text
+    assert "with 90 % between" in first
+    assert "size" in first
+    browser.find_element(By.ID, "row-next").click()
+    assert browser.find_element(By.ID, "row-detail").text != first
+    browser.find_element(By.CSS_SELECTOR, "#row-filter option[value=wrong]").click()
+    assert "outside" in browser.find_element(By.ID, "row-detail").text
+
+
 @pytest.mark.parametrize("width", [400, 800, 1400])
-def test_nothing_runs_out_of_the_page(browser, page, hostile_page, width):
+def test_nothing_runs_out_of_the_page(browser, page, hostile_page, number_page, width):
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     try:
-        for one in (page, hostile_page):
+        for one in (page, hostile_page, number_page):
             opened(browser, one)
             wide = browser.execute_script("return document.documentElement.scrollWidth - window.innerWidth")
             assert wide <= 0

@@ -6,17 +6,19 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from sklearn import metrics
 
-from fitted import HOSTILE, lone_side, optimised, sampled, three_classes
+from fitted import HOSTILE, lone_side, numbers, optimised, sampled, three_classes
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.effects import feature_effects
-from pbdn.inspection.quality import wilson
+from pbdn.inspection.quality import measure_numbers, wilson
 from pbdn.inspection.rules import subtype_rules
 from pbdn.report import collect, measure, render_card, render_html
+from pbdn.report.numbers import _how_sure
 
 
 class Tags(HTMLParser):
@@ -407,3 +409,78 @@ def test_names_that_xml_cannot_hold_are_drawn():
     picture = page_svg(CriterionPathDisplay([step]), "p", '<script> & "quotes"')
     assert "<script>" not in picture
     assert 'aria-label="&lt;script&gt; &amp; &quot;quotes&quot;"' in picture
+
+
+@pytest.mark.parametrize("kind", ["number", "count"])
+def test_a_page_about_numbers_says_how_good_how_sure_and_what(kind):
+    model, X, y = numbers(kind)
+    data = collect(model, X, y, target="price", training=(X, y))
+    good, sure, columns, groups = data.answers
+    quality = data.quality
+    assert quality.r2.value == pytest.approx(model.score(X, y))
+    assert f"R² {quality.r2.value:.2f}, off by" in good["short"]
+    assert good["mood"] == "good"
+    assert f"{100 * quality.covered['0.9']:.0f} %" in sure["text"]
+    assert columns["short"] == "size"
+    assert sum(card["rows"] for card in data.cards) == len(y)
+    assert groups["short"].split()[0] == str(len(data.cards))
+    assert data.rivals[0]["name"] == "this network"
+    page = render_html(data)
+    text = " ".join(Tags(page).text)
+    for words in (
+        "Predicted and observed",
+        "Whole distributions",
+        "mean absolute error",
+        "moves medians by",
+        "median moves",
+    ):
+        assert words in text
+    for words in ("Threshold", "labels flip", "Confusion", "points of a hundred"):
+        assert words not in text
+    one = data.explored["rows"][0]
+    assert sum(one["a"]) + one["r"] + float(data.explored["base"]) == pytest.approx(float(one["p"]), rel=0.01)
+    card = render_card(data)
+    assert "mean absolute error" in card
+    assert "labels flip" not in card
+
+
+def test_a_page_about_numbers_without_values_and_one_about_grades():
+    model, X, _ = numbers()
+    text = " ".join(Tags(model.report(X)).text)
+    assert "No values were given" in text
+    model, X, y = numbers("grade")
+    text = " ".join(Tags(model.report(X, y)).text)
+    assert "3 grades" in text
+    assert "Confusion" in text
+    model, X, y = numbers("time")
+    with pytest.raises(InvalidInputError, match="no report for times"):
+        model.report(X, y)
+
+
+def test_intervals_that_are_too_narrow_or_too_wide_are_called_so():
+    def said(share):
+        covered = dict.fromkeys(("0.5", "0.8", "0.9", "0.95"), share)
+        return _how_sure(None, {"n_rows": 1000, "mae": {}, "covered": covered})["short"]
+
+    assert [said(share) for share in (0.7, 0.9, 0.99)] == ["too sure", "as sure as it is right", "too careful"]
+
+
+def test_measures_of_numbers_against_scikit_learn(rng):
+    model, X, y = numbers()
+    weights = rng.integers(0, 3, size=len(y)).astype(float)
+    found = measure_numbers(model, X, y, weights)
+    mean = model.predict(X)
+    assert found.r2.value == pytest.approx(metrics.r2_score(y, mean, sample_weight=weights))
+    assert found.mae.value == pytest.approx(metrics.mean_absolute_error(y, mean, sample_weight=weights))
+    assert found.rmse.value**2 == pytest.approx(metrics.mean_squared_error(y, mean, sample_weight=weights))
+    low, high = model.predict_interval(X, 0.8).T
+    assert found.covered["0.8"] == pytest.approx(np.average((low <= y) & (y <= high), weights=weights))
+    assert found.r2.low < found.r2.value < found.r2.high
+
+
+def test_an_expert_moves_medians_to_the_side_that_it_speaks_for():
+    model, X, _ = numbers()
+    rules = [rule for rule in subtype_rules(model, np.asarray(X)) if rule["moves"] is not None]
+    assert rules
+    for rule in rules:
+        assert rule["moves"] < 0.0 if rule["number"] == 0 else rule["moves"] > 0.0

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pbdn.errors import FileFormatError, InvalidInputError
-from pbdn.export.sql import literal
+from pbdn.export.sql_text import literal
 from pbdn.tables import Preparation, Table, fit_preparation, labels_of, parse_table
 from pbdn.tables.column_format import ASKED_DATE_STYLES, MARKS, example
 from pbdn.tables.preparation_in_sql import bare_number, date, number

@@ -19,6 +19,10 @@ ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 )  # fmt: skip
 @click.option("--sql-table", help="Table that holds the rows, for SQL; default: data.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Key column that the SQL passes through.")
+@click.option("--quantile", "quantiles", multiple=True, type=float, metavar="Q",
+              help="Of numbers: quantile in ONNX or SQL, default 0.05, 0.5 and 0.95; may be repeated.")  # fmt: skip
+@click.option("--above", multiple=True, type=float, metavar="Y",
+              help="Of numbers: also the probability of more than Y, in ONNX or SQL; may be repeated.")  # fmt: skip
 @command
 def export_command(
     output: Output,
@@ -28,22 +32,29 @@ def export_command(
     dialect: str,
     sql_table: str | None,
     keep: tuple[str, ...],
+    quantiles: tuple[float, ...],
+    above: tuple[float, ...],
 ) -> None:
     """Write MODEL for another engine: one self-contained file that scores rows by the recorded network.
 
     The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. It takes the
-    columns of a table as they stand; ONNX takes dates as days since 1970.
+    columns of a table as they stand; ONNX takes dates as days since 1970. Of numbers and times it gives the mean, quantiles
+    and the probability of more than a value.
     """
-    from pbdn.cli.number_model import require_classes
     from pbdn.cli.table_model import load_model
+    from pbdn.errors import InvalidInputError
 
     loaded = load_model(model)
     estimator = loaded.estimator
-    require_classes(estimator, "pbdn export")
+    if estimator._has_classes and (quantiles or above):
+        raise InvalidInputError("--quantile and --above are for numbers and times, but the model predicts classes.")
+    asked = ({"quantiles": quantiles} if quantiles else {}) | ({"above": above} if above else {})
+    if asked and kind in ("c", "python"):
+        raise InvalidInputError(f"--quantile and --above: the functions of {kind} take any; leave them out.")
     if kind == "onnx":
-        content = estimator.to_onnx()
+        content = estimator.to_onnx(**asked)
     elif kind == "sql":
-        content = estimator.to_sql(dialect, table=sql_table, keep=keep).encode()
+        content = estimator.to_sql(dialect, table=sql_table, keep=keep, **asked).encode()
     elif kind == "c":
         content = estimator.to_c().encode()
     else:
@@ -54,7 +65,10 @@ def export_command(
     dates = [plan.name for plan in loaded.preparation.used if plan.kind == "date"]
     if kind == "onnx" and dates:
         output.note(f"ONNX does not read dates: give {', '.join(map(repr, dates))} as days since 1970-01-01.")
+    classes = estimator.classes_ if estimator._has_classes else None
     inputs = [plan.name for plan in loaded.preparation.used]
     if path != "-":
         output.say(f"{kind} with {counted(len(inputs), 'input')} to {path} ({len(content) / 1000:.1f} kB).")
-    output.result({"output": path, "bytes": len(content), "inputs": inputs, "classes": estimator.classes_})
+    output.result(
+        {"output": path, "bytes": len(content), "inputs": inputs, "classes": classes, "response": estimator._predicts}
+    )

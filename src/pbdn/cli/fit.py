@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pbdn.cli.command import Output, command, counted, separator_option, text_table
+from pbdn.cli.command import Output, command, separator_option, text_table
 
 # nothing that takes long is imported here: shells ask for completions at every press of a key
 
@@ -91,9 +91,11 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
     help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--response", type=click.Choice(["auto", "class", "number"]), default="auto", show_default=True,
-    help="What the target is; auto takes numbers of many different values as numbers.",
+    "--response", type=click.Choice(["auto", "class", "number", "count", "grade", "time"]), default="auto",
+    show_default=True, help="What the target is; auto takes numbers of many different values as numbers, else classes.",
 )  # fmt: skip
+@click.option("--event", metavar="COLUMN", help="Of times: column that says whether the event was seen; no feature.")
+@click.option("--grades", metavar="A,B,…", help="Of grades: all of them from the lowest to the highest.")
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
 @click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
@@ -122,12 +124,13 @@ def fit_command(
     members: int | None,
     class_weights: tuple[str, ...],
     weight: str | None,
+    event: str | None,
     checkpoint: str | None,
     jobs: int,
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.number_model import predicts_numbers, quality_words
+    from pbdn.cli.responses import quality_words, what_is_predicted
     from pbdn.cli.table_model import fit_table, refit_checkpoint, refuse_model_of_another_table
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
@@ -138,12 +141,13 @@ def fit_command(
     output.data_on_stdout = path == "-"
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
-    data = read_table(table, separator, [target, *columns.read_as_text] + [weight] * (weight is not None))
+    beside = [name for name in (weight, event) if name is not None]
+    data = read_table(table, separator, [target, *columns.read_as_text, *beside])
     began = time.perf_counter()
     try:
         model = fit_table(
             data, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
-            class_weights=class_weights, weight=weight,
+            class_weights=class_weights, weight=weight, event=event,
             gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs, verbose=output.progress,
             members=members, checkpoint=checkpoint, **options,
         )  # fmt: skip
@@ -151,14 +155,14 @@ def fit_command(
         output.if_interrupted = _if_interrupted(path, checkpoint)
         raise
     seconds = time.perf_counter() - began
-    numbers, page = predicts_numbers(model.estimator), None
-    if report_path is not None and numbers:
-        model.notes.append("No report was written: it is for classes, and this model predicts numbers.")
+    page = None
+    if report_path is not None and model.estimator._predicts == "time":
+        model.notes.append("No report was written: there is none for times.")
         report_path = None
     if report_path is not None:
         from pbdn.cli.report import report_bytes
 
-        rows = model.held_out or data.rows(_labelled(data, target))
+        rows = model.held_out or data.rows(model.target_columns.read(data)[1])
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
         page = report_bytes(model, rows, source, model.trained)
     content = model.to_bytes()
@@ -177,8 +181,7 @@ def fit_command(
     output.say(text_table(["column", "what became of it", "to change it"], decided))
     output.say()
     shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
-    what = "a number" if numbers else counted(len(estimator.classes_), "class")
-    output.say(f"{what}; depth {estimator.depth_}, experts per side: {shape}.")
+    output.say(f"{what_is_predicted(estimator, short=True)}; depth {estimator.depth_}, experts per side: {shape}.")
     if model.validation is not None:
         output.say("\n  ".join(quality_words(model.validation)))
     where = "standard output" if path == "-" else path
@@ -191,7 +194,8 @@ def fit_command(
             "bytes": len(content),
             "seconds": seconds,
             "target": target,
-            "classes": None if numbers else estimator.classes_,
+            "response": estimator._predicts,
+            "classes": estimator.classes_ if estimator._has_classes else None,
             "depth": estimator.depth_,
             "experts": estimator.n_experts_,
             "criterion_path": estimator.criterion_path_,
@@ -222,10 +226,3 @@ def _model_path(table: str) -> str:
         return "model.pbdn"
     stem = table.removesuffix(".gz")
     return os.path.splitext(stem)[0] + ".pbdn"
-
-
-def _labelled(data: Any, target: str) -> Any:
-    """Mask of the rows that have the target."""
-    from pbdn.tables import labels_of
-
-    return labels_of(data.columns[target], target)[1]

@@ -13,7 +13,7 @@ from pbdn.cli.command import Output, command, counted, separator_option, text_ta
 @command
 def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
-    from pbdn.cli.number_model import predicts_numbers, quality_words
+    from pbdn.cli.responses import quality_words, what_is_predicted
     from pbdn.cli.table_model import load_model
     from pbdn.inspection.access import feature_names, name_sides
 
@@ -21,9 +21,8 @@ def inspect_command(output: Output, model: str) -> None:
     estimator = loaded.estimator
     size = os.path.getsize(model)
     output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
-    classes = None if predicts_numbers(estimator) else estimator.classes_
-    what = "a number" if classes is None else f"classes {', '.join(map(str, classes))}"
-    output.say(f"Target {loaded.target or '(not stored)'}; {what}.")
+    classes = estimator.classes_ if estimator._has_classes else None
+    output.say(f"Target {loaded.target or '(not stored)'}; {what_is_predicted(estimator)}.")
     output.say(
         f"{counted(len(feature_names(estimator)), 'feature')}, {counted(estimator.depth_, 'layer')}, "
         f"{counted(estimator.n_weights_, 'weight')}, "
@@ -55,6 +54,7 @@ def inspect_command(output: Output, model: str) -> None:
             "bytes": size,
             "inference": estimator.inference_,
             "target": loaded.target,
+            "response": estimator._predicts,
             "classes": classes,
             "features": feature_names(estimator),
             "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns],
@@ -82,7 +82,6 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     """Say what MODEL learned, on the rows of TABLE (- is standard input), or why a row is what it is."""
     import numpy as np
 
-    from pbdn.cli.number_model import require_classes
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
     from pbdn.inspection.effects import feature_effects
@@ -90,7 +89,6 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     from pbdn.tables import read_table
 
     loaded = load_model(model)
-    require_classes(loaded.estimator, "pbdn explain")
     data = read_table(table, separator, loaded.needs_text)
     features, notes = loaded.features(data)
     wrong = [row for row in rows if not 1 <= row <= data.n_rows]
@@ -109,10 +107,17 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
     effects = feature_effects(loaded.estimator, values)
     rules = subtype_rules(loaded.estimator, values)
     output.say("Features by how far predictions move when their values are shuffled:")
-    shown = [[e["feature"], f"{e['moved']:.3f}", f"{e['flips']:.1%}"] for e in effects[:15]]
-    output.say(text_table(["feature", "probability moves", "labels flip"], shown))
+    if loaded.estimator._predicts == "class":
+        shown = [[e["feature"], f"{e['moved']:.3f}", f"{e['flips']:.1%}"] for e in effects[:15]]
+        output.say(text_table(["feature", "probability moves", "labels flip"], shown))
+    else:
+        shown = [[e["feature"], f"{e['moved']:.4g}", f"{e['share']:.1%}"] for e in effects[:15]]
+        output.say(text_table(["feature", "median moves", "share"], shown))
     output.say()
-    output.say("What each expert votes for:")
+    no_moves = loaded.estimator._predicts in ("class", "grade")
+    output.say(
+        "What each expert votes for:" if no_moves else "What each expert votes for, and how far it moves medians:"
+    )
     lines = [
         [
             str(r["layer"]),
@@ -120,20 +125,31 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
             str(r["expert"]),
             f"{r['weight']:.3g}",
             f"{r['share']:.0%}",
+            *([] if no_moves else ["" if r["moves"] is None else f"{r['moves']:+.3g}"]),
             r["rule"],
         ]
         for r in rules
     ]
-    output.say(text_table(["layer", "for class", "expert", "weight", "votes", "rows like"], lines))
+    moves = [] if no_moves else ["moves medians"]
+    output.say(text_table(["layer", "for", "expert", "weight", "votes", *moves, "rows like"], lines))
     output.result({"features": effects, "subtypes": rules})
 
 
 def _say_row(output: Output, found: dict[str, Any]) -> None:
-    output.say(f"Row {found['row']}: {found['label']} with probability {found['probability']:.3f}.")
+    numbers = "prediction" in found
+    if numbers:
+        output.say(
+            f"Row {found['row']}: {found['prediction']:.4g}, with 90 % between {found['low']:.4g} and {found['high']:.4g}."
+        )
+    else:
+        output.say(f"Row {found['row']}: {found['label']} with probability {found['probability']:.3f}.")
     votes = ", ".join(f"expert {v['expert']} for {v['side']} ({v['vote']:.2f})" for v in found["votes"][:4])
     output.say(f"  Strongest votes: {votes}.")
+    style = "{:+.4g}" if numbers else "{:+.3f}"
     lines = [
-        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", f"{f['change']:+.3f}"] for f in found["features"][:8]
+        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", style.format(f["change"])]
+        for f in found["features"][:8]
     ]
-    table = text_table(["feature", "value", "median", "probability against the median"], lines)
+    what = "prediction" if numbers else "probability"
+    table = text_table(["feature", "value", "median", f"{what} against the median"], lines)
     output.say("  " + table.replace("\n", "\n  "))

@@ -11,7 +11,7 @@ from pbdn.cli.command import Output, command, counted, separator_option
 @click.option(
     "--output", "-o", "path", default="-", show_default=True, help="CSV, .parquet or .arrow file; - is standard output."
 )
-@click.option("--level", default=0.95, show_default=True, help="Of the intervals of probabilities.")
+@click.option("--level", default=0.95, show_default=True, help="Of the intervals, of probabilities or numbers.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Copy a column of TABLE; may be repeated.")
 @separator_option
 @command
@@ -24,8 +24,13 @@ def predict_command(
     keep: tuple[str, ...],
     separator: str | None,
 ) -> None:
-    """Predict the rows of TABLE (- is standard input): labels, probabilities, intervals after sampling."""
+    """Predict the rows of TABLE (- is standard input).
+
+    Classes and grades: labels, probabilities and, where there are any, their intervals. Numbers and counts: the mean and an
+    interval of the value; times: the median and an interval.
+    """
     from pbdn.cli.predict_table import predict_table
+    from pbdn.cli.responses import short_quality
     from pbdn.cli.table_model import load_model
     from pbdn.tables.table_file import open_table
 
@@ -41,8 +46,7 @@ def predict_command(
     if path != "-":
         output.say(f"{counted(done.n_rows, 'row')} to {path}.")
         if done.quality is not None:
-            error = f"{done.quality['rmse']:.4g}" if "rmse" in done.quality else f"{done.quality['error']['value']:.1%}"
-            output.say(f"The table has {loaded.target!r}: error {error}.")
+            output.say(f"The table has {loaded.target!r}: {short_quality(done.quality)}.")
     output.result(
         {
             "rows": done.n_rows,

@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.cli.number_model import number_columns, predicts_numbers
+from pbdn.cli.responses import prediction_columns, quality_of_predictions
 from pbdn.cli.table_model import TableModel
-from pbdn.inspection.quality import measure
+from pbdn.inspection.access import has_intervals
 from pbdn.tables import Table, column
 from pbdn.tables.table import Column, joined_column
 from pbdn.tables.table_file import TableFile, TableWriter, no_rows
@@ -31,10 +31,10 @@ def predict_table(
 ) -> Predicted:
     """Write labels, probabilities and their intervals of all rows; ``keep`` names columns that are copied."""
     estimator, seen = model.estimator, model.preparation.nothing_seen()
-    numbers = predicts_numbers(estimator)
-    has_intervals = numbers or (estimator.network_ is not None and estimator.network_.has_intervals)
+    numbers = not estimator._has_classes
+    with_intervals = has_intervals(estimator)
     writer, names = TableWriter(stream, path), [""]
-    targets: list[Column] = []
+    targets: dict[str, list[Column]] = {name: [] for name in model.target_columns.columns}
     predictions: list[NDArray[np.float64]] = []
     n_rows = 0
     for piece in file.pieces([*model.needs_text, *keep]):
@@ -43,29 +43,25 @@ def predict_table(
         features = model.features_of_piece(piece, seen)
         columns: dict[str, Any] = {name: _cells(column(piece, name)) for name in keep}
         if numbers:
-            columns |= number_columns(estimator, features, level)
+            columns |= prediction_columns(estimator, features, level)
             predicted = columns["prediction"]
         else:
             predicted = estimator.predict_proba(features)
-            columns |= _class_columns(estimator, features, predicted, level if has_intervals else None)
+            columns |= _class_columns(estimator, features, predicted, level if with_intervals else None)
         writer.write(columns)
         names = list(columns)
         n_rows += piece.n_rows
-        if model.target in piece.columns:
-            targets.append(piece.columns[model.target])
-            predictions.append(predicted)
+        predictions.append(predicted)
+        for name, cells in targets.items():
+            cells += [piece.columns[name]] if name in piece.columns else []
     writer.close()
     notes = model.preparation.surprises(seen)
     quality: dict[str, Any] | None = None
-    if targets:
-        labels = model.labels(Table({model.target: joined_column(targets)}, n_rows))
+    if all(targets.values()):
+        labels = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
         if labels is not None:
-            predicted = np.concatenate(predictions)
-            if numbers:
-                quality = {"n_rows": n_rows, "rmse": float(np.sqrt(np.mean((predicted - labels) ** 2)))}
-            else:
-                quality = measure(labels, predicted, estimator.classes_).to_dict()
-    return Predicted(n_rows, names, notes, quality, has_intervals)
+            quality = quality_of_predictions(estimator, np.concatenate(predictions), labels)
+    return Predicted(n_rows, names, notes, quality, with_intervals or estimator._predicts != "class")
 
 
 def _class_columns(

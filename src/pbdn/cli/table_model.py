@@ -10,13 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.number_model import make_regressor, predicts_numbers, quality_of
+from pbdn.cli.responses import ESTIMATORS, Target, find_target, make_model, quality_of
 from pbdn.config import MapConfig
 from pbdn.data.frames import NamedArray
 from pbdn.errors import FileFormatError, InvalidInputError
-from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.frames import PreparedRows, RowPreparation
-from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
@@ -27,9 +25,6 @@ from pbdn.tables import (
     column,
     decide_columns,
     fit_preparation,
-    is_quantity,
-    labels_of,
-    numbers_of,
 )
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
@@ -46,11 +41,6 @@ OPTIONS = {
     "max_depth": "--max-depth",
     "time_limit=": "--time-limit ",
     "time_limit": "--time-limit",
-}
-ESTIMATORS: dict[str, Any] = {
-    "PBDNClassifier": PBDNClassifier,
-    "ISHMClassifier": ISHMClassifier,
-    "PBDNRegressor": PBDNRegressor,
 }
 
 
@@ -128,7 +118,7 @@ def _positive(number: str, text: str) -> float:
 class TableModel:
     """What the command line fits, saves and loads; after a fit, ``held_out`` and ``trained`` are the rows.
 
-    ``source`` is the name of the table's file.
+    ``source`` is the name of the table's file, ``event`` the column that says whether the event of a time was seen.
     """
 
     estimator: Any
@@ -139,6 +129,7 @@ class TableModel:
     held_out: Table | None = field(default=None, repr=False)
     source: str = ""
     trained: Table | None = field(default=None, repr=False)
+    event: str | None = None
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -157,15 +148,20 @@ class TableModel:
     @property
     def needs_text(self) -> list[str]:
         """Columns that are to be read as text."""
-        return [self.target, *self.preparation.needs_text]
+        return [*self.target_columns.columns, *self.preparation.needs_text]
+
+    @property
+    def target_columns(self) -> Target:
+        """The column to predict, and the one that comes with it."""
+        grades = getattr(self.estimator, "categories", None) or ()
+        return Target(self.target, self.estimator._predicts, self.event, tuple(map(str, grades)))
 
     def labels(self, table: Table) -> NDArray[Any] | None:
         """Labels of a table that has the target in every row; None otherwise."""
-        if self.target not in table.columns:
+        if any(name not in table.columns for name in self.target_columns.columns):
             return None
         try:
-            read = numbers_of if predicts_numbers(self.estimator) else labels_of
-            labels, known, _ = read(table.columns[self.target], self.target)
+            labels, known, _ = self.target_columns.read(table)
         except InvalidInputError:
             return None
         return labels if known.all() else None
@@ -177,6 +173,7 @@ class TableModel:
             "validation": self.validation,
             "notes": self.notes,
             "source": self.source,
+            "event": self.event,
         }
         return estimator_bytes(self.estimator, extra)
 
@@ -195,30 +192,29 @@ def fit_table(
     members: int | None = None,
     checkpoint: str | None = None,
     response: str = "auto",
+    event: str | None = None,
+    grades: str | None = None,
     **parameters: Any,
 ) -> TableModel:
     """Prepare columns, fit on a part of the rows, measure on the rest.
 
-    ``response`` is "class", "number", or "auto": numbers of so many values that they are no classes are predicted as numbers.
+    ``response`` is the kind of the target (`pbdn.cli.responses.Target`), or "auto": numbers of so many values that they are
+    no classes are predicted as numbers. ``event`` names the column that comes with times, ``grades`` lists grades.
     ``weight`` names a column that says how much rows count, in the fit and in what is measured. Weights of classes are for
     the fit alone.
 
     What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
     Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
     """
-    values = column(table, target, "target column")
-    as_number = response == "number" or (response == "auto" and is_quantity(values))
-    labels, known, notes = (numbers_of if as_number else labels_of)(values, target)
-    if as_number and response == "auto":
-        n_values = np.unique(labels).size
-        notes.append(
-            f"The target {target!r} has {n_values} different numbers, so it is predicted as a number (--response)."
-        )
-    if weight == target:
+    wanted, found = find_target(table, target, response, event, grades)
+    labels, known, notes = wanted.read(table)
+    notes += found
+    if weight in wanted.columns:
         raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
-    if weight is not None:
-        table = replace(table, columns={name: cells for name, cells in table.columns.items() if name != weight})
+    beside = {weight, wanted.event} - {None}
+    if beside:
+        table = replace(table, columns={name: cells for name, cells in table.columns.items() if name not in beside})
     decisions = decide_columns(table, target, options)
     table = table.rows(known)
     parameters = _of_members(members, parameters) | {"class_weight": weights.of_classes, "checkpoint": checkpoint}
@@ -227,11 +223,11 @@ def fit_table(
     rows = np.arange(table.n_rows)
     validation: dict[str, Any] | None = None
     if holdout > 0.0:
-        train, test = _split(rows, labels, None if as_number else labels, holdout, seed)
+        train, test = _split(rows, labels, labels if wanted.has_classes else None, holdout, seed)
         if weights.measured is not None and not weights.measured[test].any():
             raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
         part = table.rows(train), labels[train], weights.take(train)
-        model = _fit(*part, target, decisions, seed, notes, parameters, as_number)
+        model = _fit(*part, wanted, decisions, seed, notes, parameters)
         features, more = model.features(table.rows(test))
         quality = quality_of(model.estimator, features, labels[test], weights.take(test).measured)
         validation = {**quality, "n_train": len(train), "weight": weight}
@@ -246,7 +242,7 @@ def fit_table(
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
-    model = _fit(table, labels, weights, target, decisions, seed, notes, parameters, as_number)
+    model = _fit(table, labels, weights, wanted, decisions, seed, notes, parameters)
     return replace(model, validation=validation, source=source)
 
 
@@ -267,18 +263,17 @@ def _fit(
     table: Table,
     labels: NDArray[Any],
     weights: RowWeights,
-    target: str,
+    target: Target,
     decisions: dict[str, Decision],
     seed: int,
     notes: list[str],
     parameters: dict[str, Any],
-    as_number: bool,
 ) -> TableModel:
-    preparation = fit_preparation(table, target, decisions=decisions, labels=None if as_number else labels)
+    classes = labels if target.has_classes else None
+    preparation = fit_preparation(table, target.name, decisions=decisions, labels=classes)
     features, _ = preparation.apply(table)
     del table  # the fit needs the memory
-    make = make_regressor if as_number else _make_classifier
-    estimator = make(seed, parameters)
+    estimator = make_model(target, seed, parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -288,11 +283,8 @@ def _fit(
     if estimator.network_ is not None:
         found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
     said = [_in_options(text, estimator) for text in found if text]
-    return TableModel(estimator, preparation, target, None, [*notes, *preparation.notes, *dict.fromkeys(said)])
-
-
-def _make_classifier(seed: int, parameters: dict[str, Any]) -> PBDNClassifier:
-    return PBDNClassifier(random_state=seed, **parameters)
+    notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
+    return TableModel(estimator, preparation, target.name, None, notes, event=target.event)
 
 
 def _of_members(members: int | None, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -331,7 +323,8 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     preparation = estimator.preparation_.preparation_
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
-    return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)
+    event = str(extra["event"]) if extra.get("event") else None
+    return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source, event=event)
 
 
 def refuse_model_of_another_table(path: str, table: str) -> None:

@@ -1,6 +1,6 @@
 """A fitted network for other engines, each of which takes rows as they stand in the table."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -9,11 +9,14 @@ from pbdn.model.network import Network
 
 
 class Exports:
-    """The exports of a fitted classifier: all of them use the recorded point of the network.
+    """The exports of a fitted estimator: all of them use the recorded point of the network.
 
     Missing values are treated as in `predict_proba`. Where columns were prepared, rows have the raw columns
-    (docs/deployment.md).
+    (docs/deployment.md). What predicts numbers, counts or times exports means, quantiles and probabilities of more than a value.
     """
+
+    _has_classes: ClassVar[bool]
+    _predicts: ClassVar[str]
 
     classes_: Any
     preparation_: Any
@@ -30,8 +33,8 @@ class Exports:
 
         network, classes, names = self._exported()
         if self._takes_raw_rows:
-            return to_onnx_with_preparation(self.preparation_.preparation_, network, classes, **options)
-        return to_onnx(network, classes, names, **{"stand_ins": self._filled_with(), **options})
+            return to_onnx_with_preparation(self.preparation_.preparation_, network, classes, **self._kind, **options)
+        return to_onnx(network, classes, names, **{"stand_ins": self._filled_with(), **self._kind, **options})
 
     def to_sql(self, dialect: Any = "generic", **options: Any) -> str:
         """One SELECT that scores raw rows; options of `pbdn.export.to_sql`."""
@@ -40,8 +43,10 @@ class Exports:
 
         network, classes, names = self._exported()
         if hasattr(self, "preparation_"):
-            return to_sql_with_preparation(self.preparation_.preparation_, network, classes, dialect, **options)
-        return to_sql(network, classes, names, dialect=dialect, **{"stand_ins": self._filled_with(), **options})
+            prepared = self.preparation_.preparation_
+            return to_sql_with_preparation(prepared, network, classes, dialect, **self._kind, **options)
+        filled = {"stand_ins": self._filled_with(), **self._kind}
+        return to_sql(network, classes, names, dialect=dialect, **{**filled, **options})
 
     def to_c(self, **options: Any) -> str:
         """A C header, all it needs inside; options of `pbdn.export.to_c`.
@@ -54,8 +59,8 @@ class Exports:
 
         network, classes, names = self._exported()
         if self._takes_raw_rows:
-            return to_c_with_preparation(self.preparation_.preparation_, network, classes, **options)
-        return to_c(network, classes, names, **{"stand_ins": self._filled_with(), **options})
+            return to_c_with_preparation(self.preparation_.preparation_, network, classes, **self._kind, **options)
+        return to_c(network, classes, names, **{"stand_ins": self._filled_with(), **self._kind, **options})
 
     def to_python(self, **options: Any) -> str:
         """A Python module without dependencies that scores raw rows; options of `pbdn.export.to_python`.
@@ -67,12 +72,18 @@ class Exports:
 
         network, classes, names = self._exported()
         if hasattr(self, "preparation_"):
-            return to_python_with_preparation(self.preparation_.preparation_, network, classes, **options)
-        return to_python(network, classes, names, **{"stand_ins": self._filled_with(), **options})
+            return to_python_with_preparation(self.preparation_.preparation_, network, classes, **self._kind, **options)
+        return to_python(network, classes, names, **{"stand_ins": self._filled_with(), **self._kind, **options})
 
     def _exported(self) -> tuple[Network, list[Any], list[str]]:
         """What every export takes: the network (its recorded point), the labels and the names of its features."""
-        return network_of(self), self.classes_.tolist(), feature_names(self)
+        classes = self.classes_.tolist() if self._has_classes else []
+        return network_of(self), classes, feature_names(self)
+
+    @property
+    def _kind(self) -> dict[str, Any]:
+        """Whether the numbers of the network stand for counts, with exposure one."""
+        return {"counts": True} if self._predicts == "count" else {}
 
     @property
     def _takes_raw_rows(self) -> bool:

@@ -15,12 +15,11 @@ from pbdn.data.labelled_rows import check_labels_present, weigh_rows
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.distribution import Distribution
+from pbdn.model.distribution import COUNTED, Distribution
 from pbdn.model.priors import Hyperpriors
 from pbdn.numerics.arrays import FloatArray
 
 SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
-COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 
 
 class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[misc]
@@ -57,6 +56,7 @@ checkpoint, time_limit
     """
 
     _has_classes: ClassVar[bool] = True
+    _predicts: ClassVar[str] = "grade"
 
     classes_: NDArray[Any]
 
@@ -204,6 +204,8 @@ checkpoint, time_limit
     >>> bool(model.score(X, y) > 0.5)
     True
     """
+
+    _predicts: ClassVar[str] = "count"
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:

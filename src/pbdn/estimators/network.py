@@ -13,6 +13,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.frames import restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, feature_names, network_of, side_labels
+from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
 
@@ -25,6 +26,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     _has_classes: ClassVar[bool] = True  # whether ``classes_`` name what is predicted
+    _predicts: ClassVar[str] = "class"  # or number, count, grade, time
     _stored: ClassVar[tuple[str, ...]] = ()  # further attributes, arrays of numbers, that a file keeps
 
     config_: FitConfig
@@ -144,6 +146,52 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         network = network_of(self)
         inputs = network.top_inputs(X)
         return np.column_stack([subtypes.violations(side, inputs, p0) for side in network.top.sides])
+
+    def shap_values(self, X: Any, background: Any, **options: Any) -> ShapleyValues:
+        """What each column adds to each prediction, against background rows.
+
+        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`.
+        """
+        return shapley_values(self, X, background, **options)
+
+    def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
+        """One offline HTML page about the model on these rows, written to ``path`` if given.
+
+        Parameters
+        ----------
+        X, y
+            Rows to describe, best ones that were not fitted on; labels or values are optional.
+        path : path, optional
+        options
+            Of `pbdn.report.collect`: source, target, notes, ….
+
+        Returns
+        -------
+        str
+            The HTML text.
+        """
+        from pbdn.files import atomic_write
+        from pbdn.report import collect, render_html
+
+        if hasattr(self, "preparation_"):
+            plans = self.preparation_.preparation_.columns
+            told = {
+                "columns": [(plan.name, plan.words, plan.notes) for plan in plans],
+                "notes": self.preparation_.notes_,
+            }
+            options = told | options
+        page = render_html(collect(self, X, y, **options))
+        if path is not None:
+            atomic_write(path, page.encode())
+        return page
+
+    def _html_repr(self) -> str:
+        """Notebook view: scikit-learn's diagram and, once fitted, what was learned."""
+        from sklearn.utils import estimator_html_repr
+
+        from pbdn.report.html import html_summary
+
+        return str(estimator_html_repr(self)) + html_summary(self)
 
     # ------------------------------------------------------------------------------- saving
 

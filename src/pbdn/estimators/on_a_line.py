@@ -12,6 +12,7 @@ from pbdn import config as options
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.errors import InvalidInputError, warn
+from pbdn.estimators.exporting import Exports
 from pbdn.estimators.frames import checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
@@ -36,10 +37,11 @@ BEYOND = 1.0  # standard deviations of logarithms above all values of training t
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
 
-class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
+class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False
+    _predicts: ClassVar[str] = "number"
 
     @classmethod
     def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
@@ -197,7 +199,7 @@ class LineEstimator(GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
         """
         found = feature_effects(self, dense_rows(self, X))
         return as_frame(
-            {"feature": [one["feature"] for one in found], "moved": [2.0 * one["moved"] for one in found]}
+            {"feature": [one["feature"] for one in found], "moved": [one["moved"] for one in found]}
             | {"share": [one["share"] for one in found]}
         )
 

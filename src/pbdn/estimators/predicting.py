@@ -3,7 +3,6 @@
 Every method is one call of a function that takes the network; the functions live in the rooms named by the imports.
 """
 
-import os
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,7 +18,6 @@ from pbdn.estimators.network import NetworkEstimator
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, is_plain
 from pbdn.inspection.effects import feature_effects
-from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.committee import jackknife_interval
 from pbdn.numerics.arrays import FloatArray
 
@@ -137,53 +135,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         found = feature_effects(self, dense_rows(self, X))
         return subtypes.as_frame({key: [one[key] for one in found] for key in ("feature", "moved", "flips", "share")})
 
-    def shap_values(self, X: Any, background: Any, **options: Any) -> ShapleyValues:
-        """What each column adds to each prediction, against background rows.
-
-        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`.
-        """
-        return shapley_values(self, X, background, **options)
-
     # ------------------------------------------------------------------- saving and exports
-
-    def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
-        """One offline HTML page about the model on these rows, written to ``path`` if given.
-
-        Parameters
-        ----------
-        X, y
-            Rows to describe, best ones that were not fitted on; labels are optional.
-        path : path, optional
-        options
-            Of `pbdn.report.collect`: source, target, notes, ….
-
-        Returns
-        -------
-        str
-            The HTML text.
-        """
-        from pbdn.files import atomic_write
-        from pbdn.report import collect, render_html
-
-        if hasattr(self, "preparation_"):
-            plans = self.preparation_.preparation_.columns
-            told = {
-                "columns": [(plan.name, plan.words, plan.notes) for plan in plans],
-                "notes": self.preparation_.notes_,
-            }
-            options = told | options
-        page = render_html(collect(self, X, y, **options))
-        if path is not None:
-            atomic_write(path, page.encode())
-        return page
-
-    def _html_repr(self) -> str:
-        """Notebook view: scikit-learn's diagram and, once fitted, what was learned."""
-        from sklearn.utils import estimator_html_repr
-
-        from pbdn.report.html import html_summary
-
-        return str(estimator_html_repr(self)) + html_summary(self)
 
     def __sklearn_tags__(self) -> Any:
         """Several classes, unless there can be two only."""

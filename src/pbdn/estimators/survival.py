@@ -86,6 +86,7 @@ checkpoint, time_limit
     True
     """
 
+    _predicts: ClassVar[str] = "time"
     _stored: ClassVar[tuple[str, ...]] = ("unique_times_", "causes_")
 
     unique_times_: FloatArray

@@ -10,15 +10,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.export.plan import Label, Plan, PlannedLayer, plan
+from pbdn.export.onnx_graph import Graph, grades, numbers
+from pbdn.export.plan import LEVELS, Label, Plan, PlannedLayer, asked, plan
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
 
 OPSET = 13  # 2020; every operator used here has kept its meaning since
 IR_VERSION = 7  # the file format that came with it
-ML_OPSET = 2  # of the operators for tables, where columns are prepared
 OUTPUTS = ("label", "probabilities", "activations")
+NUMBERS = ("mean", "quantiles", "probability_above", "activations")
 SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
 
 
@@ -30,10 +31,13 @@ def to_onnx(
     dtype: DTypeLike = np.float32,
     arithmetic: DTypeLike = np.float64,
     stand_ins: Sequence[float] | None = None,
-    prepare: Callable[["Graph", "np.dtype[Any]"], str] | None = None,
+    prepare: Callable[[Graph, "np.dtype[Any]"], str] | None = None,
     metadata: dict[str, Any] | None = None,
+    quantiles: Sequence[float] = LEVELS,
+    above: Sequence[float] = (),
+    counts: bool = False,
 ) -> bytes:
-    """Bytes of an ONNX model with the input ``features`` (n, n_features) and three outputs.
+    """Bytes of an ONNX model with the input ``features`` (n, n_features) and these outputs.
 
     - ``label`` (n,): most probable class, as strings, integers, numbers or booleans like ``classes``;
     - ``probabilities`` (n, n_classes);
@@ -41,10 +45,14 @@ def to_onnx(
       expert k fires, from the bottom layer to the top, side by side. The names of the columns are in the metadata
       ``activations``.
 
+    Numbers, which have no ``classes``, have ``mean`` (n,), ``quantiles`` (n, n_quantiles) and ``probability_above``
+    (n, n_above) in the place of labels.
+
     Parameters
     ----------
     network : Network
     classes : sequence
+        One label per class or grade. Empty: numbers.
     feature_names : sequence of str, optional
         Stored in the metadata ``feature_names``.
     dtype : float32 or float64
@@ -58,6 +66,10 @@ def to_onnx(
         Adds inputs and nodes that make the features to a graph, with inputs of ``dtype``; gives the name of the features.
     metadata : dict, optional
         What else is stored, as JSON.
+    quantiles, above : sequences of float
+        Of numbers: which quantiles are given, and for which values y the probability of more than y.
+    counts : bool
+        Whether the numbers stand for counts.
 
     Raises
     ------
@@ -65,50 +77,55 @@ def to_onnx(
         The package ``onnx`` is not installed.
     """
     onnx = _onnx()
-    planned = plan(network, classes, feature_names, stand_ins)
+    planned = plan(network, classes, feature_names, stand_ins, counts)
     outer, inner = (_float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic)))
-    graph = Graph(onnx, inner)
+    outputs = NUMBERS if planned.gives_numbers else OUTPUTS
+    graph = Graph(onnx, inner, outputs)
     if prepare is None:
         features = graph.cast(graph.input("features", outer, planned.n_features), inner)
     else:
         features = prepare(graph, outer)
     activations = []
     sources = [_with_squares(graph, _with_tails(graph, _with_stand_ins(graph, features, planned), planned), planned)]
-    weighted = ""
+    distances = weighted = ""
     for layer in planned.layers:
-        units = _units(graph, layer, [sources[s] for s in layer.sources])
+        distances = _distances(graph, layer, [sources[s] for s in layer.sources])
+        units = graph.softplus(distances)
         weighted = graph.op("Mul", units, graph.number(layer.expert_weights))
-        activations.append(_probability(graph, weighted))
+        activations.append(graph.probability(weighted))
         sources.append(units)
-    probabilities = _pool(graph, _rates(graph, weighted, planned.layers[-1]), planned)
-    labels = _label_array(planned.labels)
-    best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
-    graph.op("Gather", graph.constant(labels), best, axis=0, to="label")
-    graph.cast(probabilities, outer, to="probabilities")
-    graph.cast(graph.op("Concat", *activations, axis=1), outer, to="activations")
-
-    n_units = sum(layer.n_units for layer in planned.layers)
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype
-    label_kind = onnx.TensorProto.STRING if labels.dtype == object else kind(labels.dtype)
-    proto = helper.make_graph(
-        graph.nodes,
-        "pbdn",
-        graph.inputs,
-        [
+    stored = _metadata(planned)
+    if planned.gives_numbers:
+        levels, points = asked(planned, quantiles, above)
+        shapes = numbers(graph, distances, planned, outer, levels, points)
+        stored |= {"quantiles": levels, "probability_above": [float(y) for y in above]}
+        made = [helper.make_tensor_value_info(name, kind(outer), shape) for name, shape in shapes.items()]
+    else:
+        if planned.line is None:
+            probabilities = _pool(graph, _rates(graph, weighted, planned.layers[-1]), planned)
+        else:
+            probabilities = grades(graph, distances, planned)
+        labels = _label_array(planned.labels)
+        best = graph.op("ArgMax", probabilities, axis=1, keepdims=0)
+        graph.op("Gather", graph.constant(labels), best, axis=0, to="label")
+        graph.cast(probabilities, outer, to="probabilities")
+        label_kind = onnx.TensorProto.STRING if labels.dtype == object else kind(labels.dtype)
+        made = [
             helper.make_tensor_value_info("label", label_kind, ["n"]),
             helper.make_tensor_value_info("probabilities", kind(outer), ["n", len(planned.labels)]),
-            helper.make_tensor_value_info("activations", kind(outer), ["n", n_units]),
-        ],
-        graph.constants,
-    )
+        ]
+    graph.cast(graph.op("Concat", *activations, axis=1), outer, to="activations")
+    n_units = sum(layer.n_units for layer in planned.layers)
+    made.append(helper.make_tensor_value_info("activations", kind(outer), ["n", n_units]))
     model = helper.make_model(
-        proto,
+        helper.make_graph(graph.nodes, "pbdn", graph.inputs, made, graph.constants),
         opset_imports=[helper.make_opsetid("", OPSET), *graph.more_opsets],
         ir_version=IR_VERSION,
         producer_name="pbdn",
         producer_version=__version__,
     )
-    stored = _metadata(planned) | (metadata or {})
+    stored |= metadata or {}
     helper.set_model_props(model, {name: json.dumps(value) for name, value in stored.items()})
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString(deterministic=True))
@@ -128,65 +145,6 @@ def _float_type(name: str, value: DTypeLike) -> np.dtype[Any]:
     if dtype not in (np.dtype(np.float32), np.dtype(np.float64)):
         raise InvalidInputError(f"{name}={value!r} is not one of float32, float64.")
     return dtype
-
-
-class Graph:
-    """Inputs, nodes and constants under fresh names; ``dtype`` is the precision of the computation."""
-
-    def __init__(self, onnx: Any, dtype: np.dtype[Any]) -> None:
-        self.onnx = onnx
-        self.dtype = dtype
-        self.inputs: list[Any] = []
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.more_opsets: list[Any] = []
-        self._names = set(OUTPUTS)
-
-    def input(self, name: str, dtype: np.dtype[Any] | None, width: int) -> str:
-        """Add an input of shape (n, width), strings without a ``dtype``; its name, which may have a number behind it."""
-        helper = self.onnx.helper
-        kind = self.onnx.TensorProto.STRING if dtype is None else helper.np_dtype_to_tensor_dtype(dtype)
-        name = self._fresh(name)
-        self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", width]))
-        return name
-
-    def codes(self, tensor: str, keys: Sequence[str], values: Sequence[int], default: int) -> str:
-        """Whole numbers for strings."""
-        if not self.more_opsets:
-            self.more_opsets.append(self.onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET))
-        table = {"keys_strings": list(keys), "values_int64s": list(values), "default_int64": default}
-        return self._add("LabelEncoder", [tensor], None, {**table, "domain": "ai.onnx.ml"})
-
-    def op(self, kind: str, *inputs: str, to: str | None = None, **attributes: Any) -> str:
-        """Add a node; the name of its output."""
-        return self._add(kind, list(inputs), to, attributes)
-
-    def constant(self, array: NDArray[Any]) -> str:
-        """Add an array; its name."""
-        name = self._fresh(f"c{len(self.constants)}")
-        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
-        return name
-
-    def number(self, value: Any) -> str:
-        """A real constant in the precision of the computation."""
-        return self.constant(np.array(value, dtype=self.dtype))
-
-    def cast(self, tensor: str, dtype: np.dtype[Any], to: str | None = None) -> str:
-        """A tensor in another precision."""
-        return self._add("Cast", [tensor], to, {"to": self.onnx.helper.np_dtype_to_tensor_dtype(dtype)})
-
-    def _add(self, kind: str, inputs: list[str], to: str | None, attributes: dict[str, Any]) -> str:
-        number = len(self.nodes)
-        output = to or self._fresh(f"{kind.lower()}_{number}")
-        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes))
-        return output
-
-    def _fresh(self, name: str) -> str:
-        fresh, count = name, 2
-        while fresh in self._names:
-            fresh, count = f"{name}_{count}", count + 1
-        self._names.add(fresh)
-        return fresh
 
 
 def _with_stand_ins(graph: Graph, features: str, planned: Plan) -> str:
@@ -219,33 +177,11 @@ def _with_squares(graph: Graph, features: str, planned: Plan) -> str:
     return graph.op("Concat", features, graph.op("Mul", distance, distance), axis=1)
 
 
-def _units(graph: Graph, layer: PlannedLayer, sources: list[str]) -> str:
+def _distances(graph: Graph, layer: PlannedLayer, sources: list[str]) -> str:
     inputs = sources[0] if len(sources) == 1 else graph.op("Concat", *sources, axis=1)
     planes = layer.hyperplanes
-    distances = graph.op(
-        "Add",
-        graph.op("MatMul", inputs, graph.number(planes[:, 1:].T)),
-        graph.number(planes[:, 0]),
-    )
-    return _softplus(graph, distances)
-
-
-def _softplus(graph: Graph, distance: str) -> str:
-    """max(ψ, 0) + log1p(e^{-|ψ|}); log1p(u) = u ln(w) / (w - 1) for w = 1 + u in floating point."""
-    zero, one = graph.number(0.0), graph.number(1.0)
-    u = graph.op("Exp", graph.op("Neg", graph.op("Abs", distance)))
-    w = graph.op("Add", one, u)
-    gap = graph.op("Sub", w, one)
-    lost = graph.op("Equal", gap, zero)
-    ratio = graph.op("Div", graph.op("Log", w), graph.op("Where", lost, one, gap))
-    log1p = graph.op("Mul", u, graph.op("Where", lost, one, ratio))
-    return graph.op("Add", graph.op("Max", distance, zero), log1p)
-
-
-def _probability(graph: Graph, rate: str) -> str:
-    """1 - e^{-λ} = 2 t / (1 + t) with t = tanh(λ/2), accurate for small λ."""
-    t = graph.op("Tanh", graph.op("Mul", rate, graph.number(0.5)))
-    return graph.op("Div", graph.op("Add", t, t), graph.op("Add", graph.number(1.0), t))
+    moved = graph.op("MatMul", inputs, graph.number(planes[:, 1:].T))
+    return graph.op("Add", moved, graph.number(planes[:, 0]))
 
 
 def _rates(graph: Graph, weighted: str, top: PlannedLayer) -> str:
@@ -260,7 +196,7 @@ def _rates(graph: Graph, weighted: str, top: PlannedLayer) -> str:
 
 def _pool(graph: Graph, rates: str, planned: Plan) -> str:
     """Class probabilities as in `pbdn.model.pooling`, shape (n, n_classes)."""
-    p = _probability(graph, rates)
+    p = graph.probability(rates)
     if planned.response == OneSide.kind:
         return graph.op("Concat", graph.op("Sub", graph.number(1.0), p), p, axis=1)
     if planned.response == TwoClasses.kind:  # (p_c + 1 - p_other) / 2 for both classes: p times a matrix plus a half

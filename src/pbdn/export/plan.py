@@ -10,15 +10,20 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
+from pbdn.model.distribution import COUNTED
 from pbdn.model.network import Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 from pbdn.model.tails import Tails
+from pbdn.model.timed import OnALine
 from pbdn.model.wiring import Curve, sources_of
 from pbdn.numerics.arrays import FloatArray
 
 Label = str | int | float | bool
 
-EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind)
+EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind, OnALine.kind)
+N_HALVINGS = 45  # of the interval that holds a quantile
+LEVELS = (0.05, 0.5, 0.95)  # of the quantiles that are written where they cannot be asked for later
+FARTHEST = 1e30  # point of the line that stands for infinity, such as the logarithm of 0
 SHORTEST_GAP = 4  # zeros in a row that are not written
 
 
@@ -35,12 +40,15 @@ class PlannedLayer:
     expert_weights : array (n_units,)
     sides : tuple of (first, last + 1)
         The units of each side.
+    time_coefs : array (n_units,) or None
+        τ_k of a response on a line.
     """
 
     sources: tuple[int, ...]
     hyperplanes: FloatArray
     expert_weights: FloatArray
     sides: tuple[tuple[int, int], ...]
+    time_coefs: FloatArray | None = None
 
     @property
     def n_units(self) -> int:
@@ -56,6 +64,8 @@ class Plan:
     classes that the sides are for. ``curve`` says
     which squares stand after the features, and ``tails`` which features have their tails pulled in before. ``stand_ins``, if
     there are any, take the place of missing features.
+    ``line`` is a response on a line: of numbers, which have no labels, or of grades, which have. With ``counts``, the numbers are
+    those of which a count y says that they lie in (y, y + 1].
     """
 
     layers: tuple[PlannedLayer, ...]
@@ -66,7 +76,28 @@ class Plan:
     side_names: tuple[str, ...]
     curve: Curve | None = None
     stand_ins: tuple[float, ...] | None = None
+    line: OnALine | None = None
+    counts: bool = False
     tails: Tails | None = None
+
+    @property
+    def gives_numbers(self) -> bool:
+        """Whether a distribution of numbers is predicted, not labels."""
+        return self.line is not None and not self.labels
+
+    @property
+    def counted_points(self) -> list[float]:
+        """Of counts: 1, 2, … as points of the line, as many as a mean adds up, and where its integral begins."""
+        assert self.line is not None
+        points = self.line.to_line(np.append(np.arange(1.0, COUNTED + 1.0), COUNTED + 0.5))
+        return [float(point) for point in points]
+
+    @property
+    def time_coefs(self) -> FloatArray:
+        """τ_k of the units of the top layer: those of the second side, which models -u, with a minus."""
+        top = self.layers[-1]
+        assert top.time_coefs is not None
+        return np.where(np.arange(top.n_units) < top.sides[0][1], top.time_coefs, -top.time_coefs)
 
     @property
     def n_sides(self) -> int:
@@ -101,6 +132,7 @@ def plan(
     classes: Sequence[Any],
     feature_names: Sequence[str] | None = None,
     stand_ins: Sequence[float] | None = None,
+    counts: bool = False,
 ) -> Plan:
     """Check labels and names against the network and stack its layers."""
     labels = tuple(_plain(label) for label in np.asarray(classes).ravel().tolist())
@@ -108,7 +140,10 @@ def plan(
         raise InvalidInputError(
             f"A network with the response {network.response.kind!r} cannot be exported; those that can are {', '.join(EXPORTED)}."
         )
-    if len(labels) != network.response.n_outputs:
+    line = network.response if isinstance(network.response, OnALine) else None
+    if line is not None:
+        _check_line(network, line, len(labels))
+    elif len(labels) != network.response.n_outputs:
         raise InvalidInputError(
             f"classes has {len(labels)} labels, but a network of {len(network.top.sides)} side(s) tells "
             f"{network.response.n_outputs} classes apart: give one label per column of predict_proba."
@@ -128,10 +163,65 @@ def plan(
             "feature."
         )
     layers = tuple(_layer(network, t) for t in range(1, network.depth + 1))
-    sides = tuple(str(side) for side in network.response.labelling.names(labels))
+    sides = tuple(str(side) for side in network.response.labelling.names(labels if line is None else line.labels))
     return Plan(
-        layers, network.n_features, names, labels, network.response.kind, sides, network.curve, fills, network.tails
+        layers,
+        network.n_features,
+        names,
+        labels,
+        network.response.kind,
+        sides,
+        network.curve,
+        fills,
+        line,
+        counts,
+        network.tails,
     )
+
+
+def _check_line(network: Network, line: OnALine, n_labels: int) -> None:
+    """Refuse labels that are not those of the grades, and distributions without an end."""
+    if n_labels and n_labels != len(line.cuts) + 1:
+        raise InvalidInputError(
+            f"classes has {n_labels} labels, but the network has {len(line.cuts) + 1} grade(s): give one label per grade, or "
+            "none for numbers."
+        )
+    if not all(network.top.n_experts):
+        raise InvalidInputError("A side of the network has no experts, so that its values have no end; fit again.")
+
+
+def inverse_softplus(value: Any) -> Any:
+    """z with ln(1 + e^z) = value > 0."""
+    return value + np.log(-np.expm1(-value))
+
+
+def bounds_of_quantile(planned: Plan, level: float) -> tuple[FloatArray, FloatArray]:
+    """a_k and b_k of the units of the top layer, between which the quantile lies on the line.
+
+    A rate H(u) = Σ_k r_k s(ψ_k + τ_k u) is at least each of its terms, and at most R = Σ_k r_k times the largest s. So where it
+    is h, u lies between the smallest (a - ψ_k) / τ_k and the smallest (b_k - ψ_k) / τ_k, where s(a) = h / R and s(b_k) = h / r_k.
+    The first side has h = -ln(1 - q) at its own quantile, the second one, on -u, h = -ln q. The quantile of the average lies
+    between those of the sides.
+    """
+    top = planned.layers[-1]
+    low, high = np.empty(top.n_units), np.empty(top.n_units)
+    for (first, last), rate in zip(top.sides, (-np.log1p(-level), -np.log(level)), strict=True):
+        weights = top.expert_weights[first:last]
+        low[first:last] = inverse_softplus(rate / weights.sum())
+        high[first:last] = inverse_softplus(rate / weights)
+    return low, high
+
+
+def asked(planned: Plan, quantiles: Sequence[float], above: Sequence[float]) -> tuple[list[float], list[float]]:
+    """What is asked of a distribution of numbers: levels of quantiles, and values as points of the line."""
+    if planned.line is None:
+        return [], []
+    levels = np.atleast_1d(np.asarray(quantiles, dtype=float))
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise InvalidInputError(f"quantiles={quantiles!r} must lie strictly between 0 and 1, e.g. (0.05, 0.5, 0.95).")
+    values = np.atleast_1d(np.asarray(above, dtype=float))
+    points = planned.line.to_line(np.floor(values) + 1.0 if planned.counts else values)
+    return levels.tolist(), np.clip(points, -FARTHEST, FARTHEST).tolist()
 
 
 def _layer(network: Network, t: int) -> PlannedLayer:
@@ -142,6 +232,9 @@ def _layer(network: Network, t: int) -> PlannedLayer:
         np.concatenate([side.hyperplanes for side in layer.sides]),
         np.concatenate([side.expert_weights for side in layer.sides]),
         tuple(pairwise(ends)),
+        np.concatenate([side.time_coefs for side in layer.sides if side.time_coefs is not None])
+        if network.response.timed
+        else None,
     )
 
 

@@ -156,6 +156,24 @@ def with_names(estimator: Any, rows: FloatArray) -> FloatArray:
     return NamedArray(rows, feature_names(estimator))
 
 
+def predictions(estimator: Any, rows: FloatArray) -> FloatArray:
+    """What is predicted of rows of features, (n, n_outputs): probabilities, or one number, of times the median."""
+    named = with_names(estimator, rows)
+    if estimator._has_classes:
+        return np.asarray(estimator.predict_proba(named))
+    return np.asarray(estimator.predict_median(named) if estimator._predicts == "time" else estimator.predict(named))[
+        :, None
+    ]
+
+
+def intervals(estimator: Any, rows: FloatArray, coverage: float = 0.9) -> FloatArray:
+    """Central intervals of the numbers that are predicted of rows of features, shape (n, 2)."""
+    named, levels = with_names(estimator, rows), [0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage]
+    if estimator._predicts == "time":
+        return np.asarray(estimator.predict_distribution(named).ppf(np.array(levels)[:, None]).T)
+    return np.asarray(estimator.predict_quantiles(named, levels))
+
+
 def lighter(estimator: Any, n_draws: int = N_DRAWS) -> Any:
     """The estimator with about ``n_draws`` of its draws, evenly chosen; itself where it has no more."""
     network = network_of(estimator)
@@ -176,3 +194,11 @@ def _thinned(network: Network, n_draws: int) -> Network:
     chosen = np.unique(np.linspace(0, len(draws) - 1, n_draws).round().astype(int))
     top = replace(network.top, draws=tuple(draws[j] for j in chosen))
     return replace(network, layers=(*network.layers[:-1], top))
+
+
+def has_intervals(estimator: Any) -> bool:
+    """Whether class probabilities come with intervals; those of grades need posterior draws."""
+    network = estimator.network_
+    if network is None or not estimator._has_classes:
+        return False
+    return bool(network.has_intervals if estimator._predicts == "class" else network.top.draws)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.access import dense_rows, with_names
-from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, percent_text
+from pbdn.inspection.access import dense_rows, predictions
+from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.numerics.arrays import FloatArray
 
@@ -26,6 +26,7 @@ class EffectCurve:
     ----------
     group : ColumnGroup
     classes : list
+        Of numbers: empty.
     at : array (n_points,)
         Values of the column (places 0, 1, … where it has named values).
     labels : list of str
@@ -33,9 +34,9 @@ class EffectCurve:
     discrete : bool
         Whether the points are single values, not points of a line.
     probability, low, high : array (n_points, n_classes)
-        Mean over the rows, and where 80 % of the rows lie.
+        Mean over the rows, and where 80 % of the rows lie. Of numbers: what is predicted, in one column.
     log_odds : array (n_points, n_classes)
-        Mean over the rows of ln p/(1 - p).
+        Mean over the rows of ln p/(1 - p); of numbers, nothing.
     edges, counts : arrays
         Where the rows lie: bars over the line, or one count for each single value.
     """
@@ -117,13 +118,13 @@ def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGrou
         kept = np.isnan(new)
         changed[~kept, :, feature] = new[~kept, None]
     flat = changed.reshape(-1, rows.shape[1])
-    probability = np.asarray(estimator.predict_proba(with_names(estimator, flat)))
-    probability = probability.reshape(at.size, len(base), -1)
-    cut = np.clip(probability, SMALLEST, 1.0 - SMALLEST)
+    probability = predictions(estimator, flat).reshape(at.size, len(base), -1)
+    has_classes = estimator._has_classes
+    cut = np.clip(probability, SMALLEST, 1.0 - SMALLEST) if has_classes else np.full_like(probability, np.nan)
     low, high = np.quantile(probability, [0.1, 0.9], axis=1)
     return EffectCurve(
         group=group,
-        classes=estimator.classes_.tolist(),
+        classes=estimator.classes_.tolist() if has_classes else [],
         at=at,
         labels=labels,
         discrete=discrete,
@@ -144,22 +145,23 @@ def _grid(present: FloatArray, n_points: int) -> FloatArray:
     return np.linspace(low, high, n_points)
 
 
-def curve_words(curve: EffectCurve, label: Any) -> str:
-    """One sentence: where the column takes the probability of a class."""
-    j = curve.classes.index(label)
+def curve_words(curve: EffectCurve, label: Any = None, spread: float = 1.0) -> str:
+    """One sentence: where the column takes the probability of a class, or a number; ``spread`` is the range of predictions."""
+    j = curve.classes.index(label) if curve.classes else 0
+    of, written = (f"P({label})", percent_text) if curve.classes else ("The prediction", number_text)
     name = " ".join(curve.group.name.split())
     p = curve.probability[:, j]
     low, high = int(np.argmin(p)), int(np.argmax(p))
-    if p[high] - p[low] < 0.01:
-        return f"{name} hardly moves the probability of {label}."
-    steps = np.diff(p)
+    if p[high] - p[low] < 0.01 * spread:
+        return f"{name} hardly moves {f'the probability of {label}' if curve.classes else 'the prediction'}."
+    steps = np.diff(p) / spread
     if curve.group.moving is None or curve.discrete:
-        ends = [f"{curve.labels[j]} ({percent_text(p[j])})" for j in (low, high)]
-        return f"P({label}) is lowest at {ends[0]} and highest at {ends[1]}."
+        ends = [f"{curve.labels[j]} ({written(p[j])})" for j in (low, high)]
+        return f"{of} is lowest at {ends[0]} and highest at {ends[1]}."
     if np.all(steps >= -0.005) or np.all(steps <= 0.005):
         goes = "rises" if p[-1] > p[0] else "falls"
-        return f"P({label}) {goes} from {percent_text(p[0])} to {percent_text(p[-1])} as {name} grows."
+        return f"{of} {goes} from {written(p[0])} to {written(p[-1])} as {name} grows."
     return (
-        f"P({label}) is highest, {percent_text(p[high])}, near {name} = {curve.labels[high]} "
-        f"and lowest, {percent_text(p[low])}, near {curve.labels[low]}."
+        f"{of} is highest, {written(p[high])}, near {name} = {curve.labels[high]} "
+        f"and lowest, {written(p[low])}, near {curve.labels[low]}."
     )

@@ -103,7 +103,7 @@ def some_rows(rows: Any, n: int = MAX_ROWS, seed: int = 0) -> NDArray[np.int64]:
 def shuffled_moves(
     network: Network, rows: FloatArray, groups: Sequence[tuple[int, ...]], seed: int = 0
 ) -> tuple[FloatArray, FloatArray]:
-    """Per group of features, shuffled together: mean move of probability, and share of labels that flip."""
+    """Per group of features, shuffled together: mean move of probability or median, and share of labels that flip."""
     rng = np.random.default_rng(seed)
     before = network.predict(rows)
     label = np.argmax(before, axis=1)
@@ -116,13 +116,15 @@ def shuffled_moves(
             if np.array_equal(shuffled, own):
                 continue
             after = changed.predict(features, shuffled)
-            moved[g] = 0.5 * np.abs(after - before).sum(axis=1).mean()
+            moved[g] = np.abs(after - before).sum(axis=1).mean() / min(
+                before.shape[1], 2
+            )  # what one class gains, others lose
             flips[g] = np.mean(np.argmax(after, axis=1) != label)
     return moved, flips
 
 
 def feature_effects(estimator: Any, rows: FloatArray, seed: int = 0) -> list[dict[str, Any]]:
-    """Per column: how far probabilities move and how many labels flip when its values are shuffled.
+    """Per column: how far probabilities (of values on a line, medians) move and how many labels flip when it is shuffled.
 
     The recorded point of the network predicts, without an average over draws. It needs no labels, unlike
     `sklearn.inspection.permutation_importance`. It measures what the network uses, not causes; features that say the

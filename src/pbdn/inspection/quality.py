@@ -1,4 +1,4 @@
-"""How good predictions are, with intervals: error, log loss, Brier score, area under the ROC curve.
+"""How good predictions are, with intervals: error, log loss, Brier score, area under the ROC curve; of numbers R² and more.
 
 Information criteria from posterior draws compare models of equal inputs.
 """
@@ -92,6 +92,77 @@ def measure(
         classes=known,
         confusion=confusion_matrix(codes, best, labels=list(range(n_classes))).tolist(),
     )
+
+
+COVERAGES = (0.5, 0.8, 0.9, 0.95)
+
+
+@dataclass(frozen=True)
+class NumberQuality:
+    """Measures of predicted numbers on rows whose values are known.
+
+    Attributes
+    ----------
+    n_rows : int
+    r2, mae, rmse : Estimate
+        Share of the variance that is explained; mean absolute error; root of the mean squared error.
+    baseline_mae, spread : float
+        The two errors of one prediction for all rows: the median, and the mean.
+    log_score : float
+        Mean log-density, of counts log-probability.
+    covered : dict
+        Share of the values inside central intervals, by the probability for which the intervals are made.
+    """
+
+    n_rows: int
+    r2: Estimate
+    mae: Estimate
+    rmse: Estimate
+    baseline_mae: float
+    spread: float
+    log_score: float
+    covered: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        return asdict(self)
+
+
+def probability_transform(estimator: Any, X: Any, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """P(Y < y) and P(Y ≤ y) of every row; of numbers they are the same, and evenly spread where a model is right."""
+    found = estimator._distribution(X)
+    if estimator._predicts == "count":  # a count is an interval of the number that the network predicts
+        return found.cdf(y), found.cdf(y + 1.0)
+    upto = found.cdf(y)
+    return upto, upto
+
+
+def measure_numbers(
+    estimator: Any, X: Any, y: Any, sample_weight: FloatArray | None = None, seed: int = 0
+) -> NumberQuality:
+    """Compare predicted numbers or counts with known ones; intervals are bootstrap percentiles."""
+    y = np.asarray(y, dtype=np.float64)
+    w = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    below, upto = probability_transform(estimator, X, y)
+    gap, apart = estimator.predict(X) - y, y - np.average(y, weights=w)
+    pairs = (w * gap**2 + 1j * w * apart**2)[w > 0.0]
+    squared = _mean_interval(float(np.average(gap**2, weights=w)), gap**2, w, seed)
+    inside = {level: (upto >= 0.5 - 0.5 * level) & (below <= 0.5 + 0.5 * level) for level in COVERAGES}
+    return NumberQuality(
+        n_rows=len(y),
+        r2=_interval(float(_explained(pairs)), [pairs], _explained, seed),
+        mae=_mean_interval(float(np.average(np.abs(gap), weights=w)), np.abs(gap), w, seed),
+        rmse=Estimate(*(float(np.sqrt(max(one, 0.0))) for one in (squared.value, squared.low, squared.high))),
+        baseline_mae=float(np.average(np.abs(y - np.median(y[w > 0.0])), weights=w)),
+        spread=float(np.sqrt(np.average(apart**2, weights=w))),
+        log_score=float(estimator.log_score(X, y, sample_weight)),
+        covered={f"{level:g}": float(np.average(hit, weights=w)) for level, hit in inside.items()},
+    )
+
+
+def _explained(rows: NDArray[Any], axis: int = -1) -> Any:
+    """R² from squared errors and, as imaginary parts, squared distances from the mean."""
+    return 1.0 - rows.real.sum(axis=axis) / np.maximum(rows.imag.sum(axis=axis), np.finfo(float).tiny)
 
 
 def wilson(n_hits: float, n: float) -> Estimate:

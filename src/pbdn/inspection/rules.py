@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import feature_names, network_of, side_names, with_names
+from pbdn.inspection.access import feature_names, intervals, network_of, predictions, side_names
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import subtype_means, votes
-from pbdn.model.network import Network, Side
+from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import Inputs, sees_features
 from pbdn.numerics.arrays import FloatArray, IntArray
 
@@ -20,6 +20,7 @@ MOST = 0.8  # of the votes lie within the distance that is told
 MATTERS = 0.2  # of the largest effect of a feature on the expert: what has less is not told
 EDGE = 0.1  # of the rows on either side: a vertex out there makes a slope, not a bend
 N_NAMED = 3  # features named in a rule
+MOVED_ROWS = 300  # on which the moves of medians are measured
 CLEAR = 0.25  # differences below this many standard deviations are not worth a word
 
 
@@ -149,9 +150,33 @@ class Background:
         return f"{name} {far}{side} average ({self.texts[j](value)}, usually {self.texts[j](usual)})"
 
 
+def expert_moves(network: Network, rows: FloatArray) -> list[list[float | None]]:
+    """Per side and expert of the top layer on a line: how far it moves the medians of the rows that it votes for.
+
+    A median with all experts less the median without this one, averaged with its votes as weights. None: a lone expert.
+    """
+    inputs = network.top_inputs(rows[some_rows(rows, MOVED_ROWS)])
+    before = network.response.prediction(network.top, inputs)[:, 0]
+    out: list[list[float | None]] = []
+    for s, side in enumerate(network.top.sides):
+        out.append([])
+        for k, vote in enumerate(votes(side, inputs).T):
+            if side.n_experts == 1:
+                out[-1].append(None)
+                continue
+            others = (*network.top.sides[:s], side.take(np.arange(side.n_experts) != k), *network.top.sides[s + 1 :])
+            after = network.response.prediction(Layer(others), inputs)[:, 0]
+            out[-1].append(float(vote @ (before - after) / max(float(vote.sum()), 1e-300)))
+    return out
+
+
 def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
-    """Every expert as a rule: the side it votes for, how much, and which rows (eq. 2 of the paper)."""
+    """Every expert as a rule: the side it votes for, how much, and which rows (eq. 2 of the paper).
+
+    Experts of the top layer on a line also have ``moves``: how far they move the medians of those rows.
+    """
     network = network_of(estimator)
+    moves = expert_moves(network, rows) if network.response.timed else None
     background = Background.of(estimator, rows)
     scale = np.where(background.spread > 0, background.spread, 1.0)
     sides = side_names(estimator)
@@ -179,6 +204,7 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
                         "expert": k + 1,
                         "weight": float(side.expert_weights[k]),
                         "share": float(share[k]),
+                        "moves": moves[s][k] if moves is not None and t == network.depth else None,
                         "rule": "; ".join(phrases) or "rows much like the average",
                         "phrases": phrases,
                         "directions": [(background.names[j], bool(step[k, j] > 0)) for j in order],
@@ -189,26 +215,33 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
 
 
 def explain_row(estimator: Any, row: FloatArray, rows: FloatArray) -> dict[str, Any]:
-    """One row: its class, who voted for it, and what each feature adds against its median over ``rows``."""
-    classes = estimator.classes_.tolist()
-    before = estimator.predict_proba(with_names(estimator, row[None]))[0]
+    """One row: its class, who voted for it, and what each feature adds against its median over ``rows``.
+
+    Of a number: the prediction, the ends of the interval that holds the value in 90 of 100 cases, and the same.
+    """
+    before = predictions(estimator, row[None])[0]
     best = int(np.argmax(before))
     usual = np.median(rows, axis=0)
     moved = np.repeat(row[None], row.size, axis=0)
     np.fill_diagonal(moved, usual)
-    change = before[best] - estimator.predict_proba(with_names(estimator, moved))[:, best]
+    change = before[best] - predictions(estimator, moved)[:, best]
     names = feature_names(estimator)
     network = network_of(estimator)
     inputs = network.top_inputs(row[None])
     cast = []
+    n_classes = network.response.n_outputs
     for s, (name, side) in enumerate(zip(side_names(estimator), network.top.sides, strict=True)):
-        if s >= len(classes) and s - len(classes) != best:
+        if estimator._predicts == "class" and s >= n_classes and s - n_classes != best:
             continue  # votes against classes that are not in question say little
         for k, vote in enumerate(votes(side, inputs)[0].tolist()):
             cast.append({"side": name, "expert": k + 1, "vote": vote})
+    if estimator._has_classes:
+        said = {"label": estimator.classes_.tolist()[best], "probability": float(before[best])}
+    else:
+        low, high = intervals(estimator, row[None])[0]
+        said = {"prediction": float(before[0]), "low": float(low), "high": float(high)}
     return {
-        "label": classes[best],
-        "probability": float(before[best]),
+        **said,
         "votes": sorted(cast, key=lambda one: -one["vote"]),
         "features": [
             {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.access import dense_rows, with_names
+from pbdn.inspection.access import dense_rows, predictions
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import some_rows
 from pbdn.numerics.arrays import FloatArray
@@ -65,11 +65,11 @@ def shapley_values(
     n_orders: int = N_ORDERS,
     random_state: int = 0,
 ) -> ShapleyValues:
-    """Interventional Shapley values of class probabilities or log-odds.
+    """Interventional Shapley values of class probabilities or log-odds, or of predicted numbers.
 
     Parameters
     ----------
-    estimator : fitted classifier
+    estimator : fitted estimator
     X : rows to explain
     background : rows to compare with
         Best a sample of the training rows; at most 100 of them are used.
@@ -95,8 +95,8 @@ def shapley_values(
         members[g, list(group.features)] = 1.0
 
     def predict(part: FloatArray) -> FloatArray:
-        p = np.asarray(estimator.predict_proba(with_names(estimator, part)))
-        if output == "probability":
+        p = predictions(estimator, part)
+        if output == "probability" or not estimator._has_classes:
             return p
         p = np.clip(p, SMALLEST, 1.0 - SMALLEST)
         return np.asarray(np.log(p / (1.0 - p)))

@@ -11,6 +11,7 @@ from pbdn.model.timed import OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
 
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
+COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 

@@ -4,12 +4,14 @@ from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.experts import ExpertImagesDisplay, ExpertWeightsDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay, PolytopeViolationDisplay
+from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay, SurvivalCurvesDisplay
 from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
 from pbdn.plots.training import CriterionPathDisplay, TraceDisplay
 
 __all__ = [
     "CalibrationDisplay",
     "ConfidenceDisplay",
+    "CoverageDisplay",
     "CriterionPathDisplay",
     "DecisionMapDisplay",
     "EffectCurveDisplay",
@@ -17,7 +19,10 @@ __all__ = [
     "ExpertWeightsDisplay",
     "ImportanceDisplay",
     "NetworkDiagramDisplay",
+    "PITDisplay",
     "PolytopeViolationDisplay",
+    "PredictedObservedDisplay",
     "SubtypesDisplay",
+    "SurvivalCurvesDisplay",
     "TraceDisplay",
 ]

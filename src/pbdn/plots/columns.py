@@ -47,7 +47,7 @@ class ImportanceDisplay:
         widths = [100.0 * one["share"] for one in self.drawn]
         bars = self.ax_.barh(range(len(widths)), widths, color=ACCENT, height=0.68)
         for one, width, bar in zip(self.drawn, widths, bars, strict=True):
-            title = f"{one['feature']}: {width:.1f} % of all movement, probability moves by {one['moved']:.3f}"
+            title = f"{one['feature']}: {width:.1f} % of all movement, by {one['moved']:.3g} on average"
             self.marks_.put(bar, title)
             self.ax_.annotate(f"{width:.0f} %", (width, bar.get_y() + bar.get_height() / 2), (3, 0),
                               textcoords="offset points", va="center", fontsize="small")  # fmt: skip
@@ -71,7 +71,7 @@ class ImportanceDisplay:
 class EffectCurveDisplay:
     """Mean prediction as one column moves, with where 80 % of the rows lie and, below, where the rows are.
 
-    Two classes: of the second class. More: a line per class. ``scale`` is "probability" or "log_odds".
+    Two classes: of the second class. More: a line per class. ``scale`` is "probability" or "log_odds". Numbers have one line.
     """
 
     curve: EffectCurve = field(repr=False)
@@ -96,16 +96,16 @@ class EffectCurveDisplay:
 
     @property
     def shown_classes(self) -> list[int]:
-        """Places of the classes drawn: the second of two, else the ones that move most."""
-        if len(self.curve.classes) == 2:
-            return [1]
+        """Places of the classes drawn: the second of two, else the ones that move most; of numbers, the one place."""
+        if len(self.curve.classes) <= 2:
+            return [len(self.curve.classes[1:])]
         return sorted(np.argsort(-self.curve.span, kind="stable")[:MOST_CLASSES].tolist())
 
     def plot(self, ax: Any = None) -> "EffectCurveDisplay":
         """A line (points for single values) over a strip of bars that count rows."""
         self.figure_, self.ax_ = axes(ax, figsize=FIGURE_SIZE)
         self.marks_ = Marks()
-        curve, one = self.curve, len(self.curve.classes) == 2
+        curve, one = self.curve, len(self.curve.classes) <= 2
         kept = np.arange(curve.at.size)
         if curve.discrete:
             kept = np.sort(np.argsort(-curve.counts, kind="stable")[:MOST_VALUES])
@@ -119,20 +119,21 @@ class EffectCurveDisplay:
                 else:
                     self.ax_.fill_between(at, curve.low[:, j], curve.high[:, j], color=colour, alpha=0.15, linewidth=0)
             style = {"marker": "o", "linestyle": "none"} if curve.discrete else {"linewidth": 2.0}
-            (line,) = self.ax_.plot(at, values[:, j], color=colour, label=shown(curve.classes[j], 16), **style)
-            self.marks_.put(line, f"{curve.classes[j]}: {values[:, j].min():.3f} to {values[:, j].max():.3f}")
+            name = curve.classes[j] if curve.classes else "prediction"
+            (line,) = self.ax_.plot(at, values[:, j], color=colour, label=shown(name, 16), **style)
+            self.marks_.put(line, f"{name}: {values[:, j].min():.4g} to {values[:, j].max():.4g}")
         self._strip(at, kept)
         self._ticks(at, kept)
         if not one:
             self.ax_.legend(fontsize="x-small", loc="best", framealpha=0.6)
-        of = f"P({curve.classes[1]})" if one else "probability"
+        of = "prediction" if not curve.classes else f"P({curve.classes[1]})" if one else "probability"
         self.ax_.set_ylabel(shown(of if self.scale == "probability" else f"log-odds of {of}", 24))
         return self
 
     def _strip(self, at: Any, kept: Any) -> None:
         """Where the rows lie: bars along the foot of the picture."""
         curve = self.curve
-        if self.scale == "probability":
+        if self.scale == "probability" and curve.classes:
             self.ax_.set_ylim(-0.2, 1.03)
             self.ax_.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
             foot, height = -0.2, 0.16
@@ -170,7 +171,7 @@ class EffectCurveDisplay:
         return as_frame(
             {
                 "value": np.repeat(np.array(curve.labels, dtype=object), k),
-                "class": np.tile(np.array(curve.classes, dtype=object), n),
+                "class": np.tile(np.array(curve.classes or ["prediction"], dtype=object), n),
                 "probability": curve.probability.ravel(),
                 "low": curve.low.ravel(),
                 "high": curve.high.ravel(),

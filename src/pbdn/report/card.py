@@ -26,7 +26,7 @@ def render_card(data: ReportData) -> str:
             ["estimator", facts["estimator"]],
             ["library", f"pbdn {facts['version']}"],
             ["described on", f"{facts['source'] or 'rows given'}, {facts['rows']} rows"],
-            ["classes", ", ".join(map(str, facts["classes"]))],
+            ["predicts", ", ".join(map(str, facts["classes"])) or f"a {facts['predicts']}"],
             ["features", len(facts["features"])],
             ["inference", f"{facts['inference']}, {facts['draws']} posterior draws"],
             ["layers", facts["depth"]],
@@ -37,22 +37,29 @@ def render_card(data: ReportData) -> str:
     lines += ["## Quality", ""]
     for where, measured in measures(data):
         lines += [f"On {md(where)}:", ""]
-        rows = [[name, f"{value:.4f}", f"{low:.4f} to {high:.4f}"] for name, value, low, high in measured]
+        style = "{:.4f}" if facts["classes"] else "{:.4g}"
+        rows = [
+            [name, style.format(value), f"{style.format(low)} to {style.format(high)}"]
+            for name, value, low, high in measured
+        ]
         lines += _table(["measure", "value", "95 % interval"], rows)
     if not measures(data):
-        lines += ["Not measured: no labels were given.", ""]
+        lines += ["Not measured: no labels or values were given.", ""]
     lines += ["## Columns that matter", ""]
     effects = [
-        [one["feature"], f"{one['share']:.1%}", f"{one['moved']:.3f}", f"{one['flips']:.1%}"]
+        [one["feature"], f"{one['share']:.1%}", f"{one['moved']:.4g}", f"{one['flips']:.1%}"]
         for one in data.effects[:10]
     ]
-    lines += _table(["column", "importance", "probability moves", "labels flip"], effects)
+    if facts["predicts"] == "class":
+        lines += _table(["column", "importance", "probability moves", "labels flip"], effects)
+    else:
+        lines += _table(["column", "importance", "median moves"], [line[:3] for line in effects])
     lines += ["## What each expert votes for", ""]
     rules = [
         [r["layer"], r["side"], r["expert"], f"{r['weight']:.3g}", f"{r['share']:.0%}", r["rule"]]
         for r in data.rules[:40]
     ]
-    lines += _table(["layer", "for class", "expert", "weight", "share", "rows like"], rules)
+    lines += _table(["layer", "for", "expert", "weight", "share", "rows like"], rules)
     lines += ["## Depth", ""]
     steps = [
         [s["depth"], " + ".join(map(str, s["n_experts"])), f"{s['criterion']:.1f}", "kept" if s["kept"] else "dropped"]

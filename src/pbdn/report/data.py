@@ -10,20 +10,32 @@ import numpy as np
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.convergence import Convergence
-from pbdn.inspection.access import dense_rows, feature_names, lighter, network_of, side_names, with_names
+from pbdn.inspection.access import (
+    dense_rows,
+    feature_names,
+    lighter,
+    network_of,
+    predictions,
+    side_labels,
+    side_names,
+    with_names,
+)
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.curves import effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
-from pbdn.inspection.quality import Quality, measure
+from pbdn.inspection.quality import NumberQuality, Quality, measure
 from pbdn.inspection.rules import subtype_rules
+from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.experts import SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
+from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay
 from pbdn.plots.plane import leading_features
 from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
 from pbdn.plots.training import TraceDisplay
+from pbdn.report.numbers import describe_numbers
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
 from pbdn.report.rivals import compare
 from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
@@ -40,7 +52,10 @@ LEAST_MOVE = 0.002  # of probability, under which a column gets no curve
 
 @dataclass(frozen=True)
 class ReportData:
-    """What `render_html` and `render_card` show."""
+    """What `render_html` and `render_card` show.
+
+    Classes have ``confidence``, ``explored``, ``calibration`` and ``scores``, numbers have ``predicted``, ``pit`` and ``coverage``.
+    """
 
     facts: dict[str, Any]
     sentences: list[str]
@@ -48,19 +63,22 @@ class ReportData:
     effects: list[dict[str, Any]]
     importance: ImportanceDisplay
     curves: list[EffectCurveDisplay]
-    confidence: ConfidenceDisplay
     profile: list[ColumnProfile]
     cards: list[dict[str, Any]]
-    explored: dict[str, Any]
     rules: list[dict[str, Any]]
     path: list[dict[str, Any]]
     convergence: list[dict[str, Any]]
     diagram: NetworkDiagramDisplay
     maps: list[DecisionMapDisplay]
     traces: TraceDisplay | None
-    quality: Quality | None = None
+    confidence: ConfidenceDisplay | None = None
+    explored: dict[str, Any] | None = None
+    quality: Quality | NumberQuality | None = None
     validation: dict[str, Any] | None = None
     calibration: CalibrationDisplay | None = None
+    predicted: PredictedObservedDisplay | None = None
+    pit: PITDisplay | None = None
+    coverage: CoverageDisplay | None = None
     scores: dict[str, Any] | None = None
     rivals: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Sequence[Any]] = field(default_factory=list)
@@ -86,9 +104,10 @@ def collect(
 
     Parameters
     ----------
-    estimator : PBDNClassifier or ISHMClassifier
+    estimator : fitted estimator
+        Of classes, grades, numbers or counts.
     X : rows
-    y : labels, optional
+    y : labels or numbers, optional
         Without them quality and calibration are left out.
     source, target : str
         What the rows and the labels are called.
@@ -102,22 +121,18 @@ def collect(
     image_shape : (height, width), optional
         Rows are images, line by line: the subtypes of the first layer are shown as pictures.
     training : (X, y), optional
-        The rows that the model was fitted on. With them, and with ``y``, logistic regression and gradient boosting are
-        fitted too and compared on the rows of the report.
+        The rows that the model was fitted on. With them, and with ``y``, logistic or linear regression and gradient boosting
+        are fitted too and compared on the rows of the report.
     """
+    if estimator._predicts == "time":
+        raise InvalidInputError("There is no report for times; see `pbdn.plots.SurvivalCurvesDisplay`.")
     rows = _dense(estimator, X)
     if rows.shape[0] < 1:
         raise InvalidInputError("X has no rows; give at least one to describe the model on.")
     numbers = some_rows(rows, 5000)
     some = rows[numbers]
     effects = feature_effects(estimator, some)
-    probability = estimator.predict_proba(with_names(estimator, rows))
-    quality = calibration = scored = None
-    if y is not None:
-        y = np.asarray(y)
-        quality = measure(y, probability, estimator.classes_)
-        calibration = CalibrationDisplay.from_predictions(y, probability, estimator.classes_, draw=False)
-        scored = scores(y, probability, estimator.classes_.tolist())
+    has_classes, y = estimator._has_classes, None if y is None else np.asarray(y)
     rules = subtype_rules(estimator, some)
     images = None
     if image_shape is not None:
@@ -129,7 +144,8 @@ def collect(
         "target": target,
         "rows": int(rows.shape[0]),
         "features": feature_names(estimator),
-        "classes": estimator.classes_.tolist(),
+        "predicts": estimator._predicts,
+        "classes": estimator.classes_.tolist() if has_classes else [],
         "inference": estimator.inference_,
         "depth": int(estimator.depth_),
         "experts": [list(layer) for layer in estimator.n_experts_],
@@ -137,41 +153,82 @@ def collect(
         "complexity": float(estimator.complexity_),
         "draws": len(network_of(estimator).top.draws),
     }
-    cards = group_cards(estimator, some, numbers, None if y is None else y[numbers], rules, effects)
-    shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE]
+    known = None if y is None else y[numbers]
+    cards = group_cards(estimator, some, numbers, known, _spoken_for(estimator, known), rules, effects)
+    spread = 1.0 if has_classes else float(np.ptp(predictions(estimator, some)))
+    facts["spread"] = spread or 1.0
+    shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE * facts["spread"]]
     curves = effect_curves(lighter(estimator), with_names(estimator, some), shown)
-    profile = column_profiles(estimator, some, None if y is None else y[numbers], effects, columns or [])
-    leaks = [one.name for one in profile if LEAK in one.alerts]
-    rivals: list[dict[str, Any]] = []
-    if training is not None and y is not None and quality is not None:
-        fitted = (_dense(estimator, training[0]), np.asarray(training[1]))
-        rivals = compare(fitted, rows, y, quality, "this network")
+    profile = column_profiles(estimator, some, known if has_classes else None, effects, columns or [])
+    fitted = None if training is None else (_dense(estimator, training[0]), np.asarray(training[1]))
+    if has_classes:
+        leaks = [one.name for one in profile if LEAK in one.alerts]
+        own = _of_classes(estimator, rows, y, facts, effects, cards, validation, fitted, leaks, features)
+    else:
+        own = describe_numbers(estimator, rows, y, facts, effects, cards, validation, fitted) | {"maps": []}
     return ReportData(
+        **own,
         facts=facts,
-        sentences=sentences(estimator, facts, effects, quality, validation),
-        answers=answers(facts, effects, cards, quality, validation, y, probability, leaks),
         importance=ImportanceDisplay(effects),
         curves=[EffectCurveDisplay(curve) for curve in curves],
-        confidence=ConfidenceDisplay.from_predictions(y, probability, estimator.classes_, draw=False),
         profile=profile,
         cards=cards,
-        explored=explored_rows(estimator, rows, y, probability, effects),
-        scores=scored,
-        rivals=rivals,
         effects=effects[:MAX_EFFECTS],
         rules=rules,
         path=[dict(step) for step in estimator.criterion_path_],
         convergence=_judged(estimator),
         diagram=NetworkDiagramDisplay.from_estimator(estimator, with_names(estimator, some), draw=False),
-        maps=_maps(estimator, rows, y, effects, features),
         traces=_traces(estimator),
-        quality=quality,
         validation=validation,
-        calibration=calibration,
         columns=list(columns or []),
         notes=list(notes or []),
         images=images,
     )
+
+
+def _of_classes(
+    estimator: Any,
+    rows: FloatArray,
+    y: Any,
+    facts: dict[str, Any],
+    effects: list[dict[str, Any]],
+    cards: list[dict[str, Any]],
+    validation: dict[str, Any] | None,
+    training: tuple[FloatArray, Any] | None,
+    leaks: list[str],
+    features: tuple[Any, Any] | None,
+) -> dict[str, Any]:
+    """The parts of a report that numbers have in another form."""
+    probability = predictions(estimator, rows)
+    parts: dict[str, Any] = {}
+    quality = None
+    if y is not None:
+        quality = measure(y, probability, estimator.classes_)
+        parts = {
+            "quality": quality,
+            "calibration": CalibrationDisplay.from_predictions(y, probability, estimator.classes_, draw=False),
+            "scores": scores(y, probability, estimator.classes_.tolist()),
+            "rivals": [] if training is None else compare(training, rows, y, quality, "this network"),
+        }
+    return {
+        **parts,
+        "sentences": sentences(estimator, facts, effects, quality, validation),
+        "answers": answers(facts, effects, cards, quality, validation, y, probability, leaks),
+        "confidence": ConfidenceDisplay.from_predictions(y, probability, estimator.classes_, draw=False),
+        "explored": explored_rows(estimator, rows, y, probability, effects),
+        "maps": _maps(estimator, rows, y, effects, features),
+    }
+
+
+def _spoken_for(estimator: Any, y: Any) -> Any:
+    """What sides speak for, row by row: the class or, of values on a line, "at most" or "above" the centre."""
+    response = network_of(estimator).response
+    if y is None or not isinstance(response, OnALine):
+        return y
+    if estimator._has_classes:
+        return None  # grades: the sides speak for "lower" and "higher", of what is not known
+    low, high = side_labels(estimator)
+    return np.where(response.to_line(np.asarray(y, dtype=float)) <= 0.0, low, high)
 
 
 def _dense(estimator: Any, X: Any) -> FloatArray:

@@ -13,9 +13,12 @@ from pbdn.inspection.curves import curve_words
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import FIGURE_SIZE
 from pbdn.plots.experts import SubtypesDisplay
+from pbdn.plots.numbers import COVERAGES
 from pbdn.plots.svg import page_svg
 from pbdn.plots.training import CriterionPathDisplay
 from pbdn.report.data import ReportData
+from pbdn.report.numbers import GLOSSARY as NUMBER_GLOSSARY
+from pbdn.report.numbers import number_comparison_words
 from pbdn.report.rivals import comparison_words
 from pbdn.report.words import GLOSSARY, convergence_words
 
@@ -28,8 +31,16 @@ def page_pictures(data: ReportData) -> dict[str, str]:
     named = ", ".join(f"{one['feature']} {one['share']:.0%}" for one in data.importance.drawn)
     label = f"Importance of the columns: {named}."
     pictures["importance"] = page_svg(data.importance, "importance", label, data.importance.figure_size)
-    label = "Rows by how sure the model was of its answer" + ("." if data.quality is None else ", right and wrong.")
-    pictures["confidence"] = page_svg(data.confidence, "confidence", label, (4.6, 2.9))
+    if data.confidence is not None:
+        label = "Rows by how sure the model was of its answer" + ("." if data.quality is None else ", right and wrong.")
+        pictures["confidence"] = page_svg(data.confidence, "confidence", label, (4.6, 2.9))
+    if data.predicted is not None and data.pit is not None and data.coverage is not None:
+        label = "Predicted against observed values, with 90 % intervals."
+        pictures["predicted"] = page_svg(data.predicted, "predicted", label, (4.6, 3.4))
+        label = "Rows by the predicted probability of at most the observed value, in ten bins."
+        pictures["pit"] = page_svg(data.pit, "pit", label, (4.6, 2.9))
+        shares = ", ".join(f"{a:.0%}: {b:.0%}" for a, b in zip(COVERAGES, data.coverage.covered, strict=True))
+        pictures["coverage"] = page_svg(data.coverage, "coverage", f"Share of values inside intervals of {shares}.")
     if data.path:
         steps = "; ".join(
             f"layer {step['depth']}: {step['criterion']:.1f}, {'kept' if step['kept'] else 'dropped'}"
@@ -58,8 +69,9 @@ def curve_pictures(data: ReportData) -> list[tuple[str, str, str]]:
     """(column, sentence, SVG) of every effect curve."""
     out = []
     for j, display in enumerate(data.curves):
-        label = display.curve.classes[display.shown_classes[int(np.argmax(display.curve.span[display.shown_classes]))]]
-        words = curve_words(display.curve, label)
+        best = display.shown_classes[int(np.argmax(display.curve.span[display.shown_classes]))]
+        label = display.curve.classes[best] if display.curve.classes else None
+        words = curve_words(display.curve, label, data.facts["spread"])
         name = display.curve.group.name
         out.append((name, words, page_svg(display, f"curve{j}", f"Effect of {name}. {words}", FIGURE_SIZE)))
     return out
@@ -138,10 +150,16 @@ def render_html(data: ReportData) -> str:
         },
         largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
         alerts=[(one.name, text) for one in data.profile for text in one.alerts],
-        comparison=comparison_words(data.rivals) if data.rivals else "",
+        comparison=_comparison(data),
         convergence=convergence_words(data.convergence) if data.convergence else "",
-        glossary=GLOSSARY,
+        glossary=GLOSSARY if data.facts["classes"] else NUMBER_GLOSSARY,
     )
+
+
+def _comparison(data: ReportData) -> str:
+    if not data.rivals:
+        return ""
+    return comparison_words(data.rivals) if data.facts["classes"] else number_comparison_words(data.rivals)
 
 
 def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, float]]]]:
@@ -156,7 +174,8 @@ def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, 
     ):
         if not q or (out and _same(q, data.validation)):
             continue
-        named = (("error", "error"), ("log loss", "log_loss"), ("Brier score", "brier"), ("ROC area", "area"))
+        named = (("error", "error"), ("log loss", "log_loss"), ("Brier score", "brier"), ("ROC area", "area"), ("R²", "r2"),
+                 ("mean absolute error", "mae"), ("root mean square error", "rmse"))  # fmt: skip
         lines = [
             (name, float(q[key]["value"]), float(q[key]["low"]), float(q[key]["high"]))
             for name, key in named
@@ -168,8 +187,8 @@ def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, 
 
 def _same(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
     """Whether two measurements are of the same rows."""
-    keys = ("n_rows", "error", "log_loss", "brier")
-    return other is not None and all(one[key] == other[key] for key in keys)
+    keys = ("n_rows", "error", "log_loss", "brier", "mae", "rmse")
+    return other is not None and all(one.get(key) == other.get(key) for key in keys)
 
 
 def _map_values(display: Any) -> dict[str, Any]:
@@ -192,9 +211,11 @@ def html_summary(estimator: Any) -> str:
         f"<td>{step['criterion']:.1f}</td><td>{'kept' if step['kept'] else 'dropped'}</td></tr>"
         for step in estimator.criterion_path_
     )
-    classes = ", ".join(escape(str(label)) for label in estimator.classes_.tolist()[:10])
+    what = f"a {estimator._predicts}"
+    if estimator._has_classes:
+        what = "classes " + ", ".join(escape(str(label)) for label in estimator.classes_.tolist()[:10])
     return (
         f"<p>{estimator.depth_} layer(s), {estimator.n_weights_} weights, {estimator.n_features_in_} features; "
-        f'classes {classes}.</p><table style="border-spacing: 12px 2px"><thead><tr><th>layer</th><th>experts</th><th>criterion</th><th></th></tr>'
+        f'{what}.</p><table style="border-spacing: 12px 2px"><thead><tr><th>layer</th><th>experts</th><th>criterion</th><th></th></tr>'
         f"</thead><tbody>{lines}</tbody></table>"
     )

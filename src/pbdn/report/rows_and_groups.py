@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import lighter, network_of, side_names, with_names
+from pbdn.inspection.access import has_intervals, lighter, network_of, side_labels, side_names, with_names
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.shapley import shapley_values
@@ -99,7 +99,7 @@ def _chosen(
 
 def _interval(estimator: Any, rows: FloatArray) -> FloatArray | None:
     """95 % intervals of the class probabilities, where there are any."""
-    if not estimator.network_.has_intervals:
+    if not has_intervals(estimator):
         return None
     return np.asarray(estimator.predict_proba_interval(with_names(estimator, rows)))
 
@@ -109,6 +109,7 @@ def group_cards(
     rows: FloatArray,
     numbers: NDArray[np.int64],
     y: NDArray[Any] | None,
+    spoken_for: NDArray[Any] | None,
     rules: list[dict[str, Any]],
     effects: list[dict[str, Any]],
 ) -> list[dict[str, Any]]:
@@ -116,9 +117,10 @@ def group_cards(
 
     A row belongs to the expert for a class, in the top layer, that votes for it most strongly. Experts for one class whose
     rules name the same features in the same directions are alike and share a card: networks that are averaged find the
-    same groups. ``numbers`` are the places of ``rows`` among the rows of the report.
+    same groups. ``numbers`` are the places of ``rows`` among the rows of the report. ``spoken_for`` is, for each row, what the
+    side that is right about it speaks for.
     """
-    network, classes = network_of(estimator), estimator.classes_.tolist()
+    network, classes = network_of(estimator), side_labels(estimator)
     inputs = network.top_inputs(rows)
     sides = [
         (name, s, votes(side, inputs))
@@ -153,13 +155,13 @@ def group_cards(
                 "key": f"u{network.depth}.{s}.{k}",
                 "rows": int(mine.size),
                 "share": float(mine.size / len(rows)),
-                "agree": None if y is None else float(np.mean(y[mine] == name)),
+                "agree": None if spoken_for is None else float(np.mean(spoken_for[mine] == name)),
                 "phrases": rule["phrases"] or ["much like the average row"],
                 "columns": [group.name for group in named],
                 "examples": [
                     {
                         "row": int(numbers[i]) + 1,
-                        "label": None if y is None else y[i],
+                        "label": None if y is None else f"{y[i]:.4g}" if not estimator._has_classes else y[i],
                         "values": [group.row_text(rows[i]) for group in named],
                     }
                     for i in best

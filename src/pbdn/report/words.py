@@ -56,11 +56,12 @@ def answers(
         _how_good(quality, validation, leaks or []),
         sure,
         _which_columns(effects),
-        _which_groups(cards),
+        which_groups(cards),
     ]
 
 
-def _answer(question: str, short: str, text: str, link: str, mood: str = "") -> dict[str, str]:
+def answer(question: str, short: str, text: str, link: str, mood: str = "") -> dict[str, str]:
+    """An answer of the first screen."""
     return {"question": question, "short": short, "text": text, "link": link, "mood": mood}
 
 
@@ -68,7 +69,7 @@ def _how_good(quality: Quality | None, validation: dict[str, Any] | None, leaks:
     measured = validation or (quality.to_dict() if quality else None)
     if not measured:
         text = "No labels were given, so quality was not measured."
-        return _answer("How good is it?", "not measured", text, "quality")
+        return answer("How good is it?", "not measured", text, "quality")
     error, guess = measured["error"], measured["baseline_error"]
     where = "held-out rows" if validation else "rows of this report"
     text = (
@@ -83,8 +84,8 @@ def _how_good(quality: Quality | None, validation: dict[str, Any] | None, leaks:
         mood, text = "poor", text + " It is no better than that."
     if leaks:
         mood = "fair"
-        text += f" But {_listed(leaks[:N_NAMED])} alone tells the class almost perfectly: is it known in time?"
-    return _answer("How good is it?", f"{percent_text(1 - error['value'], 1)} right", text, "quality", mood)
+        text += f" But {listed(leaks[:N_NAMED])} alone tells the class almost perfectly: is it known in time?"
+    return answer("How good is it?", f"{percent_text(1 - error['value'], 1)} right", text, "quality", mood)
 
 
 def _how_sure(classes: NDArray[Any], y: NDArray[Any] | None, probability: FloatArray) -> dict[str, str]:
@@ -93,7 +94,7 @@ def _how_sure(classes: NDArray[Any], y: NDArray[Any] | None, probability: FloatA
     share = float(np.mean(sure >= SURE))
     if y is None:
         text = f"It gives its answer at least {percent_text(SURE)} in {percent_text(share)} of the rows."
-        return _answer("How sure is it?", f"{percent_text(sure.mean())} on average", text, "quality")
+        return answer("How sure is it?", f"{percent_text(sure.mean())} on average", text, "quality")
     right = classes[best] == y
     gap = float(sure.mean() - right.mean())
     noise = 2.0 * float(np.sqrt(max(np.mean(sure * (1.0 - sure)), 1e-12) / len(sure)))
@@ -101,13 +102,13 @@ def _how_sure(classes: NDArray[Any], y: NDArray[Any] | None, probability: FloatA
     if share > 0:
         known += f" In {percent_text(share)} of the rows it is at least {percent_text(SURE)} sure; {percent_text(right[sure >= SURE].mean())} of these are right."
     if abs(gap) <= max(noise, 0.02):
-        return _answer("How sure is it?", "as sure as it is right", "Its probabilities can be taken at their word. " + known,
+        return answer("How sure is it?", "as sure as it is right", "Its probabilities can be taken at their word. " + known,
                        "calibration", "good")  # fmt: skip
     if gap > 0:
-        return _answer(
+        return answer(
             "How sure is it?", "too sure", "Its probabilities promise too much. " + known, "calibration", "poor"
         )
-    return _answer(
+    return answer(
         "How sure is it?", "too careful", "It is right more often than it says. " + known, "calibration", "fair"
     )
 
@@ -116,9 +117,9 @@ def _which_columns(effects: list[dict[str, Any]]) -> dict[str, str]:
     used = [one for one in effects if one["moved"] >= 0.01]
     if not used:
         text = "No single column moves its predictions by much."
-        return _answer("Which columns matter?", "none alone", text, "features")
+        return answer("Which columns matter?", "none alone", text, "features")
     total = sum(one["share"] for one in used[:N_NAMED])
-    names = _listed([f"{one['feature']} ({percent_text(one['share'])})" for one in used[:N_NAMED]])
+    names = listed([f"{one['feature']} ({percent_text(one['share'])})" for one in used[:N_NAMED]])
     carry = "carries" if len(used[:N_NAMED]) == 1 else "carry"
     text = (
         f"{names} {carry} {percent_text(total)} of the importance. "
@@ -127,22 +128,24 @@ def _which_columns(effects: list[dict[str, Any]]) -> dict[str, str]:
     )
     if len(effects) > 1:
         text += f"{len(used)} of {len(effects)} columns move predictions by a point or more."
-    return _answer("Which columns matter?", str(used[0]["feature"]), text, "features")
+    return answer("Which columns matter?", str(used[0]["feature"]), text, "features")
 
 
-def _which_groups(cards: list[dict[str, Any]]) -> dict[str, str]:
+def which_groups(cards: list[dict[str, Any]]) -> dict[str, str]:
+    """The answer about groups."""
     if not cards:
-        return _answer("Which groups are there?", "none", "No expert of the top layer leads any row.", "subtypes")
+        return answer("Which groups are there?", "none", "No expert of the top layer leads any row.", "subtypes")
     n = len(cards)
     largest = cards[0]
     text = (
         f"The largest holds {percent_text(largest['share'])} of the rows and speaks for {largest['side']}: "
         f"{'; '.join(largest['phrases'][:2])}."
     )
-    return _answer("Which groups are there?", f"{n} group{'s' if n > 1 else ''}", text, "subtypes")
+    return answer("Which groups are there?", f"{n} group{'s' if n > 1 else ''}", text, "subtypes")
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
+    """A, B and C."""
     return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
 
 

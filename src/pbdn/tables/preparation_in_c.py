@@ -174,7 +174,7 @@ static inline int {name}_date(const char *text, const char *format, double *part
 
 
 def to_c_with_preparation(
-    preparation: Preparation, network: Network, classes: Sequence[Any], *, name: str = "pbdn"
+    preparation: Preparation, network: Network, classes: Sequence[Any], *, name: str = "pbdn", counts: bool = False
 ) -> str:
     """Text of a header whose functions take a ``name_row``: numbers as double, texts and dates as strings.
 
@@ -200,7 +200,7 @@ def to_c_with_preparation(
     date = f"    double date[{len(DATE_PARTS)}];\n" if "date" in kinds else ""
     code += "".join(tables)
     code += f"\nstatic inline void {name}_prepare(const {name}_row *row, double *x)\n{{\n{date}{''.join(lines)}}}\n"
-    return to_c(network, classes, preparation.feature_names, name=name, preparation=code)
+    return to_c(network, classes, preparation.feature_names, name=name, preparation=code, counts=counts)
 
 
 def _fields(names: Sequence[str]) -> list[str]:

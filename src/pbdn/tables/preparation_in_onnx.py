@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.export.onnx import Graph, to_onnx
+from pbdn.export.onnx import to_onnx
+from pbdn.export.onnx_graph import Graph
 from pbdn.model.network import Network
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan
 from pbdn.tables.preparation import Preparation

@@ -77,7 +77,8 @@ def unreadable(row):
         for name, kind, style, expected, *_ in COLUMNS
         if not is_missing(row[name]) and _read(row[name], kind, style) is None
     }}
-
+'''
+_CLASSES = '''
 
 def predict_proba(row):
     """Probability of each of CLASSES for a dict of raw columns."""
@@ -85,20 +86,23 @@ def predict_proba(row):
 '''
 
 
-def to_python_with_preparation(preparation: Preparation, network: Network, classes: Sequence[Any]) -> str:
+def to_python_with_preparation(
+    preparation: Preparation, network: Network, classes: Sequence[Any], counts: bool = False
+) -> str:
     """Source of a module whose ``predict_proba(row)`` takes a dict of raw columns.
 
-    It holds ``prepare(row)``, the features, and ``score(features)``, the recorded point of the network.
+    It holds ``prepare(row)``, the features, and ``score(features)``, the recorded point of the network. Without ``classes``
+    the functions are those of numbers (`pbdn.export.to_python`).
     """
     plans = [
         (p.name, p.kind, p.style, p.expected, p.parts, p.missing, p.known if p.kind == "category" else {}, p.rest)
         for p in preparation.used
     ]
     lines = "".join(f"    {plan!a},\n" for plan in plans)
-    base = to_python(network, classes, preparation.feature_names, name="score")
+    base = to_python(network, classes, preparation.feature_names, name="score", prepared=True, counts=counts)
     source = inspect.getsource(read_cell).removeprefix(f'"""{read_cell.__doc__}"""').lstrip()
     imports, reading = source.split("\n\n", 1)
     imports = imports.replace("import datetime", "import datetime, timedelta")
     future = "from __future__ import annotations"
     base = base.replace("from math import", f"{future}\n\n{imports}\nfrom math import", 1)
-    return f"{base}\n\n{reading.rstrip()}\n" + _SOURCE.format(columns=lines)
+    return f"{base}\n\n{reading.rstrip()}\n" + _SOURCE.format(columns=lines) + (_CLASSES if len(classes) else "")

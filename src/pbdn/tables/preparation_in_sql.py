@@ -10,7 +10,7 @@ from typing import Any
 
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import number as constant
-from pbdn.export.sql import identifier, literal
+from pbdn.export.sql_text import identifier, literal
 from pbdn.model.network import Network
 from pbdn.tables.column_format import date_tokens
 from pbdn.tables.column_to_numbers import ColumnPlan
@@ -42,11 +42,12 @@ def to_sql_with_preparation(
     dialect: str = "generic",
     table: str | None = None,
     keep: Sequence[str] = (),
+    **options: Any,
 ) -> str:
     """One SELECT on the raw columns: prepares them, then scores by the recorded point of the network.
 
     Columns may have the database's own types or be text, written as in training (generic dialect: own types). NULL, words
-    such as ``NA`` and cells that are no numbers or dates count as missing.
+    such as ``NA`` and cells that are no numbers or dates count as missing. ``options`` are those of `pbdn.export.to_sql`.
     """
     from pbdn.export import to_sql
 
@@ -74,8 +75,9 @@ def to_sql_with_preparation(
         f"{name} {fence} (\n  SELECT " + ",\n    ".join(columns) + f"\n  FROM {source})"
         for name, columns, source in steps
     )
-    scoring = to_sql(network, classes, names, dialect, PREPARED, keep=keep)  # type: ignore[arg-type]
-    return f"WITH {made},\n" + scoring.removeprefix("WITH ")
+    scoring = to_sql(network, classes, names, dialect, PREPARED, keep=keep, **options)  # type: ignore[arg-type]
+    start = "WITH RECURSIVE " if scoring.startswith("WITH RECURSIVE ") else "WITH "
+    return f"{start}{made},\n" + scoring.removeprefix(start)
 
 
 def _meaning(plan: ColumnPlan, j: int, dialect: str) -> str:

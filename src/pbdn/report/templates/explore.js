@@ -93,11 +93,12 @@
   }
 
   // rows one by one
-  const { rows, columns, classes, base } = page.explored;
+  if (!page.explored) return;
+  const { rows, columns, classes, base, numbers } = page.explored;
   const list = get("row-list"), filter = get("row-filter"), detail = get("row-detail");
   const answer = (row) => row.p.indexOf(Math.max(...row.p));
   const truth = (row) => (row.y >= 0 ? classes[row.y] : row.y === -2 ? "a class it does not know" : "");
-  const isWrong = (row) => row.y !== -1 && answer(row) !== row.y;
+  const isWrong = (row) => (numbers ? row.outside : row.y !== -1 && answer(row) !== row.y);
   const cut = (text, n) => (text.length > n ? text.slice(0, n - 1) + "…" : text);
   const kept = {
     all: () => true,
@@ -108,6 +109,10 @@
     list.textContent = "";
     rows.forEach((row, i) => {
       if (!kept[filter.value](row)) return;
+      if (numbers) {
+        put(list, "option", `Row ${row.n}: ${row.p}` + (row.y === null ? "" : `, is ${row.y}`)).value = i;
+        return;
+      }
       const best = answer(row);
       const text = `Row ${row.n}: ${cut(classes[best], 18)} ${percent(row.p[best] / 1000, 0)}`;
       const option = put(list, "option", text + (isWrong(row) ? `, is ${cut(truth(row), 18)}` : ""));
@@ -121,6 +126,14 @@
     const row = rows[Number(list.value)];
     if (!list.options.length || !row) {
       put(detail, "p", "No such row.");
+      return;
+    }
+    if (numbers) {
+      const held = row.y === null ? "." : `. It is ${row.y}${row.outside ? ": outside." : "."}`;
+      put(detail, "h3", `Row ${row.n}`);
+      put(detail, "p", `The network says ${row.p}, with 90 % between ${row.i[0]} and ${row.i[1]}${held}`);
+      put(detail, "p", `Usual rows get ${base}. What each column adds:`, "hint");
+      addAll(row, 1e-300, (x) => x.toPrecision(3));
       return;
     }
     const best = answer(row);
@@ -137,17 +150,20 @@
       put(chances, "span", percent(row.p[j] / 1000), "n");
     }
     put(detail, "p", `Usual rows get ${percent(base[best] / 1000, 0)} for ${classes[best]}. What each column adds:`, "hint");
+    addAll(row, 1, (x) => (x / 10).toFixed(1));
+  };
+  const addAll = (row, least, written) => {
     const adds = put(detail, "div", undefined, "adds");
     const lines = columns.map((name, j) => [name, row.v[j], row.a[j]]);
     lines.sort((a, b) => Math.abs(b[2]) - Math.abs(a[2]));
     if (row.r) lines.push(["all other columns", "", row.r]);
-    const largest = Math.max(...lines.map((line) => Math.abs(line[2])), 1);
+    const largest = Math.max(...lines.map((line) => Math.abs(line[2])), least);
     for (const [name, value, points] of lines) {
       put(adds, "span", cut(name, 60));
       put(adds, "span", value);
       const track = put(adds, "span", undefined, "track");
       put(track, "span", undefined, points >= 0 ? "up" : "down").style.width = `${(50 * Math.abs(points)) / largest}%`;
-      put(adds, "span", `${points >= 0 ? "+" : "−"}${(Math.abs(points) / 10).toFixed(1)}`, "n");
+      put(adds, "span", `${points >= 0 ? "+" : "−"}${written(Math.abs(points))}`, "n");
     }
   };
   filter.addEventListener("change", fill);

@@ -1,0 +1,249 @@
+"""What the target of a table is: how it is read, which model it gets, what that predicts, and how good it is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.cli.command import counted
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
+from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
+from pbdn.estimators.regressor import PBDNRegressor
+from pbdn.estimators.survival import PBDNSurvival
+from pbdn.inspection.quality import measure, measure_numbers
+from pbdn.numerics.arrays import FloatArray
+from pbdn.tables import Table, column, is_quantity, labels_of, numbers_of
+
+Labels = tuple[NDArray[Any], NDArray[np.bool_], list[str]]
+
+MODELS: dict[str, Any] = {
+    "class": PBDNClassifier,
+    "number": PBDNRegressor,
+    "count": PBDNCountRegressor,
+    "grade": PBDNOrdinalClassifier,
+    "time": PBDNSurvival,
+}
+ESTIMATORS: dict[str, Any] = {cls.__name__: cls for cls in (*MODELS.values(), ISHMClassifier)}
+KEPT = ("inference", "max_depth", "max_experts", "n_jobs", "verbose", "time_limit", "checkpoint", "map_config")
+SEEN, NOT_SEEN = ("1", "true", "yes", "y", "t"), ("0", "false", "no", "n", "f")
+
+
+@dataclass(frozen=True)
+class Target:
+    """The column to predict.
+
+    Attributes
+    ----------
+    name : str
+    kind : {"class", "number", "count", "grade", "time"}
+    event : str or None
+        Of times: the column that says whether the event was seen.
+    grades : tuple of str
+        Of grades: all of them from the lowest to the highest; empty: in the order of the sorted labels.
+    """
+
+    name: str
+    kind: str
+    event: str | None = None
+    grades: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that say what is to be predicted, and so are no features."""
+        return [self.name] if self.event is None else [self.name, self.event]
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are predicted, not numbers."""
+        return self.kind in ("class", "grade")
+
+    def read(self, table: Table) -> Labels:
+        """The targets of the rows that have one, the mask of those rows, and notes."""
+        values = column(table, self.name, "target column")
+        if self.has_classes:
+            labels, known, notes = labels_of(values, self.name)
+            unknown = sorted({str(label) for label in labels.tolist()} - set(self.grades)) if self.grades else []
+            if unknown:
+                raise InvalidInputError(
+                    f"--grades {','.join(self.grades)}: the target has {unknown[0]!r}; name it too."
+                )
+            return (labels.astype(str) if self.grades else labels), known, notes
+        found, known, notes = numbers_of(values, self.name)
+        if self.kind == "count":
+            wrong = found[(found < 0.0) | (found != np.round(found))]
+            if wrong.size:
+                raise InvalidInputError(
+                    f"The target {self.name!r} has {wrong[0]:g}, which is no count; counts are 0, 1, 2, … "
+                    "(--response number takes all numbers)."
+                )
+        if self.kind != "time":
+            return found, known, notes
+        seen = np.ones(table.n_rows, dtype=bool) if self.event is None else _events(table, self.event)
+        pairs = np.zeros(found.size, dtype=[("event", bool), ("time", float)])
+        pairs["event"], pairs["time"] = seen[known], found
+        return pairs, known, notes
+
+
+def _events(table: Table, name: str) -> NDArray[np.bool_]:
+    """Whether the event was seen in each row."""
+    texts = [_word(value) for value in column(table, name, "event column")]
+    wrong = [i for i, text in enumerate(texts) if text not in SEEN + NOT_SEEN]
+    if wrong:
+        raise InvalidInputError(
+            f"--event {name}: row {wrong[0] + 1} has {texts[wrong[0]]!r}; give 1 or 0, true or false, yes or no: whether "
+            "the event was seen."
+        )
+    return np.array([text in SEEN for text in texts])
+
+
+def _word(value: Any) -> str:
+    text = str(value).strip().lower()
+    return text[:-2] if text in ("1.0", "0.0") else text
+
+
+def find_target(
+    table: Table, name: str, response: str, event: str | None = None, grades: str | None = None
+) -> tuple[Target, list[str]]:
+    """What the target is, and notes that say what was found out and how to say otherwise."""
+    if event is not None and response not in ("auto", "time"):
+        raise InvalidInputError(f"--event {event}: it is for times; give --response time, or leave it out.")
+    if grades is not None and response not in ("auto", "grade"):
+        raise InvalidInputError(f"--grades {grades}: it is for grades; give --response grade, or leave it out.")
+    if response == "time" or event is not None:
+        if event == name:
+            raise InvalidInputError(f"--event {event}: it is the target; give another column.")
+        return Target(name, "time", event), []
+    if response == "grade" or grades is not None:
+        return Target(name, "grade", None, tuple(one.strip() for one in grades.split(",")) if grades else ()), []
+    if response != "auto":
+        return Target(name, response), []
+    values = column(table, name, "target column")
+    if is_quantity(values):
+        found = numbers_of(values, name)[0]
+        counts = "; --response count is for counts" if np.all((found >= 0.0) & (found == np.round(found))) else ""
+        words = f"The target {name!r} has {np.unique(found).size} different numbers, so it is predicted as a number"
+        return Target(name, "number"), [f"{words} (--response){counts}."]
+    labels = labels_of(values, name)[0]
+    n_classes = np.unique(labels).size
+    if labels.dtype.kind not in "iuf" or n_classes < 3:
+        return Target(name, "class"), []
+    words = f"The target {name!r} has {n_classes} different numbers, so they are predicted as classes"
+    return Target(name, "class"), [f"{words}; --response grade keeps their order, number and count take them as such."]
+
+
+def make_model(target: Target, seed: int, parameters: dict[str, Any]) -> Any:
+    """An estimator with the options that it has; refuses those that only classes have."""
+    if target.kind == "class":
+        return PBDNClassifier(random_state=seed, **parameters)
+    if parameters.get("class_weight") is not None:
+        raise InvalidInputError(
+            f"--class-weight is for classes, but the target is a {target.kind}; use --weight COLUMN."
+        )
+    inference = parameters.get("inference", "auto")
+    if inference == "map+gibbs" or parameters.get("criterion", "auto") != "auto":
+        raise InvalidInputError(
+            f"--criterion and --inference map+gibbs are for classes, but the target is a {target.kind}; leave them out."
+        )
+    kept = {name: value for name, value in parameters.items() if name in KEPT}
+    if inference == "gibbs":
+        kept["gibbs_config"] = parameters["gibbs_config"]
+    more = {"categories": list(target.grades)} if target.grades else {}
+    return MODELS[target.kind](random_state=seed, **kept, **more)
+
+
+def what_is_predicted(estimator: Any, short: bool = False) -> str:
+    """In words; ``short`` counts the classes and does not name them."""
+    if not estimator._has_classes:
+        return f"a {estimator._predicts}"
+    if short:
+        return counted(len(estimator.classes_), estimator._predicts)
+    plural = {"class": "classes", "grade": "grades"}[estimator._predicts]
+    return f"{plural} {', '.join(map(str, estimator.classes_))}"
+
+
+def prediction_columns(estimator: Any, features: Any, level: float) -> dict[str, Any]:
+    """Columns of a table of predictions of numbers: the mean (of times the median), and an interval of the value."""
+    tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    if estimator._predicts == "time":
+        found = estimator.predict_distribution(features)
+        low, middle, high = found.ppf(np.array([[tails[0]], [0.5], [tails[1]]]))
+        return {"prediction": middle, "lower": low, "upper": high}
+    ends = estimator.predict_quantiles(features, tails)
+    return {"prediction": estimator.predict(features), "lower": ends[:, 0], "upper": ends[:, 1]}
+
+
+def quality_of(
+    estimator: Any, features: Any, wanted: NDArray[Any], weights: NDArray[np.float64] | None
+) -> dict[str, Any]:
+    """How good a model is on rows with known targets."""
+    if estimator._has_classes:
+        return measure(wanted, estimator.predict_proba(features), estimator.classes_, sample_weight=weights).to_dict()
+    if estimator._predicts == "time":
+        return {
+            "n_rows": len(wanted),
+            "n_events": int(wanted["event"].sum()),
+            "concordance": estimator.score(features, wanted),
+            "log_score": estimator.log_score(features, wanted, weights),
+        }
+    return measure_numbers(estimator, features, wanted, weights).to_dict()
+
+
+def quality_of_predictions(estimator: Any, predicted: FloatArray, wanted: NDArray[Any]) -> dict[str, Any]:
+    """What can be said of predictions alone: probabilities, or numbers."""
+    if estimator._has_classes:
+        return measure(wanted, predicted, estimator.classes_).to_dict()
+    if estimator._predicts == "time":
+        from pbdn.estimators.survival import concordance, time_bounds
+
+        return {"n_rows": len(wanted), "concordance": concordance(time_bounds(wanted), -predicted)}
+    gap = predicted - wanted
+    return {"n_rows": len(wanted), "rmse": float(np.sqrt(np.mean(gap**2))), "mae": float(np.mean(np.abs(gap)))}
+
+
+def short_quality(q: dict[str, Any]) -> str:
+    """A few words on what `quality_of_predictions` found."""
+    if "error" in q:
+        return f"error {q['error']['value']:.1%}"
+    if "concordance" in q:
+        return f"concordance {q['concordance']:.3f}"
+    return f"error {q['rmse']:.4g} (root mean square), {q['mae']:.4g} (mean of the absolute error)"
+
+
+def quality_words(q: dict[str, Any]) -> list[str]:
+    """Lines for people about a ``validation``."""
+    weighted = f", each counted by {q['weight']!r}" if q.get("weight") else ""
+    lines = [f"On {counted(q['n_rows'], 'held-out row')}{weighted}:"]
+    if "mae" in q:
+        return lines + _number_words(q)
+    if "concordance" in q:
+        return [
+            *lines,
+            f"concordance {q['concordance']:.3f}  (0.5 is guessing, 1 is perfect), {counted(q['n_events'], 'event')} seen",
+            f"likelihood  {q['log_score']:.3f}  (mean logarithm)",
+        ]
+
+    def line(name: str, one: dict[str, float], percent: bool = False) -> str:
+        style = "{:.1%}" if percent else "{:.3f}"
+        value, low, high = (style.format(one[key]) for key in ("value", "low", "high"))
+        return f"{name:<10}{value:>8}  (95 % interval {low} to {high})"
+
+    lines += [line("error", q["error"], True) + f"; always the commonest class: {q['baseline_error']:.1%}"]
+    lines += [line("log loss", q["log_loss"]), line("Brier", q["brier"])]
+    return lines + ([line("ROC area", q["area"])] if q["area"] else [])
+
+
+def _number_words(q: dict[str, Any]) -> list[str]:
+    def line(name: str, one: dict[str, float], more: str) -> str:
+        value, low, high = (f"{one[key]:.4g}" for key in ("value", "low", "high"))
+        return f"{name:<10}{value:>10}  (95 % interval {low} to {high}); {more}"
+
+    covered = " ".join(f"{share:.1%} by {float(level):.0%}," for level, share in q["covered"].items())
+    return [
+        line("error", q["mae"], f"mean absolute error; always the median: {q['baseline_mae']:.4g}"),
+        line("error", q["rmse"], f"root mean square; always the mean: {q['spread']:.4g}"),
+        line("R2", q["r2"], "share of the variance that is explained"),
+        f"covered   of the values, {covered.rstrip(',')} intervals",
+        f"density   {q['log_score']:>10.3f}  (mean logarithm)",
+    ]

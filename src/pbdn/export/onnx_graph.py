@@ -1,0 +1,205 @@
+"""The nodes of an ONNX graph; made of them, the elementary functions of a network and what is predicted on a line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pbdn.export.plan import N_HALVINGS, Plan, bounds_of_quantile
+from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
+
+ML_OPSET = 2  # of the operators for tables, where columns are prepared
+NODES_AT_ONCE = 12  # of the integral that is a mean, so that not all need memory together
+
+
+class Graph:
+    """Inputs, nodes and constants under fresh names; ``dtype`` is the precision of the computation.
+
+    ``outputs`` are names that no input may have.
+    """
+
+    def __init__(self, onnx: Any, dtype: np.dtype[Any], outputs: Sequence[str]) -> None:
+        self.onnx = onnx
+        self.dtype = dtype
+        self.inputs: list[Any] = []
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.more_opsets: list[Any] = []
+        self._names = set(outputs)
+
+    def input(self, name: str, dtype: np.dtype[Any] | None, width: int) -> str:
+        """Add an input of shape (n, width), strings without a ``dtype``; its name, which may have a number behind it."""
+        helper = self.onnx.helper
+        kind = self.onnx.TensorProto.STRING if dtype is None else helper.np_dtype_to_tensor_dtype(dtype)
+        name = self._fresh(name)
+        self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", width]))
+        return name
+
+    def codes(self, tensor: str, keys: Sequence[str], values: Sequence[int], default: int) -> str:
+        """Whole numbers for strings."""
+        if not self.more_opsets:
+            self.more_opsets.append(self.onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET))
+        table = {"keys_strings": list(keys), "values_int64s": list(values), "default_int64": default}
+        return self._add("LabelEncoder", [tensor], None, {**table, "domain": "ai.onnx.ml"})
+
+    def op(self, kind: str, *inputs: str, to: str | None = None, **attributes: Any) -> str:
+        """Add a node; the name of its output."""
+        return self._add(kind, list(inputs), to, attributes)
+
+    def constant(self, array: NDArray[Any]) -> str:
+        """Add an array; its name."""
+        name = self._fresh(f"c{len(self.constants)}")
+        self.constants.append(self.onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def number(self, value: Any) -> str:
+        """A real constant in the precision of the computation."""
+        return self.constant(np.array(value, dtype=self.dtype))
+
+    def cast(self, tensor: str, dtype: np.dtype[Any], to: str | None = None) -> str:
+        """A tensor in another precision."""
+        return self._add("Cast", [tensor], to, {"to": self.onnx.helper.np_dtype_to_tensor_dtype(dtype)})
+
+    def _add(self, kind: str, inputs: list[str], to: str | None, attributes: dict[str, Any]) -> str:
+        number = len(self.nodes)
+        output = to or self._fresh(f"{kind.lower()}_{number}")
+        self.nodes.append(self.onnx.helper.make_node(kind, inputs, [output], name=f"node_{number}", **attributes))
+        return output
+
+    def _fresh(self, name: str) -> str:
+        fresh, count = name, 2
+        while fresh in self._names:
+            fresh, count = f"{name}_{count}", count + 1
+        self._names.add(fresh)
+        return fresh
+
+    def softplus(self, distance: str) -> str:
+        """max(ψ, 0) + log1p(e^{-|ψ|}); log1p(u) = u ln(w) / (w - 1) for w = 1 + u in floating point."""
+        zero, one = self.number(0.0), self.number(1.0)
+        u = self.op("Exp", self.op("Neg", self.op("Abs", distance)))
+        w = self.op("Add", one, u)
+        gap = self.op("Sub", w, one)
+        lost = self.op("Equal", gap, zero)
+        ratio = self.op("Div", self.op("Log", w), self.op("Where", lost, one, gap))
+        log1p = self.op("Mul", u, self.op("Where", lost, one, ratio))
+        return self.op("Add", self.op("Max", distance, zero), log1p)
+
+    def probability(self, rate: str) -> str:
+        """1 - e^{-λ} = 2 t / (1 + t) with t = tanh(λ/2), accurate for small λ."""
+        t = self.op("Tanh", self.op("Mul", rate, self.number(0.5)))
+        return self.op("Div", self.op("Add", t, t), self.op("Add", self.number(1.0), t))
+
+
+class _Below:
+    """P(U ≤ u) on the line at points (n, m), from the signed distances (n, n_units) of the top layer."""
+
+    def __init__(self, graph: Graph, distances: str, planned: Plan) -> None:
+        top, self.graph = planned.layers[-1], graph
+        self.between, self.behind = (graph.constant(np.array([axis], dtype=np.int64)) for axis in (1, 2))
+        self.distances = graph.op("Unsqueeze", distances, self.between)
+        self.coefs = graph.number(planned.time_coefs)
+        weights = np.zeros((top.n_units, 2))
+        for s, (first, last) in enumerate(top.sides):
+            weights[first:last, s] = top.expert_weights[first:last]
+        self.weights, self.mixing = graph.number(weights), graph.number([-0.5, 0.5])
+        self.zero, self.half, self.one = (graph.number(value) for value in (0.0, 0.5, 1.0))
+
+    def at(self, points: str) -> str:
+        """The probabilities."""
+        op = self.graph.op
+        moved = op("Add", self.distances, op("Mul", op("Unsqueeze", points, self.behind), self.coefs))
+        small = op("Log", op("Add", self.one, op("Exp", op("Neg", op("Abs", moved)))))
+        rates = op("MatMul", op("Add", op("Max", moved, self.zero), small), self.weights)
+        return op("Add", op("MatMul", op("Exp", op("Neg", rates)), self.mixing), self.half)
+
+    def quantiles(self, planned: Plan, levels: Sequence[float]) -> str:
+        """u with these probabilities, shape (n, n_levels), by halving an interval that holds it."""
+        graph, op = self.graph, self.graph.op
+        bounds = np.stack([bounds_of_quantile(planned, level) for level in levels])  # (levels, low or high, units)
+        ends = []
+        for values in (bounds[:, 0], bounds[:, 1]):
+            found = op("Div", op("Sub", graph.number(values), self.distances), self.coefs)
+            for name, (first, last) in zip(("ReduceMin", "ReduceMax"), planned.layers[-1].sides, strict=True):
+                place = [graph.constant(np.array([value], dtype=np.int64)) for value in (first, last)]
+                ends.append(op(name, op("Slice", found, *place, self.behind), axes=[2], keepdims=0))
+        low, high = op("Min", ends[0], ends[3]), op("Max", ends[1], ends[2])
+        width = op("Mul", op("Sub", high, low), self.half)
+        u, wanted = op("Add", low, width), graph.number(levels)
+        for _ in range(N_HALVINGS):
+            width = op("Mul", width, self.half)
+            u = op("Add", u, op("Where", op("Less", self.at(u), wanted), width, op("Neg", width)))
+        return u
+
+
+def grades(graph: Graph, distances: str, planned: Plan) -> str:
+    """Probabilities of the grades, shape (n, n_grades)."""
+    assert planned.line is not None
+    below = _Below(graph, distances, planned)
+    first = graph.op("Slice", distances, *(graph.constant(np.array([v], dtype=np.int64)) for v in (0, 1, 1)))
+    nothing = graph.op("Mul", first, below.zero)  # one zero per row
+    ends = [nothing, graph.op("Add", nothing, below.one)]
+    if planned.line.cuts:
+        ends.insert(1, below.at(graph.op("Add", nothing, graph.number([planned.line.cuts]))))
+    n, all_of = len(planned.line.cuts) + 1, graph.op("Concat", *ends, axis=1)
+    return graph.op("MatMul", all_of, graph.number(np.eye(n + 1, n, -1) - np.eye(n + 1, n)))
+
+
+def numbers(
+    graph: Graph,
+    distances: str,
+    planned: Plan,
+    dtype: "np.dtype[Any]",
+    levels: Sequence[float],
+    points: Sequence[float],
+) -> dict[str, list[Any]]:
+    """Mean, quantiles and probabilities of more than some points of the line; their shapes."""
+    line, op = planned.line, graph.op
+    assert line is not None
+    below = _Below(graph, distances, planned)
+
+    def value(u: str) -> str:
+        y = op("Add", op("Mul", u, graph.number(line.scale)), graph.number(line.center))
+        return op("Exp", y) if line.log else y
+
+    def columns(values: str, first: int, last: int) -> str:
+        ends = [graph.constant(np.array([end], dtype=np.int64)) for end in (first, last)]
+        return op("Slice", values, *ends, below.between)
+
+    n = len(levels)
+    found = below.quantiles(planned, [*levels, TAIL, 1.0 - TAIL])
+    low, high = (columns(found, n + j, n + j + 1) for j in (0, 1))
+    none = op("Mul", low, below.zero)  # one zero per row
+
+    def more(u: str) -> str:
+        return op("Sub", below.one, below.at(u))
+
+    if planned.counts:
+        whole = planned.counted_points
+        low = op("Add", none, graph.number(whole[-1]))
+        high = op("Max", low, high)
+        chances = more(op("Add", none, graph.number([whole[:-1]])))
+        mean = op("ReduceSum", chances, below.between, keepdims=1)
+    else:
+        if line.reach < np.inf:
+            low, high = (op("Min", end, graph.number(line.reach)) for end in (low, high))
+        mean = value(low)
+    half = op("Mul", op("Sub", high, low), below.half)
+    for first in range(0, len(NODES), NODES_AT_ONCE):
+        some = slice(first, first + NODES_AT_ONCE)
+        u = op("Add", low, op("Mul", half, graph.number([1.0 + NODES[some]])))
+        part = op("Mul", more(u), value(u)) if line.log else more(u)
+        part = op("MatMul", part, graph.number(line.scale * NODE_WEIGHTS[some, None]))
+        mean = op("Add", mean, op("Mul", half, part))
+    graph.cast(op("Squeeze", mean, below.between), dtype, to="mean")
+    shapes: dict[str, list[Any]] = {"mean": ["n"]}
+    if n:
+        values = value(columns(found, 0, n))
+        if planned.counts:
+            values = op("Max", op("Sub", op("Ceil", values), below.one), below.zero)
+        graph.cast(values, dtype, to="quantiles")
+        shapes["quantiles"] = ["n", n]
+    if len(points):
+        graph.cast(more(op("Add", none, graph.number([points]))), dtype, to="probability_above")
+        shapes["probability_above"] = ["n", len(points)]
+    return shapes

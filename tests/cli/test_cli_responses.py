@@ -1,0 +1,238 @@
+"""The command line on numbers, counts, grades and times: what is found out and said, predicted, explained and exported."""
+
+import csv
+import json
+import shutil
+import sqlite3
+import subprocess
+
+import numpy as np
+import pytest
+
+pytest.importorskip("click")
+
+from test_cli import fails, invoke
+
+from pbdn.cli.responses import find_target
+from pbdn.cli.table_model import load_model
+from pbdn.tables import parse_table, read_table
+
+SHORT = ("--max-depth", 1, "--members", 1)
+N = 80
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Flats and houses with a price, a number of calls, a grade and the days until they were sold, some not yet."""
+    folder = tmp_path_factory.mktemp("responses")
+    rng = np.random.default_rng(1)
+    size, kind = rng.uniform(20, 200, N), rng.choice(["flat", "house"], N)
+    day = [np.datetime64("2020-01-01") + int(days) for days in rng.integers(900, size=N)]
+    price = 2.0 * size + 50.0 * (kind == "house") + rng.normal(0, 5, N)
+    calls = rng.poisson(np.exp(0.01 * size))
+    grade = np.array(["poor", "fair", "good"])[np.digitize(size + rng.normal(0, 10, N), [80, 140])]
+    sold = np.exp(3.0 - 0.01 * size + 0.3 * rng.normal(size=N))
+    seen = sold < 25.0
+    with open(folder / "homes.csv", "w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["size", "kind", "since", "price", "calls", "grade", "days", "sold"])
+        for i in range(N):
+            known = "" if i % 17 == 0 else f"{size[i]:.1f}"
+            cells = [known, kind[i], day[i], f"{price[i]:.2f}", calls[i], grade[i], f"{min(sold[i], 25.0):.2f}"]
+            writer.writerow([*cells, "yes" if seen[i] else "no"])
+    return folder
+
+
+TARGETS = {  # target, options
+    "number": ("price",),
+    "count": ("calls", "--response", "count"),
+    "grade": ("grade", "--grades", "poor,fair,good"),
+    "time": ("days", "--event", "sold"),
+}
+WORDS = {"number": "mean absolute error", "count": "mean absolute error", "grade": "log loss", "time": "concordance"}
+
+
+@pytest.fixture(scope="module")
+def fitted(folder):
+    """What was said by the fit of every kind of target."""
+    said = {}
+    for kind, (target, *options) in TARGETS.items():
+        others = [name for name in ("price", "calls", "grade", "days", "sold") if name not in (target, *options)]
+        drops = [part for name in others for part in ("--drop", name)]
+        arguments = ["fit", folder / "homes.csv", "-t", target, *drops, *options, "-o", folder / f"{kind}.pbdn"]
+        said[kind] = invoke(*arguments, *SHORT)
+    return folder, said
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_fit_and_inspect_say_what_is_predicted(fitted, kind):
+    folder, said = fitted
+    assert WORDS[kind] in said[kind].stdout
+    told = "3 grades; depth 1" if kind == "grade" else f"a {kind}; depth 1"
+    assert told in said[kind].stdout
+    found = json.loads(invoke("inspect", folder / f"{kind}.pbdn", "--json").stdout)
+    assert found["response"] == kind
+    assert "sold" not in found["features"]
+
+
+def test_what_was_found_out_is_said_with_how_to_say_otherwise(fitted):
+    _, said = fitted
+    assert "predicted as a number (--response)" in said["number"].stderr
+    lines = ["x,stars,calls", *(f"{i % 7},{1 + i % 4},{i}" for i in range(60))]
+    table = parse_table(("\n".join(lines) + "\n").encode(), "t.csv")
+    target, notes = find_target(table, "stars", "auto")
+    assert target.kind == "class"
+    assert "4 different numbers, so they are predicted as classes; --response grade" in notes[0]
+    target, notes = find_target(table, "calls", "auto")
+    assert target.kind == "number"
+    assert "--response count is for counts" in notes[0]
+
+
+@pytest.mark.parametrize("kind", ["number", "count", "time"])
+def test_predictions_have_intervals(fitted, kind):
+    folder, _ = fitted
+    result = invoke("predict", folder / f"{kind}.pbdn", folder / "homes.csv", "-o", folder / "p.csv", "--level", 0.8)
+    assert ("concordance" if kind == "time" else "root mean square") in result.stdout
+    with open(folder / "p.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["prediction", "lower", "upper"]
+    assert len(rows) == N
+    assert all(float(row["lower"]) <= float(row["upper"]) for row in rows)
+    inside = [float(row["lower"]) < float(row["prediction"]) < float(row["upper"]) for row in rows]
+    assert np.mean(inside) > (0.5 if kind == "count" else 0.95)
+
+
+def test_grades_are_predicted_as_labels(fitted):
+    folder, _ = fitted
+    result = invoke("predict", folder / "grade.pbdn", folder / "homes.csv", "-o", folder / "p.csv")
+    assert "error" in result.stdout
+    with open(folder / "p.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["label", *(f"probability {grade}" for grade in ("poor", "fair", "good"))]
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_explain(fitted, kind):
+    folder, _ = fitted
+    said = invoke("explain", folder / f"{kind}.pbdn", folder / "homes.csv").stdout
+    assert "median moves" in said
+    assert "size" in said
+    said = invoke("explain", folder / f"{kind}.pbdn", folder / "homes.csv", "--row", 2).stdout
+    assert ("with probability" if kind == "grade" else "with 90 % between") in said
+
+
+def raw_rows(folder):
+    with open(folder / "homes.csv") as stream:
+        return list(csv.DictReader(stream))
+
+
+def exported(folder, kind, to, *options):
+    return invoke("export", folder / f"{kind}.pbdn", "--to", to, *options, "-o", "-", "-q").stdout
+
+
+@pytest.mark.parametrize("kind", ["number", "time"])
+def test_exports_score_raw_rows(fitted, kind, tmp_path):
+    """Missing numbers, categories and dates in, means and quantiles out, as the model predicts them."""
+    folder, _ = fitted
+    model = load_model(folder / f"{kind}.pbdn")
+    features, _ = model.features(read_table(folder / "homes.csv", None, model.needs_text))
+    ours = model.estimator.predict_distribution(features)
+    mean, quantiles = ours.mean(), ours.ppf(np.array([[0.1], [0.9]])).T
+    close = 1e-6 * np.ptp(mean)
+    module, rows = {}, raw_rows(folder)
+    exec(exported(folder, kind, "python"), module)
+    np.testing.assert_allclose([module["predict"](row) for row in rows[:5]], mean[:5], atol=close)
+    assert module["quantile"](rows[1], 0.9) == pytest.approx(quantiles[1, 1], abs=close)
+    connection = sqlite3.connect(":memory:")
+    columns = list(rows[0])
+    connection.execute(f"CREATE TABLE data ({', '.join(columns)})")
+    marks = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO data VALUES ({marks})", [list(row.values()) for row in rows[:6]])
+    options = ("--dialect", "sqlite", "--quantile", 0.1, "--quantile", 0.9, "--above", 20)
+    cursor = connection.execute(exported(folder, kind, "sql", *options))
+    assert [one[0] for one in cursor.description] == ["mean", "quantile_0.1", "quantile_0.9", "probability_above_20"]
+    expected = np.column_stack([mean, quantiles, ours.sf(20.0)])
+    np.testing.assert_allclose(cursor.fetchall(), expected[:6], atol=close)
+    if shutil.which("cc"):
+        cells = [f'{{{row["size"] or "NAN"}, "{row["kind"]}", "{row["since"]}"}}' for row in rows[:6]]
+        (tmp_path / "model.h").write_text(exported(folder, kind, "c"))
+        (tmp_path / "main.c").write_text(
+            '#include <stdio.h>\n#include "model.h"\nint main(void) {\n'
+            f"const pbdn_row rows[] = {{{', '.join(cells)}}};\n"
+            'for (int i = 0; i < 6; ++i)\nprintf("%.17g %.17g %.17g %.17g\\n", pbdn_predict(rows + i), '
+            "pbdn_quantile(rows + i, 0.1), pbdn_quantile(rows + i, 0.9), pbdn_probability_above(rows + i, 20.0));\n}"
+        )
+        subprocess.run(["cc", "-std=c99", "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+        said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+        found = np.array([line.split() for line in said.splitlines()], dtype=float)
+        np.testing.assert_allclose(found, expected[:6], atol=close)
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    data = model.estimator.to_onnx(quantiles=(0.1, 0.9), above=(20.0,), dtype=np.float64)
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    days = np.array([row["since"] for row in rows], dtype="datetime64[D]").astype(float)
+    inputs = {
+        "size": np.array([float(row["size"] or "nan") for row in rows])[:, None],
+        "kind": np.array([row["kind"] for row in rows], dtype=object)[:, None],
+        "since": days[:, None],
+    }
+    found = dict(zip([one.name for one in session.get_outputs()], session.run(None, inputs), strict=True))
+    theirs = np.column_stack([found["mean"], found["quantiles"], found["probability_above"]])
+    np.testing.assert_allclose(theirs, expected, atol=close)
+
+
+def test_counts_export_means_and_whole_quantiles(fitted):
+    folder, _ = fitted
+    model = load_model(folder / "count.pbdn")
+    features, _ = model.features(read_table(folder / "homes.csv", None, model.needs_text))
+    module = {}
+    exec(exported(folder, "count", "python"), module)
+    rows = raw_rows(folder)[:8]
+    np.testing.assert_allclose(
+        [module["predict"](row) for row in rows], model.estimator.predict(features)[:8], rtol=1e-9
+    )
+    ours = model.estimator.predict_quantiles(features, 0.9)[:8]
+    np.testing.assert_array_equal([module["quantile"](row, 0.9) for row in rows], ours)
+    none = model.estimator.predict_probability(features, [0])[:8, 0]
+    np.testing.assert_allclose([1.0 - module["probability_above"](row, 0) for row in rows], none, atol=1e-12)
+
+
+def test_grades_export_as_classes_do(fitted):
+    folder, _ = fitted
+    model = load_model(folder / "grade.pbdn")
+    features, _ = model.features(read_table(folder / "homes.csv", None, model.needs_text))
+    module = {}
+    exec(exported(folder, "grade", "python"), module)
+    assert module["CLASSES"] == ("poor", "fair", "good")
+    ours = model.estimator.predict_proba(features)[:5]
+    np.testing.assert_allclose([module["predict_proba"](row) for row in raw_rows(folder)[:5]], ours, atol=1e-9)
+
+
+def test_wrong_options_are_named(fitted, tmp_path):
+    folder, _ = fitted
+    table, out = folder / "homes.csv", ("-o", tmp_path / "m.pbdn")
+    assert "not a class" in fails("fit", table, "-t", "price", *out, "--response", "class")
+    assert "not a column of numbers" in fails("fit", table, "-t", "kind", *out, "--response", "number")
+    assert "--class-weight" in fails("fit", table, "-t", "price", *out, "--class-weight", "balanced")
+    assert "no count" in fails("fit", table, "-t", "price", *out, "--response", "count")
+    assert "--event kind: row 1" in fails("fit", table, "-t", "days", *out, "--event", "kind")
+    assert "it is the target" in fails("fit", table, "-t", "days", *out, "--event", "days")
+    assert "it is for times" in fails("fit", table, "-t", "price", *out, "--event", "sold", "--response", "number")
+    assert "--grades poor,fair: the target has 'good'" in fails(
+        "fit", table, "-t", "grade", *out, "--grades", "poor,fair"
+    )
+    assert "strictly between 0 and 1" in fails("export", folder / "number.pbdn", "--to", "onnx", "--quantile", 2)
+    assert "take any" in fails("export", folder / "number.pbdn", "--to", "c", "--quantile", 0.5)
+    assert "no report for times" in fails("report", folder / "time.pbdn", table, *out)
+
+
+def test_numbers_can_be_sampled(fitted, tmp_path):
+    folder, _ = fitted
+    drops = [part for name in ("calls", "grade", "days", "sold") for part in ("--drop", name)]
+    options = ("--inference", "gibbs", "--sweeps", 20, "--members", 1, "--max-depth", 1)
+    invoke("fit", folder / "homes.csv", "-t", "price", *drops, *options, "-o", tmp_path / "m.pbdn")
+    found = json.loads(invoke("inspect", tmp_path / "m.pbdn", "--json").stdout)
+    assert (found["inference"], found["response"]) == ("gibbs", "number")
+    assert "90 % between" in invoke("explain", tmp_path / "m.pbdn", folder / "homes.csv", "--row", 1).stdout
+    assert "map+gibbs are for classes" in fails(
+        "fit", folder / "homes.csv", "-t", "price", "--inference", "map+gibbs", "-o", tmp_path / "m.pbdn"
+    )

@@ -1,0 +1,220 @@
+"""Exports of numbers, times and grades agree with the estimators, in every language, on raw rows too."""
+
+import shutil
+import subprocess
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from test_export_c import build
+from test_export_python import run
+from test_export_sql import ENGINES
+
+from networks import random_committee, random_curve, random_network
+from pbdn import PBDNCountRegressor
+from pbdn.errors import InvalidInputError
+from pbdn.export import to_c, to_onnx, to_python, to_sql
+from pbdn.export.plan import LEVELS
+from pbdn.model.distribution import Distribution
+from pbdn.model.network import Layer
+from pbdn.model.timed import OnALine, side_arrays
+
+CLOSE = 1e-8  # of the spread of the values
+ABOVE = (-3.0, 12.5, 20.0)
+NUMBERS = {
+    "one layer": OnALine(10.0, 3.0),
+    "deep": OnALine(-5.0, 0.01),
+    "logarithms": OnALine(1.0, 0.5, log=True, reach=2.0),
+    "curved committee": OnALine(1.0, 2.0),
+    "counts": OnALine(1.5, 0.8, log=True, reach=4.0),
+}
+GRADES = OnALine(cuts=(-0.5, 0.1, 1.2))
+NAMES = ["key", "x0", "x1", "x2", "x3"]
+
+
+def line_network(rng, shape, response):
+    """A random network whose experts have time coefficients."""
+    experts = {"one layer": ((3, 2),), "deep": ((3, 2), (2, 3), (2, 2))}.get(shape, ((2, 3), (2, 2)))
+
+    def timed(network):
+        def side(one):
+            return replace(one, time_coefs=rng.gamma(3.0, 0.5, size=one.n_experts))
+
+        layers = tuple(Layer(tuple(side(one) for one in layer.sides)) for layer in network.layers)
+        return replace(network, layers=layers, response=response)
+
+    if shape == "curved committee":
+        network, _ = random_committee(rng, [experts] * 3, curve=random_curve(rng, 4, 3), total_spread=1.0)
+        return timed(network)
+    return timed(random_network(rng, experts, total_spread=2.0))
+
+
+def distribution(network, rows):
+    return Distribution(side_arrays(network.top, network.top_inputs(rows)), network.response)
+
+
+def expected(network, rows):
+    """Mean, quantiles and probabilities of more, side by side."""
+    d = distribution(network, rows)
+    if network.response is NUMBERS["counts"]:
+        model = PBDNCountRegressor()
+        model.network_, model.n_features_in_, model.config_ = network, 4, SimpleNamespace(prediction="point")
+        more = 1.0 - model.predict_probability(rows, range(21)).cumsum(axis=1)
+        return np.column_stack(
+            [model.predict(rows), model.predict_quantiles(rows), np.ones(len(rows)), more[:, [12, 20]]]
+        )
+    return np.column_stack([d.mean(), d.ppf(np.array(LEVELS)[:, None]).T, d.sf(np.array(ABOVE)[:, None]).T])
+
+
+def compare(theirs, network, rows, close=CLOSE):
+    """The same numbers; where two sides disagree, all values between them have the probability of a quantile."""
+    ours, theirs, n = expected(network, rows), np.asarray(theirs, dtype=float), 1 + len(LEVELS)
+    assert np.isfinite(ours).all()
+    wrong = np.abs(theirs - ours)
+    wrong[:, :n] /= np.maximum(np.abs(ours[:, :n]).max(axis=0), 1e-300)
+    if network.response is not NUMBERS["counts"]:
+        chance = np.abs(distribution(network, rows).cdf(theirs[:, 1:n].T).T - LEVELS)
+        wrong[:, 1:n] = np.minimum(wrong[:, 1:n], 1e3 * chance)
+    assert wrong.max() <= close
+
+
+def grades_of(network, rows):
+    below = distribution(network, rows).cdf(np.array(network.response.cuts)[:, None]).T
+    return np.diff(below, axis=1, prepend=0.0, append=1.0)
+
+
+@pytest.mark.parametrize("shape", NUMBERS)
+def test_python(rng, shape):
+    network = line_network(rng, shape, NUMBERS[shape])
+    rows = rng.normal(size=(20, 4))
+    module = run(to_python(network, [], counts=shape == "counts"))
+    found = [
+        [module["predict"](row), *(module["quantile"](row, q) for q in LEVELS)]
+        + [module["probability_above"](row, y) for y in ABOVE]
+        for row in rows
+    ]
+    compare(found, network, rows)
+    assert module["quantile"](rows[0], 1.0) == np.inf
+    assert module["quantile"](rows[0], 0.0) == (0.0 if network.response.log else -np.inf)
+
+
+SCORE = """
+#include <stdio.h>
+#include "model.h"
+int main(void)
+{
+    double x[NET_N_FEATURES];
+    const double levels[] = {0.05, 0.5, 0.95}, above[] = {-3.0, 12.5, 20.0};
+    for (;;) {
+        for (int i = 0; i < NET_N_FEATURES; ++i)
+            if (scanf("%lf", &x[i]) != 1) return 0;
+        printf("%.17g ", net_predict(x));
+        for (int j = 0; j < 3; ++j) printf("%.17g ", net_quantile(x, levels[j]));
+        for (int j = 0; j < 3; ++j) printf("%.17g ", net_probability_above(x, above[j]));
+        printf("\\n");
+    }
+}
+"""
+
+
+def scored(program, rows):
+    text = "\n".join(" ".join(map(repr, row)) for row in rows.tolist())
+    done = subprocess.run([program], input=text, capture_output=True, text=True, check=True)
+    return np.array([line.split() for line in done.stdout.splitlines()], dtype=float)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@pytest.mark.parametrize("shape", NUMBERS)
+def test_c(rng, tmp_path, shape):
+    network = line_network(rng, shape, NUMBERS[shape])
+    rows = rng.normal(size=(100, 4))
+    compare(
+        scored(build(tmp_path, to_c(network, [], name="net", counts=shape == "counts"), SCORE), rows), network, rows
+    )
+
+
+def in_onnx(data, rows):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed")
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    return dict(zip([one.name for one in session.get_outputs()], session.run(None, {"features": rows}), strict=True))
+
+
+@pytest.mark.parametrize(("arithmetic", "close"), [(np.float64, CLOSE), (np.float32, 1e-3)])
+@pytest.mark.parametrize("shape", NUMBERS)
+def test_onnx(rng, shape, arithmetic, close):
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    network = line_network(rng, shape, NUMBERS[shape])
+    rows = rng.normal(size=(100, 4))
+    found = in_onnx(
+        to_onnx(network, [], dtype=np.float64, arithmetic=arithmetic, above=ABOVE, counts=shape == "counts"), rows
+    )
+    assert found["activations"].shape == (100, sum(network.n_units))
+    compare(np.column_stack([found["mean"], found["quantiles"], found["probability_above"]]), network, rows, close)
+
+
+@pytest.mark.parametrize(("engine", "dialect"), [("sqlite", "sqlite"), ("duckdb", "duckdb"), ("duckdb", "generic")])
+@pytest.mark.parametrize("shape", NUMBERS)
+def test_sql(rng, shape, engine, dialect):
+    network = line_network(rng, shape, NUMBERS[shape])
+    rows = rng.normal(size=(20, 4))
+    statement = to_sql(network, [], NAMES[1:], dialect, keep=["key"], above=ABOVE, counts=shape == "counts")
+    table = [(i, *row) for i, row in enumerate(rows.tolist())]
+    names, answer = ENGINES[engine](statement, NAMES, [*table, (20, None, 0.0, 0.0, 0.0)])
+    assert names[:3] == ["key", "mean", "quantile_0.05"]
+    assert names[-1] == "probability_above_20"
+    assert [row[0] for row in answer] == list(range(21))
+    assert all(value is None for value in answer[-1][1:])
+    compare([row[1:] for row in answer[:-1]], network, rows)
+
+
+def test_postgresql(rng, postgres):
+    network = line_network(rng, "logarithms", NUMBERS["logarithms"])
+    rows = rng.normal(size=(5, 4))
+    values = ", ".join(str((i, *row)) for i, row in enumerate(rows.tolist()))
+    create = "CREATE TEMP TABLE data (key int, x0 float8, x1 float8, x2 float8, x3 float8);"
+    statement = to_sql(network, [], NAMES[1:], "postgresql", keep=["key"], above=ABOVE)
+    answer = postgres(f"{create} INSERT INTO data VALUES {values};\n{statement};")
+    compare([row[1:] for row in sorted(answer)], network, rows)
+
+
+def test_grades(rng, tmp_path):
+    """Probabilities of grades, by the same functions as those of classes."""
+    network = line_network(rng, "deep", GRADES)
+    labels, rows = ["poor", "fair", "good", "best"], rng.normal(size=(50, 4))
+    ours = grades_of(network, rows)
+    module = run(to_python(network, labels))
+    np.testing.assert_allclose([module["predict_proba"](row) for row in rows], ours, atol=1e-12)
+    statement = to_sql(network, labels, NAMES[1:], "sqlite", keep=["key"])
+    names, answer = ENGINES["sqlite"](statement, NAMES, [(i, *row) for i, row in enumerate(rows.tolist())])
+    assert names[1:] == [*(f"probability_{label}" for label in labels), "label"]
+    np.testing.assert_allclose([row[1:-1] for row in answer], ours, atol=1e-12)
+    assert [row[-1] for row in answer] == [labels[best] for best in ours.argmax(axis=1)]
+    if shutil.which("cc"):
+        program = """
+#include <stdio.h>
+#include "model.h"
+int main(void)
+{
+    double x[4], p[NET_N_CLASSES];
+    while (scanf("%lf %lf %lf %lf", x, x + 1, x + 2, x + 3) == 4) {
+        net_predict_proba(x, p);
+        printf("%.17g %.17g %.17g %.17g\\n", p[0], p[1], p[2], p[3]);
+    }
+    return net_predict(x) > 3;
+}
+"""
+        header = to_c(network, labels, name="net")
+        np.testing.assert_allclose(scored(build(tmp_path, header, program), rows), ours, atol=1e-12)
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    found = in_onnx(to_onnx(network, labels, dtype=np.float64), rows)
+    np.testing.assert_allclose(found["probabilities"], ours, atol=1e-12)
+    assert found["label"].tolist() == [labels[best] for best in ours.argmax(axis=1)]
+
+
+def test_wrong_arguments(rng):
+    network = line_network(rng, "one layer", GRADES)
+    with pytest.raises(InvalidInputError, match=r"4 grade\(s\)"):
+        to_python(network, ["a", "b"])
+    with pytest.raises(InvalidInputError, match="strictly between 0 and 1"):
+        to_sql(line_network(rng, "one layer", NUMBERS["one layer"]), [], quantiles=(0.0,))
