@@ -35,6 +35,10 @@ class FileFormatError(PBDNError, ValueError):
     """A model or checkpoint file is damaged, foreign, or of a version that this one does not read."""
 
 
+class ClusterError(PBDNError, RuntimeError):
+    """Workers, the scheduler or rows of a cluster were lost; the message says which, and how to go on."""
+
+
 class MissingExtraError(PBDNError, ImportError):
     """An optional dependency is needed; the message says what to install.
 

@@ -1,4 +1,4 @@
-"""A direct channel between the driver of a sweep and a process that holds rows: arrays over TCP.
+"""A direct channel between the driver of a sweep and a process that holds rows, and what that process answers.
 
 Dask places data and starts work; a message through its scheduler takes milliseconds, and a sweep has several. A channel is a
 plain socket. Messages are a line of JSON and raw arrays, nothing that could be executed. Both ends prove that they know the
@@ -11,14 +11,31 @@ import json
 import secrets
 import socket
 import struct
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import numpy as np
+from distributed import get_worker
 from numpy.typing import NDArray
+
+from pbdn.data.row_source import Block
+from pbdn.errors import InvalidInputError
+from pbdn.gibbs.kernel_arguments import Experts
+from pbdn.gibbs.log_likelihood import binary_log_likelihood
+from pbdn.gibbs.rows import RowArrays, Rows
+from pbdn.gibbs.sweep import RowsHere, Workers, single_blas_thread
+from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.adam import Prior, layer_gradient
+from pbdn.sgd.kernel_arguments import SideColumns, workspace
+from pbdn.sgd.objective import as_labelled_rows
+
+Result = list[NDArray[Any]]
 
 HELLO_SECONDS = 30.0  # in which a peer has to come and prove itself
 CHECK_SECONDS = 5.0  # between two looks at whether the peer can still answer
+SEND_SECONDS = 120.0  # in which the peer, which is waiting for it, has to take a message
 KINDS = ("<f8", "<i8", "|b1")  # of numbers that are sent
 MOST_BYTES = 1 << 36
 _LENGTHS = struct.Struct("<QQ")  # of the line of JSON, and of the arrays
@@ -109,14 +126,17 @@ class Channel:
             raise LostError("the other end does not know the key of this fit")
 
     def send(self, word: str, arrays: Sequence[Any] = (), **values: Any) -> None:
-        """Send a message."""
+        """Send a message; arrays of single bytes come last, so that all others are aligned."""
         contiguous = [np.ascontiguousarray(array) for array in arrays]
         shapes = [[array.dtype.str, array.shape] for array in contiguous]
         line = json.dumps({"word": word, "arrays": shapes, "values": values}).encode()
         size = sum(array.nbytes for array in contiguous)
         frame = b"".join([_LENGTHS.pack(len(line), size), line, *(array.tobytes() for array in contiguous)])
+        patience = self._socket.gettimeout()
         try:
+            self._socket.settimeout(SEND_SECONDS)
             self._socket.sendall(frame)
+            self._socket.settimeout(patience)
         except OSError as error:
             raise LostError(str(error)) from error
         self.n_sent += len(frame)
@@ -163,3 +183,108 @@ class Channel:
 def listen(host: str) -> socket.socket:
     """A place on this host to which one driver may connect; the system chooses the port."""
     return socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=1)
+
+
+# --------------------------------------------------------------------------- answering the driver
+
+
+class Held(Protocol):
+    """Rows that answer messages."""
+
+    def __call__(self, message: Message) -> Result:
+        """The answer."""
+
+
+class SideHolder:
+    """Answers for rows of one side: the local steps of a sweep."""
+
+    def __init__(self, rows: Rows, workers: Workers) -> None:
+        own: Any = (None if field is None else np.require(field, requirements=["W"]) for field in rows.arrays)
+        arrays = RowArrays(*own)  # kernels would be compiled anew for arrays that came read-only
+        self.rows, self.workers = Rows(arrays, rows.n_inputs, rows.part), workers
+        self.here: Any = None
+        self.statistics: Any = None
+
+    def __call__(self, message: Message) -> Result:
+        """Phase A, phase B, adding to the sums of those before, or the log-likelihood."""
+        word, arrays, values = message
+        if word == "events":
+            planes, log_weights, active = arrays
+            key, index = np.uint64(values["key"]), values["index"]
+            self.here = RowsHere(values["sampler"], self.rows, planes, None, key, index, self.workers)
+            return list(self.here.draw_events(Experts(planes, log_weights, active)))
+        if word == "statistics":
+            self.statistics = self.here.sum_statistics(arrays[0])
+            return []
+        if word == "add":
+            return [
+                _running(own, total) for own, total in zip(self.statistics[:2], arrays or (None, None), strict=True)
+            ]
+        if word == "log_likelihood":
+            return [np.array(list(binary_log_likelihood(self.rows, *arrays)))]
+        raise InvalidInputError(f"Rows of a side do not know the message {word!r}.")
+
+
+def _running(own: FloatArray, total: FloatArray | None) -> FloatArray:
+    """The sums of groups, added in order to those of the groups before."""
+    begin, rest = (own[0].copy(), own[1:]) if total is None else (total, own)
+    for group in rest:
+        begin += group
+    return begin
+
+
+class BlockHolder:
+    """Answers for labelled rows: the gradient of a part of a minibatch."""
+
+    def __init__(self, block: Block, workers: Workers) -> None:
+        self.block = block
+
+    def __call__(self, message: Message) -> Result:
+        """Minus the log-likelihood of some rows, and its gradient."""
+        parameters, starts, positive, index = message.arrays
+        block, gradient = self.block.take(index), np.zeros_like(parameters)
+        if not len(block):
+            return [np.zeros(1), gradient]
+        none = Prior(np.zeros(parameters.shape[1]), 0.0, 0.0, 1.0, 0.0)
+        data = as_labelled_rows(np.ascontiguousarray(block.inputs), block.codes, block.weights)
+        work = workspace(True, parameters.shape[0] - 2, starts)
+        scale = float(message.values["scale"])
+        loss = layer_gradient(data, scale, parameters, SideColumns(starts, positive), none, work, gradient)
+        return [np.array([loss]), gradient]
+
+
+def open_holder(held: Rows | Block, key: bytes) -> tuple[str, int, str]:
+    """Let a thread of this worker answer for the rows; returns host, port and the worker's address.
+
+    The thread ends with the connection, and if nobody connects.
+    """
+    worker = get_worker()
+    host = urlsplit(worker.address).hostname if not worker.address.startswith("inproc") else None
+    server = listen(host or "127.0.0.1")
+    maker: Callable[[Any, Workers], Held] = SideHolder if isinstance(held, Rows) else BlockHolder
+    n_threads = int(worker.state.nthreads)
+    threading.Thread(target=_answer, args=(server, key, maker, held, n_threads), name="pbdn rows", daemon=True).start()
+    return host or "127.0.0.1", int(server.getsockname()[1]), str(worker.address)
+
+
+def _answer(server: Any, key: bytes, maker: Callable[[Any, Workers], Held], held: Any, n_threads: int) -> None:
+    """Answer one driver until it hangs up."""
+    workers = Workers(n_threads)
+    try:
+        channel = Channel.accept(server, key)
+        holder = maker(held, workers)
+        with single_blas_thread():
+            while True:
+                message = channel.receive()
+                try:
+                    answer = holder(message)
+                except Exception as error:  # told to the driver, which decides
+                    channel.send(
+                        "error", text=f"{type(error).__name__}: {error}", memory=isinstance(error, MemoryError)
+                    )
+                    continue
+                channel.send("done", answer)
+    except LostError:  # the driver is done, or gone
+        pass
+    finally:
+        workers.close()

@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
+from pbdn.model.scaling import Scaling
 
 MOST_TRAINED = 4_000_000  # numbers of the rows from which a fit in memory learns
 FEWEST_TRAINED = 20_000  # rows that are never thinned
@@ -61,6 +62,14 @@ class LabelledRows:
     def with_inputs(self, inputs: Any) -> "LabelledRows":
         """The same rows, seen through other inputs."""
         return replace(self, inputs=inputs)
+
+    def scaled(self, scaling: Scaling) -> "LabelledRows":
+        """The same rows with scaled features."""
+        return self.with_inputs(scaling.apply(self.inputs))
+
+    def marks(self) -> list[Any]:
+        """What a checkpoint remembers of the rows."""
+        return [self.inputs, self.targets, self.weights]
 
     def source(self, n_codes: int) -> ArraySource:
         """The rows as minibatches and blocks; codes run from 0 to ``n_codes`` - 1."""
@@ -181,12 +190,20 @@ Words = NDArray[np.uint64]
 
 def row_order(X: Any, targets: NDArray[Any], weights: NDArray[np.float64] | None) -> NDArray[np.int64]:
     """Row numbers sorted by a digest of the row, then by class or bounds, then by weight."""
+    return order_of_digests(row_digests(X), targets, weights)
+
+
+def order_of_digests(digests: Words, targets: NDArray[Any], weights: NDArray[np.float64] | None) -> NDArray[np.int64]:
+    """`row_order` of rows with these digests."""
     last = np.zeros(len(targets)) if weights is None else weights
-    return np.lexsort((last, *targets.reshape(len(targets), -1).T[::-1], row_digests(X)))
+    return np.lexsort((last, *targets.reshape(len(targets), -1).T[::-1], digests))
 
 
-def row_digests(X: Any) -> Words:
-    """Σ_v mix(column v, rank of x_v among the distinct values of its column), modulo 2^64; dense array or CSR."""
+def row_digests(X: Any, first_column: int = 0) -> Words:
+    """Σ_v mix(column v, rank of x_v among the distinct values of its column), modulo 2^64; dense array or CSR.
+
+    Digests of some dense columns, the first of which has the number ``first_column``, add up to those of all.
+    """
     if sp.issparse(X):
         rows, columns, ranks = _stored_ranks(X)
         digests = np.zeros(X.shape[0], np.uint64)
@@ -194,8 +211,18 @@ def row_digests(X: Any) -> Words:
         return digests
     digests = np.zeros(X.shape[0], np.uint64)
     for v in range(X.shape[1]):
-        digests += _mix(np.array([v]), np.unique(X[:, v], return_inverse=True)[1])
+        digests += _mix(np.array([first_column + v]), np.unique(X[:, v], return_inverse=True)[1])
     return digests
+
+
+def content_marks(X: NDArray[np.float64]) -> Words:
+    """128 bits of every dense row, shape (n, 2): equal for equal rows, and else different for all that will ever be seen."""
+    bits = np.ascontiguousarray(X + 0.0).view(np.uint64)  # -0.0 becomes 0.0
+    marks = np.zeros((len(bits), 2), np.uint64)
+    for v in range(bits.shape[1]):
+        for j in range(2):
+            marks[:, j] += _mix(np.array([2 * v + j]), bits[:, v])
+    return marks
 
 
 def _stored_ranks(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:

@@ -184,7 +184,7 @@ def scaling_of(rows: LabelledRows | StreamedSource) -> Scaling:
 def marks_of(rows: LabelledRows | StreamedSource) -> list[Any]:
     """What a checkpoint remembers of the data: the arrays themselves, or a stream's size and first rows."""
     if isinstance(rows, LabelledRows):
-        return [rows.inputs, rows.targets, rows.weights]
+        return rows.marks()
     blocks = rows.blocks()
     first = next(blocks)
     blocks.close()  # type: ignore[attr-defined]

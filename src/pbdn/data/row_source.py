@@ -169,6 +169,24 @@ def join(blocks: list[Block]) -> Block:
     return Block(stacked, codes, np.concatenate([block.weights for block in blocks]))
 
 
+def shuffled_orders(
+    rng: Generator, n_rows: int, batch_size: int, n_batches: int, replacement: bool
+) -> Iterator[NDArray[np.int64]]:
+    """Row numbers of minibatches, many batches at a time: passes over all rows, joined without a seam."""
+    rest = np.empty(0, np.int64)
+    while n_batches > 0:
+        count = min(n_batches, CHUNK_BATCHES)
+        length = count * batch_size
+        if replacement:
+            order = rng.integers(0, n_rows, length)
+        else:
+            passes = -(-(length - len(rest)) // n_rows)
+            joined = np.concatenate([rest, *(rng.permutation(n_rows) for _ in range(passes))])
+            order, rest = joined[:length], joined[length:]
+        yield order
+        n_batches -= count
+
+
 class ArraySource:
     """Rows in memory: a dense float array or a CSR matrix, never copied if already contiguous floats.
 
@@ -228,18 +246,8 @@ class ArraySource:
         self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
     ) -> Iterator[Minibatches]:
         """Shuffled passes over all rows, joined without a seam."""
-        rest = np.empty(0, np.int64)
-        while n_batches > 0:
-            count = min(n_batches, CHUNK_BATCHES)
-            length = count * batch_size
-            if replacement:
-                order = rng.integers(0, self.n_rows, length)
-            else:
-                passes = -(-(length - len(rest)) // self.n_rows)
-                joined = np.concatenate([rest, *(rng.permutation(self.n_rows) for _ in range(passes))])
-                order, rest = joined[:length], joined[length:]
+        for order in shuffled_orders(rng, self.n_rows, batch_size, n_batches, replacement):
             yield Minibatches(self.block, order, batch_size)
-            n_batches -= count
 
     def emptied(self) -> "ArraySource":
         """No rows, the same columns and classes."""

@@ -26,7 +26,7 @@ from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, identity_scaling
 from pbdn.validation import check_integer, check_kind, check_positive
 
-FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state"}  # may change when a fit is resumed
+FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state", "client"}  # may change when a fit is resumed
 
 
 class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
@@ -47,10 +47,10 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
     network_: Network | None
 
     def _make_engine(
-        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run
+        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run, path: int = 0
     ) -> Engine:
         """What trains the layers."""
-        return make_engine(rows, response, config, run)
+        return make_engine(rows, response, config, run, path)
 
     def _fit_network(self, rows: LabelledRows | StreamedSource, response: Response, tasks: FitTasks) -> None:
         """Grow the network and fill the fitted attributes."""

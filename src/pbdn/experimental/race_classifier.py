@@ -158,7 +158,7 @@ time_limit
         return Race(self.classes_.size)
 
     def _make_engine(
-        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run
+        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run, path: int = 0
     ) -> Engine:
         """The engine of the race; it takes dense rows of whole weight."""
         assert isinstance(rows, LabelledRows)

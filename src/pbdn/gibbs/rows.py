@@ -26,6 +26,7 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 BLOCK_ROWS = 256  # rows that share a random stream and are summed together
 MAX_GROUPS = 32  # partial sums kept apart before the final, ordered sum; more where a group would have
 LARGEST_GROUP = 4096  # more blocks than this: a million rows
+WORTH_MERGING = 0.9  # share of rows left, at most, for which identical rows are merged
 
 
 class RowArrays(NamedTuple):
@@ -87,6 +88,8 @@ class Rows:
     @cached_property
     def single_events(self) -> bool:
         """Whether every row is binary and those with an event stand for one copy each."""
+        if self.part is not None:
+            return self.part.single_events
         arrays = self.arrays
         event = arrays.kind != NOTHING
         single = (arrays.kind == BEFORE) & (arrays.copies == 1.0) & (arrays.exposure == arrays.unit)
@@ -98,6 +101,7 @@ class Part(NamedTuple):
 
     first_block: int
     group_blocks: int
+    single_events: bool  # of all rows
 
 
 def group_blocks(n_rows: int) -> int:
@@ -225,14 +229,18 @@ def merge_identical(rows: Rows, only_silent: bool = False) -> Rows:
     signature = np.ascontiguousarray(signature)
     as_bytes = signature.view(np.dtype((np.void, signature.dtype.itemsize * signature.shape[1]))).ravel()
     _, first, group = np.unique(as_bytes, return_index=True, return_inverse=True)
-    if first.size > 0.9 * rows.n_rows:
+    if first.size > WORTH_MERGING * rows.n_rows:
         return rows
     order = np.argsort(first)  # keep the order of first appearance
     place = np.empty_like(order)
     place[order] = np.arange(order.size)
-    group, first = place[group.ravel()], first[order]
+    return Rows(combine(arrays, place[group.ravel()], first[order]), rows.n_inputs)
+
+
+def combine(arrays: RowArrays, group: IntArray, first: IntArray) -> RowArrays:
+    """Rows of the same group as one, in the place of its ``first``: exposures and copies add up."""
     copies = np.bincount(group, arrays.copies, first.size).astype(float)
-    merged = arrays._replace(
+    return arrays._replace(
         dense=np.ascontiguousarray(arrays.dense[first]),
         exposure=np.bincount(group, arrays.exposure, first.size).astype(float),
         offset=arrays.offset[first],
@@ -241,4 +249,3 @@ def merge_identical(rows: Rows, only_silent: bool = False) -> Rows:
         unit=arrays.unit[first],
         start=arrays.start[first],
     )
-    return Rows(merged, rows.n_inputs)

@@ -1,7 +1,8 @@
 """The engines that train a layer, Gibbs sampling and MAP; the one that a configuration asks for; independent runs from bottom to top, the sequential ("cut") posterior."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,8 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.row_source import RowSource
 from pbdn.data.streams import StreamedSource
 from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
-from pbdn.gibbs.responses import SideRows
-from pbdn.gibbs.rows import make_rows
+from pbdn.gibbs.responses import RowResponse, SideRows
+from pbdn.gibbs.rows import BLOCK_ROWS, Rows, RowsElsewhere, make_rows
 from pbdn.gibbs.state import Extras, GlobalState, state_from_side
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.gibbs.timed_responses import common_scale, timed_rows, with_scale
@@ -24,6 +25,7 @@ from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of
+from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import fit_timed_from_starts
 from pbdn.sgd.train_layer import MapResult, fit_map
@@ -32,7 +34,7 @@ START_PENALTY = 0.3  # precision of the coefficients of a MAP start of values on
 STEPS_PER_SWEEP = 4  # most minibatches of a MAP start for each sweep of the chain
 MOST_ENTRIES = 100_000_000  # of the matrices that one sweep of a layer of many sides factors, before pruning
 MOST_COEFFICIENTS = 3_000_000  # of a layer of many sides before pruning: a step then takes some tenths of a second
-EngineMaker = Callable[[LabelledRows | StreamedSource, Response, FitConfig, Run], Engine]
+EngineMaker = Callable[..., Engine]  # of rows, response, configuration, run and, if not 0, the path
 
 
 class GibbsEngine:
@@ -98,6 +100,11 @@ class GibbsEngine:
             side, extras = common_scale(side)
         return state_from_side(side, self.settings.max_experts), extras
 
+    @contextmanager
+    def held_rows(self, side: int) -> Iterator[tuple[Rows | RowsElsewhere, RowResponse | None]]:
+        """`side_rows` for as long as a chain runs on them."""
+        yield self.side_rows(side)
+
     def run_task(self, task: Task, start: Side | None) -> ChainResult:
         """One chain of one side, resumed where the checkpoint has seen it."""
         checkpoint = self.run.checkpoint
@@ -109,21 +116,21 @@ class GibbsEngine:
             if self.run.bar.enabled:
                 self._tell(task, chain)
 
-        rows, response = self.side_rows(task[1])
         state, extras = self.chain_start(start)
-        result = run_chain(
-            rows,
-            self.settings,
-            self.run.seed,
-            task,
-            n_threads=max(1, self.run.n_jobs // (self.n_sides * self.n_chains)),
-            response=response,
-            start=state,
-            start_extras=extras,
-            resume=saved,
-            on_sweep=on_sweep,
-            should_stop=self.run.stop,
-        )
+        with self.held_rows(task[1]) as (rows, response):
+            result = run_chain(
+                rows,
+                self.settings,
+                self.run.seed,
+                task,
+                n_threads=max(1, self.run.n_jobs // (self.n_sides * self.n_chains)),
+                response=response,
+                start=state,
+                start_extras=extras,
+                resume=saved,
+                on_sweep=on_sweep,
+                should_stop=self.run.stop,
+            )
         if checkpoint is not None and not result.complete:
             checkpoint.stopped(task, result.final)
         return with_scale(result) if self.response.timed else result
@@ -198,12 +205,19 @@ class GibbsEngine:
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""
-        self.seen.append(layer.units(self.inputs))
+        self.seen.append(units_in_blocks(layer, self.inputs))
         self.inputs = inputs_of(len(self.seen), self.seen)
 
     def has_room(self, layer: Layer) -> bool:
         """Whether the next layer's hyperplanes can be drawn in a few seconds per sweep."""
         return sweep_fits(self.n_sides, self.settings.max_experts, most_inputs_above(layer), self.n_rows)
+
+
+def units_in_blocks(layer: Layer, inputs: Inputs) -> FloatArray:
+    """Hidden units, a block of rows at a time: the same bits whichever other rows are here."""
+    return np.concatenate(
+        [layer.units(inputs[low : low + BLOCK_ROWS]) for low in range(0, inputs.shape[0], BLOCK_ROWS)]
+    )
 
 
 def sweep_fits(n_sides: int, max_experts: int, n_inputs: int, n_rows: int) -> bool:
@@ -302,7 +316,7 @@ def make_engine(
 
 
 def grow_paths(
-    rows: LabelledRows, response: Response, config: FitConfig, run: Run, depth: int
+    rows: LabelledRows, response: Response, config: FitConfig, run: Run, depth: int, maker: EngineMaker = make_engine
 ) -> list[tuple[LayerFit, ...]]:
     """The layers of ``config.n_paths`` runs up to ``depth``; those cut short are left out.
 
@@ -318,7 +332,7 @@ def grow_paths(
     shared = run.shared_by(config.n_paths)
 
     def climb(path: int) -> tuple[LayerFit, ...]:
-        engine = GibbsEngine(rows, response, part, shared, path)
+        engine = maker(rows, response, part, shared, path)
         fits = [engine.fit_layer(1)]
         while len(fits) < depth and fits[-1].complete:
             engine.advance(fits[-1].layer)

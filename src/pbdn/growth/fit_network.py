@@ -70,7 +70,7 @@ def fit_network(
             ):
                 growth = sample_top(growth, scaled, response, config, run)
             if config.n_paths and growth.fits and growth.reason != "interrupted" and isinstance(scaled, LabelledRows):
-                paths = grow_paths(scaled, response, config, run, len(growth.fits))
+                paths = grow_paths(scaled, response, config, run, len(growth.fits), maker)
     finally:
         if run.checkpoint is not None:
             run.checkpoint.write()
@@ -90,7 +90,7 @@ def scale_rows(rows: LabelledRows | StreamedSource, scaling: Scaling) -> Labelle
     """The same rows with scaled features."""
     if isinstance(rows, StreamedSource):
         return rows.standardised(scaling.center, scaling.scale)
-    return rows.with_inputs(scaling.apply(rows.inputs))
+    return rows.scaled(scaling)
 
 
 def grow_network(

@@ -110,6 +110,11 @@ def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scalin
     relative = features / unit
     mean = np.average(relative, axis=0, weights=weights)
     spread = np.sqrt(np.average((relative - mean) ** 2, axis=0, weights=weights))
+    return scaling_of_moments(unit, mean, spread)
+
+
+def scaling_of_moments(unit: FloatArray, mean: FloatArray, spread: FloatArray) -> Scaling:
+    """Standardisation by the mean and the standard deviation of columns measured in ``unit``."""
     varies = (spread > CONSTANT_BELOW) & (spread * unit > SMALLEST_SCALE)
     return Scaling(mean * unit, np.where(varies, spread * unit, 1.0))
 

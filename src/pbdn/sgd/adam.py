@@ -156,3 +156,20 @@ def run_minibatches(
                 for k in range(parameters.shape[1]):
                     average[v, k] += (parameters[v, k] - average[v, k]) / counters[2]
     return n_batches
+
+
+@summing_kernel
+def take_step(gradient: Any, state: AdamState, prior: Prior, total_weight: float, rate: float, averaging: bool) -> bool:
+    """One Adam step from the summed gradient of a minibatch, the penalty not yet in it; False, and no step, if it is not finite."""
+    parameters, first, second, average, counters, step_factor = state
+    add_penalty_gradient(parameters, prior, gradient)
+    if not math.isfinite(_sum_of_squares(gradient)):
+        return False
+    counters[0] += 1
+    adam_step(parameters, first, second, gradient, 1.0 / total_weight, rate * step_factor[0], counters[0])
+    if averaging:
+        counters[2] += 1
+        for v in range(parameters.shape[0]):
+            for k in range(parameters.shape[1]):
+                average[v, k] += (parameters[v, k] - average[v, k]) / counters[2]
+    return True

@@ -139,6 +139,7 @@ def fit_map(
     parameters = trainer.state.parameters
     wait_for_helper()
     likelihood = trainer.log_likelihoods(should_stop)
+    trainer.release()
     trace = {
         "loss": np.concatenate(losses) if losses else np.empty(0),
         "pruned_at": np.array(pruned_at, np.int64),
@@ -157,6 +158,9 @@ def make_trainer(source: RowSource, labelling: Labelling, depth: int, config: Ma
         raise InvalidInputError(f"depth={depth}; layers are counted from 1.")
     if source.n_rows == 0:
         raise InvalidInputError("The data have no rows; at least one is needed to fit.")
+    if hasattr(source, "trainer"):  # rows that other processes hold
+        made: Trainer = source.trainer(labelling, depth, config, seed)
+        return made
     if config.device is None:
         return Trainer(source, labelling, depth, config, seed)
     from pbdn.sgd.torch_engine import TorchTrainer

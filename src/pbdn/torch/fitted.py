@@ -64,10 +64,10 @@ class FeatureClassifier(PBDNClassifier):
     first_layer: Layer | None = None
 
     def _make_engine(
-        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run
+        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run, path: int = 0
     ) -> Engine:
         if self.first_layer is None or config.inference == "gibbs" or not isinstance(rows, LabelledRows):
-            return super()._make_engine(rows, response, config, run)
+            return super()._make_engine(rows, response, config, run, path)
         engine = GrownOnHead(rows.source(response.n_outputs), response.labelling, config.map, run)
         engine.first = self.first_layer
         return engine

@@ -1,0 +1,331 @@
+"""The driver's side of a fit on a Dask cluster: bounded waits for tasks, and the group of workers that holds the rows of a layer."""
+
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any, TypeVar
+
+import numpy as np
+from distributed import Client, Future, KilledWorker
+
+from pbdn.dask.channel import Channel, LostError, Message, open_holder
+from pbdn.data.row_source import Minibatches
+from pbdn.errors import ClusterError, InvalidInputError, NumericalError, PBDNError
+from pbdn.gibbs.kernel_arguments import BlockSums, Experts, Statistics
+from pbdn.model.labelling import Labelling
+from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.adam import take_step
+from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.objective import prior_constants
+from pbdn.sgd.trainer import Trainer
+
+logger = logging.getLogger("pbdn")
+Result = TypeVar("Result")
+
+POLL_SECONDS = 2.0  # between two looks at the cluster while waiting for a task
+PATIENCE = 60.0  # seconds without any worker after which a fit gives up
+MOST_LOSSES = 8  # workers lost in a row without any progress after which a fit gives up
+
+
+class Cluster:
+    """Tasks on the workers of a client; waiting for them ends with a result or a `ClusterError`.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    resume : str
+        What the user can do after a loss, for messages.
+    """
+
+    def __init__(self, client: Client, resume: str = "") -> None:
+        self.client, self.resume = client, resume
+        self._alone_since: float | None = None
+
+    @property
+    def n_workers(self) -> int:
+        """Workers at present."""
+        return len(self._workers())
+
+    def start(self, lazy: list[Any]) -> list[Future]:
+        """Compute parts of a collection."""
+        try:
+            started: list[Future] = self.client.compute(lazy)
+        except Exception as error:  # whatever Dask raises when its scheduler is gone
+            raise self._lost_scheduler() from error
+        return started
+
+    def submit(self, task: Callable[..., Any], *arguments: Any) -> Future:
+        """Start a task; its arguments may hold futures."""
+        try:
+            return self.client.submit(task, *arguments, pure=False)
+        except Exception as error:  # whatever Dask raises when its scheduler is gone
+            raise self._lost_scheduler() from error
+
+    def results(self, futures: Sequence[Future], what: str) -> list[Any]:
+        """Wait for all of them; ``what`` they are, with {} for the number, is told where one fails."""
+        return [self._result(future, what.format(number)) for number, future in enumerate(futures)]
+
+    def call(self, task: Callable[..., Result], *arguments: Any) -> Result:
+        """Do one task and wait for it."""
+        found: Result = self._result(self.submit(task, *arguments), task.__name__)
+        return found
+
+    def _result(self, future: Future, what: str) -> Any:
+        while True:
+            try:
+                return future.result(timeout=POLL_SECONDS)
+            except TimeoutError:
+                if future.status == "error":
+                    raise
+                self.check()
+            except KilledWorker as error:
+                raise ClusterError(
+                    f"{what} ended every Dask worker that tried it, perhaps for want of memory ({error.last_worker}). "
+                    f"Give the workers more memory or make the partitions smaller{self.resume}."
+                ) from error
+            except CancelledError as error:
+                self.check()
+                raise ClusterError(
+                    f"{what} needs rows that were lost with a Dask worker and cannot be computed again, because they were "
+                    f"scattered or their source is gone. Load them again and repeat the fit{self.resume}."
+                ) from error
+            except PBDNError:
+                raise
+            except Exception as error:  # whatever a task raises
+                raise ClusterError(f"{what} could not be computed: {type(error).__name__}: {error}") from error
+
+    def check(self) -> None:
+        """Raise where waiting is in vain: the scheduler is gone, or there has been no worker for long."""
+        if self._workers():
+            self._alone_since = None
+            return
+        now = time.monotonic()
+        self._alone_since = now if self._alone_since is None else self._alone_since
+        if now - self._alone_since > PATIENCE:
+            raise ClusterError(
+                f"The Dask cluster has had no worker for {PATIENCE:.0f} seconds. Start workers and repeat the fit{self.resume}."
+            )
+
+    def _workers(self) -> dict[str, int]:
+        if self.client.status in ("closed", "closing", "connecting"):
+            raise self._lost_scheduler()
+        try:
+            found: dict[str, int] = self.client.nthreads()
+        except Exception as error:  # whatever Dask raises when its scheduler is gone
+            raise self._lost_scheduler() from error
+        return found
+
+    def _lost_scheduler(self) -> ClusterError:
+        return ClusterError(
+            f"The connection to the Dask scheduler is lost. Start the cluster again and repeat the fit{self.resume}."
+        )
+
+    def has_worker(self, address: str) -> bool:
+        """Whether the scheduler still counts on this worker."""
+        return address in self._workers()
+
+
+class Group:
+    """Workers that hold parts of the rows, in order, each at the other end of a channel.
+
+    When one is lost, Dask computes its rows again on another, and the work in hand is repeated: it is the same to the last bit.
+
+    Parameters
+    ----------
+    cluster : Cluster
+    held : sequence of Future
+        `pbdn.gibbs.rows.Rows` of one side, or blocks for MAP.
+
+    Attributes
+    ----------
+    n_opened : int
+        How often the group was formed.
+    """
+
+    def __init__(self, cluster: Cluster, held: Sequence[Future]) -> None:
+        self.cluster, self.held = cluster, list(held)
+        self.n_opened = 0
+        self._channels: list[Channel] = []
+        self._bytes = np.zeros(2, np.int64)
+
+    def open(self) -> None:
+        """Form the group."""
+        key = secrets.token_bytes(32)
+        self.n_opened += 1
+        opened = [self.cluster.submit(open_holder, held, key) for held in self.held]
+        for host, port, address in self.cluster.results(opened, "Shard {}"):
+            self._channels.append(Channel.to(host, port, key, lambda address=address: self._check(address)))  # type: ignore[misc]
+
+    def _check(self, address: str) -> None:
+        """Whether the worker may still answer."""
+        if not self.cluster.has_worker(address):
+            raise LostError(f"the Dask worker at {address} is gone")
+
+    @property
+    def n_bytes(self) -> tuple[int, int]:
+        """Bytes sent by the driver, and received."""
+        sent = [(channel.n_sent, channel.n_received) for channel in self._channels]
+        total = self._bytes + np.array(sent, np.int64).reshape(-1, 2).sum(axis=0)
+        return int(total[0]), int(total[1])
+
+    def close(self) -> None:
+        """Hang up; the workers let go of what they held for this group."""
+        self._bytes = np.array(self.n_bytes)
+        for channel in self._channels:
+            channel.close()
+        self._channels = []
+
+    def reliably(self, work: Callable[[], Result]) -> Result:
+        """Do work with the group; where a worker is lost, form the group again and repeat it."""
+        for _ in range(MOST_LOSSES):
+            try:
+                if not self._channels:
+                    self.open()
+                return work()
+            except LostError as error:
+                self.close()
+                logger.warning("A worker was lost (%s); its rows are computed again by the others.", error)
+                lost = error
+        raise ClusterError(
+            f"Dask workers were lost {MOST_LOSSES} times in a row, the last because {lost}. Look into the workers' logs, and "
+            f"repeat the fit{self.cluster.resume}."
+        )
+
+    def ask(self, word: str, arrays: Sequence[Any] = (), **values: Any) -> list[list[Any]]:
+        """Send the same message to all; the answers, in the order of rows."""
+        for channel in self._channels:
+            channel.send(word, arrays, **values)
+        return [_answer(channel.receive()) for channel in self._channels]
+
+    def ask_each(self, word: str, arrays: Sequence[Sequence[Any]], **values: Any) -> list[list[Any]]:
+        """Send a message of its own to each."""
+        for channel, own in zip(self._channels, arrays, strict=True):
+            channel.send(word, own, **values)
+        return [_answer(channel.receive()) for channel in self._channels]
+
+    def relay(self, word: str) -> list[Any]:
+        """Hand arrays from one to the next, each adding its own; what the last one says."""
+        arrays: list[Any] = []
+        for channel in self._channels:
+            channel.send(word, arrays)
+            arrays = _answer(channel.receive())
+        return arrays
+
+
+def _answer(message: Message) -> list[Any]:
+    if message.word == "done":
+        return message.arrays
+    text = message.values.get("text", "")
+    if message.values.get("memory"):
+        raise ClusterError(f"A Dask worker is out of memory: {text}. Use more workers, or workers with more memory.")
+    if text.startswith("NumericalError"):
+        raise NumericalError(text.removeprefix("NumericalError: "))
+    raise ClusterError(f"A Dask worker could not do its part of a sweep: {text}.")
+
+
+class SharedRows:
+    """Rows of one side that a group of workers holds (`pbdn.gibbs.rows.RowsElsewhere`)."""
+
+    def __init__(self, group: Group, n_rows: int, n_inputs: int, group_blocks: int) -> None:
+        self.group, self.n_rows, self.n_inputs, self.group_blocks = group, n_rows, n_inputs, group_blocks
+
+    def holder(self, sampler: str, planes: FloatArray, key: np.uint64, index: int) -> "SharedSweep":
+        """The local steps of one sweep."""
+        if sampler == "counts":
+            raise InvalidInputError(
+                "sampler='counts' keeps a count per row and expert here; use sampler='first_events'."
+            )
+        return SharedSweep(self, {"sampler": sampler, "key": int(key), "index": int(index)})
+
+    def log_likelihood_parts(self, planes: FloatArray, weights: FloatArray) -> list[float]:
+        """Parts of the log-likelihood, in order."""
+        answers = self.group.reliably(lambda: self.group.ask("log_likelihood", [planes, weights]))
+        return [float(part) for (parts,) in answers for part in parts]
+
+
+class SharedSweep:
+    """The local steps of one sweep, done by the group (`pbdn.gibbs.rows.Holder`)."""
+
+    def __init__(self, rows: SharedRows, names: dict[str, Any]) -> None:
+        self.rows, self.group, self.names = rows, rows.group, names
+        self._experts: Experts | None = None
+        self._drawn_by = 0  # the group that has drawn the events
+
+    def draw_events(self, experts: Experts) -> BlockSums:
+        """Phase A: 2 K + 1 numbers for each group of blocks."""
+        self._experts = experts
+        return self.group.reliably(self._events)
+
+    def _events(self) -> BlockSums:
+        assert self._experts is not None
+        answers = self.group.ask("events", self._experts, **self.names)
+        self._drawn_by = self.group.n_opened
+        return BlockSums(*(np.concatenate(parts) for parts in zip(*answers, strict=True)))
+
+    def sum_statistics(self, weights: FloatArray) -> Statistics:
+        """Phase B: K (D (D + 1) / 2 + D) numbers to and from each worker."""
+        gram, moment = self.group.reliably(lambda: self._statistics(weights))
+        return Statistics(gram[None], moment[None], self.rows.group_blocks)
+
+    def _statistics(self, weights: FloatArray) -> list[Any]:
+        if self._drawn_by != self.group.n_opened:  # a new group knows nothing of the events
+            self._events()
+        self.group.ask("statistics", [weights])
+        return self.group.relay("add")
+
+
+class ClusterTrainer(Trainer):
+    """The trainer of MAP whose minibatches lie on the workers: each adds the gradient of its rows, the step is taken here."""
+
+    def __init__(self, source: Any, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> None:
+        super().__init__(source, labelling, depth, config, seed)
+        self.group = Group(source.inputs.cluster, source.held)
+        self.cuts = source.inputs.cuts
+
+    def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
+        """Steps of many minibatches; a step that is not finite is undone as in `pbdn.sgd.adam.run_minibatches`."""
+        losses, state = np.full(len(rates), np.nan), self.state
+        prior, snapshot, since = prior_constants(self.config, self.starts), state.parameters.copy(), 0
+        for b, rate in enumerate(rates):
+            index = np.sort(chunk.order[b * chunk.batch_size : (b + 1) * chunk.batch_size])
+            loss, gradient = self.gradient(index)
+            if not np.isfinite(loss):
+                gradient[:] = np.nan
+            before = state.parameters.copy() if since % SNAPSHOT_EVERY == 0 else None
+            if take_step(gradient, state, prior, self.total_weight, float(rate), averaging):
+                losses[b] = loss / self.total_weight
+                snapshot = snapshot if before is None else before
+                since += 1
+                continue
+            state.counters[0] = 0
+            state.counters[1] += 1
+            state.step_factor[0] *= 0.5
+            if state.counters[1] > MAX_HALVINGS:
+                raise NumericalError(
+                    f"The MAP objective of layer {self.depth} is not finite even after {MAX_HALVINGS} halvings of the step; "
+                    "standardise the inputs, or lower learning_rate."
+                )
+            for array, value in ((state.parameters, snapshot), (state.first_moment, 0.0), (state.second_moment, 0.0)):
+                array[:] = value
+        return losses
+
+    def gradient(self, index: Any) -> tuple[float, FloatArray]:
+        """Scaled minus log-likelihood of the rows with these (sorted) numbers, and its gradient."""
+        edges = np.searchsorted(index, self.cuts)
+        common = (self.state.parameters, self.starts, self.positive)
+        own = [(*common, index[a:b] - low) for a, b, low in zip(edges[:-1], edges[1:], self.cuts[:-1], strict=True)]
+        scale = self.n_rows / len(index)
+        answers = self.group.reliably(lambda: self.group.ask_each("gradient", own, scale=scale))
+        return float(sum(loss[0] for loss, _ in answers)), np.sum([gradient for _, gradient in answers], axis=0)
+
+    @property
+    def batches_per_call(self) -> int:
+        """Minibatches between two looks at the clock."""
+        return 50
+
+    def release(self) -> None:
+        """Let the workers go."""
+        self.group.close()
