@@ -41,7 +41,9 @@ def listed():
     return found
 
 
-@pytest.mark.parametrize("module", ["pbdn", "plots", "report", "export", "datasets", "tables", "files", "torch", "dask"])
+@pytest.mark.parametrize(
+    "module", ["pbdn", "plots", "report", "export", "datasets", "tables", "files", "torch", "dask"]
+)
 def test_every_public_name_is_in_the_reference(module):
     module = module if module == "pbdn" else f"pbdn.{module}"
     public = {f"{module}.{name}" for name in importlib.import_module(module).__all__ if name not in HELPERS}
