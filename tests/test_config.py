@@ -212,6 +212,13 @@ def test_defaults_of_many_sides():
         }
 
 
+def test_very_many_sides_take_fewer_and_longer_steps():
+    most, more = (resolve_map(None, Hyperpriors(), response_for_classes(n).labelling.n_sides, 20) for n in (30, 31))
+    assert changes(most, more) == {"n_minibatches": 4000, "learning_rate": 0.04, "prune_every": 125}
+    chosen = resolve_map(MapConfig(n_minibatches=77), Hyperpriors(), 62, 20)
+    assert changes(more, chosen) == {"n_minibatches": 77}
+
+
 @pytest.mark.parametrize(
     ("n_sides", "inference", "prediction"),
     [

@@ -7,10 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from pbdn import MapConfig, PBDNClassifier
+from pbdn.config import resolve
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import DepthLimitWarning
 from pbdn.growth import holdout
 from pbdn.growth.depth import LayerFit, grow
-from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows
+from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows, keep_back
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.response import response_for_classes
@@ -44,12 +46,12 @@ class Steps:
         self.seen.append(layer.sides[0].hyperplanes[0, 0])
 
 
-def grown(tables, max_depth=4):
+def grown(tables, max_depth=4, **more):
     """Growth where fold f loses ``tables[f][t]`` (one value per row) with t + 1 layers."""
     engines = [Steps() for _ in tables]
     losses = [lambda layers, table=table: table[len(layers) - 1] for table in tables]
     folds = KeptBack(engines, losses, Run(seed=0), [lambda layers: None] * len(tables))
-    return grow(folds, folds.criterion, max_depth), engines
+    return grow(folds, folds.criterion, max_depth, **more), engines
 
 
 def test_all_folds_decide_together(rng):
@@ -67,6 +69,25 @@ def test_all_folds_decide_together(rng):
 def test_nothing_kept_back_is_one_layer():
     growth, _ = grown([[np.empty(0)] * 3])
     assert len(growth.fits) == 1
+
+
+def test_no_layer_is_tried_where_next_to_nothing_is_left():
+    tables = [[np.full(10, loss) for loss in (1.0, 0.01, 0.001, 0.0)]]
+    for good_enough, depth in ((0.2, 2), (0.05, 3), (-np.inf, 4)):
+        growth, engines = grown(tables, good_enough=good_enough)
+        assert (len(growth.fits), len(growth.path)) == (depth, depth)
+        assert growth.reason == ("criterion" if depth < 4 else "max_depth")
+        assert engines[0].seen == [1.0, 2.0, 3.0][: depth - 1]
+
+
+@pytest.mark.parametrize(("n_classes", "weight"), [(2, 0.0), (3, 60.0)])
+def test_the_weight_kept_back_counts_with_several_classes(rng, n_classes, weight):
+    """Half of 120 rows weigh nothing, the others one each; all are kept back once."""
+    codes, response = np.arange(120) // 2 % n_classes, response_for_classes(n_classes)
+    rows = LabelledRows(rng.normal(size=(120, 2)), codes, np.arange(120) % 2 * 1.0)
+    options = dict.fromkeys(("priors", "gibbs_config", "map_config"))
+    config = resolve(response, inference="map", criterion="holdout", max_depth=2, max_experts=2, **options)
+    assert keep_back(rows, response, config, Run(seed=0)).weight == weight
 
 
 @pytest.mark.parametrize(("limit", "n_folds"), [(120, 5), (119, 1)])

@@ -130,11 +130,11 @@ class MapConfig(Options):
     ----------
     n_minibatches : int
         Adam steps per layer. Default: 750 with ``criterion="folds"`` (1500 for values on a line), where all layers are trained
-        together by as many; else 4000 (the paper's), or 16 000 with more than two sides.
+        together by as many; else 4000 (the paper's), or 16 000 with three to thirty classes.
     batch_size : int
         Rows per step, never more than there are. Default: 100, and more where the steps would not see all rows often.
     learning_rate : float
-        Adam's step. Default: 0.04 with ``criterion="folds"``, else the paper's 0.05 / (4 + T) for the T-th layer.
+        Adam's step. Default: 0.04 with ``criterion="folds"`` or more than thirty classes, else the paper's 0.05 / (4 + T) for the T-th layer.
     schedule : {"constant", "cosine"}
         "cosine" lets the step fall to zero along half a cosine. Default: "cosine" with ``criterion="folds"`` or more than two
         sides, else "constant".
@@ -145,7 +145,8 @@ class MapConfig(Options):
         Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first probabilities are
         near 1/2 whatever K is; "published" at ln r ~ N(0, 0.1²). Default: "balanced".
     prune_every : int
-        Steps between prunings; experts are also pruned at the end. Default: 300 with ``criterion="folds"``, else 500.
+        Steps between prunings; experts are also pruned at the end. Default: 300 with ``criterion="folds"``, else 500, or 125
+        with more than thirty classes.
     pruning : {"exact", "draw", "published_draw", "none"}
         "exact" drops an expert when P(it is inactive | data) exceeds ``prune_above``, without a random number. "draw"
         drops what one draw from the conditional law of the activities leaves inactive. "published_draw" is the paper's draw:

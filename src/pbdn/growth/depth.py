@@ -1,6 +1,7 @@
 """Grow a network layer by layer until the criterion stops falling."""
 
 import logging
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -103,20 +104,29 @@ class Growth:
     trials: tuple[Any, ...] = ()
 
 
-def grow(engine: Engine, criterion: Criterion, max_depth: int, observer: Observer | None = None) -> Growth:
-    """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped."""
+def grow(
+    engine: Engine,
+    criterion: Criterion,
+    max_depth: int,
+    observer: Observer | None = None,
+    good_enough: float = -math.inf,
+) -> Growth:
+    """Stack layers while the criterion falls: AIC(T+1) ≥ AIC(T) stops, and layer T+1 is dropped.
+
+    A criterion of ``good_enough`` or less stops, too, and the layer is kept.
+    """
     values: list[float] = []
     rose = False
 
     def judge(fits: Sequence[LayerFit]) -> bool:
-        """Take a new layer in; whether the criterion has risen."""
+        """Take a new layer in; whether the criterion has risen or is low enough."""
         nonlocal rose
         total = sum(fits[-1].log_likelihood)
         value = criterion([one.layer for one in fits], total, engine.n_rows)
         rose = not value < (values[-1] if values else float("inf"))
         values.append(value)
         _log(fits[-1], len(fits), total, value)
-        return rose
+        return rose or value <= good_enough
 
     fits, reason = stack_layers(engine, max_depth, judge, observer)
     n_kept = len(values) - rose

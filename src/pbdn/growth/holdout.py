@@ -21,6 +21,9 @@ from pbdn.sgd.polish import polish
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
 FOLDED_ROWS = 2000  # up to so many rows every row is kept back once to find the depth, above every fifth
 FOLDED_WORK = 60_000  # and up to so many rows x sides
+GOOD_ENOUGH = (
+    0.02  # deviance per row kept back (a log-loss of 0.01) that no further layer is tried to lower, of many sides
+)
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
 RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]
@@ -35,7 +38,7 @@ def grow_by_holdout(
     Few rows are all kept back once, in five folds; of many, and with chains, one fold is.
     """
     trials = keep_back(rows, response, config, run)
-    trial = grow(trials, trials.criterion, config.max_depth)
+    trial = grow(trials, trials.criterion, config.max_depth, good_enough=GOOD_ENOUGH * trials.weight)
     if trial.reason == "interrupted":
         return trial
     depth = len(trial.fits)
@@ -67,11 +70,13 @@ def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Ru
     n_at_a_time = min(run.n_jobs, len(kept))
     trial = run.on_trial().shared_by(n_at_a_time)
     parts = [rows.take(~fold) for fold in kept]
+    of_rows = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     return KeptBack(
         [make_engine(part, response, config, trial) for part in parts],
         [losses_on(rows.take(fold), response) for fold in kept],
         replace(run, n_jobs=n_at_a_time),
         [make_polisher(part, response, config, trial) for part in parts],
+        float(sum(of_rows[fold].sum() for fold in kept)) if response.labelling.n_sides > 2 else 0.0,
     )
 
 
@@ -135,6 +140,8 @@ class KeptBack:
         Its threads are the folds that are fitted at a time.
     polishers : list of callables
         One per fold: layers tuned together on the rows of the other folds.
+    weight : float
+        Of all rows kept back, where there are more than two sides; else zero, and layers are tried as long as they help.
     losses : list of arrays
         Of all rows kept back, for every depth so far.
     """
@@ -143,6 +150,7 @@ class KeptBack:
     row_losses: Sequence[RowLosses]
     run: Run
     polishers: Sequence[Polisher]
+    weight: float = 0.0
     layers: list[list[Layer]] = field(init=False)
     losses: list[NDArray[np.float64]] = field(init=False, default_factory=list)
 
