@@ -212,6 +212,8 @@ def gpu_map(root: Path = RESULTS) -> str:
 
 def gpu_gibbs(root: Path = RESULTS) -> str:
     """Milliseconds of a Gibbs sweep on a GPU, those of its kernels, and the ratio to the CPU's threads."""
+    if not record.read("speed", root, "gpu_gibbs"):
+        return "Not recorded yet.\n"
     one = _newest("gpu_gibbs", root)
     names = ("draw_events", "draw_polya_gamma", "sum_moments", "sum_grams")
     rows = []

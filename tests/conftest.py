@@ -1,4 +1,4 @@
-"""Seeds from test names; data and servers of this machine; compiled code that is out of date removed before workers share it."""
+"""Seeds from test names; small problems; data and servers of this machine; compiled code that is out of date removed before workers share it."""
 
 import importlib
 import json
@@ -7,11 +7,14 @@ import shutil
 import subprocess
 import tempfile
 import zlib
+from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from pbdn.numerics.compiled import PACKAGE, digest
 
@@ -45,6 +48,51 @@ def seed(request):
 @pytest.fixture
 def rng(seed):
     return np.random.default_rng(seed)
+
+
+@dataclass
+class Problem:
+    """Rows, and the packed parameters of sides on them, for the tests of the MAP engine."""
+
+    inputs: Any
+    codes: Any
+    weights: Any
+    parameters: Any
+    starts: Any
+    labelling: Any
+
+    @property
+    def csr(self) -> Any:
+        """The rows as a sparse matrix."""
+        return sp.csr_array(self.inputs)
+
+    @property
+    def rows(self) -> tuple[Any, Any, Any]:
+        """What the objective takes first."""
+        return self.inputs, self.codes, self.weights
+
+    @property
+    def sides(self) -> tuple[Any, Any, Any]:
+        """What the passes over all rows take after the source."""
+        return self.parameters, self.starts, self.labelling.positive
+
+
+@pytest.fixture
+def problem(rng):
+    """Random rows with zeros in them, random weights, and sides of different widths."""
+
+    from networks import labelling_of
+
+    def make(n_rows=37, n_inputs=7, widths=(3, 5), spread=0.7, labelling=None):
+        labelling = labelling_of(len(widths)) if labelling is None else labelling
+        inputs = rng.normal(size=(n_rows, n_inputs)) * (rng.random((n_rows, n_inputs)) < 0.6)
+        n_codes = max(max(labelling.sides) + 1, 2)
+        codes = rng.integers(0, n_codes, n_rows)
+        starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
+        parameters = spread * rng.normal(size=(n_inputs + 2, starts[-1]))
+        return Problem(inputs, codes, rng.gamma(2.0, size=n_rows), parameters, starts, labelling)
+
+    return make
 
 
 @pytest.fixture(scope="module")

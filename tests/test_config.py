@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from estimators.small import MAP, blobs, fitted, small
+from fitted import MAP, blobs, fitted, small
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.config import MANY_SIDES, batch_for, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
 from pbdn.config.defaults import OF_FOLDS

@@ -10,7 +10,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from estimators.small import blobs, small
+from fitted import blobs, small
 from pbdn import MapConfig
 from pbdn.errors import DepthLimitWarning, warn
 

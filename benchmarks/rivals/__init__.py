@@ -14,8 +14,7 @@ from benchmarks.rivals import libraries
 from benchmarks.rivals.amm import Amm
 from benchmarks.rivals.base import Rival
 from benchmarks.rivals.cpm import Cpm, StackedCpm
-from benchmarks.rivals.dnn import Dnn
-from benchmarks.rivals.libraries import Logistic, RbfSvm
+from benchmarks.rivals.libraries import Dnn, Logistic, RbfSvm
 from benchmarks.rivals.rvm import WIDTHS_LARGE, Rvm
 
 RIVALS: dict[str, Callable[..., Rival]] = {

@@ -19,7 +19,8 @@ from click.testing import CliRunner
 from pbdn.cli.app import app
 from pbdn.cli.table_model import load_model
 from pbdn.export.c import string_literal
-from pbdn.export.plan import identifier, literal, number
+from pbdn.export.plan import number
+from pbdn.export.sql_text import identifier, literal
 from pbdn.tables import parse_table, read_table
 from pbdn.tables.table import numbers, seconds
 

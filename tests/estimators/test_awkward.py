@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
-from estimators.small import GIBBS, assert_probabilities, blobs, fitted, small
+from fitted import GIBBS, assert_probabilities, blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
 from pbdn.errors import TableWarning
 

@@ -1,4 +1,7 @@
-"""Checkpoints: killed at any moment, resumed to the same bits; foreign or damaged ones are refused."""
+"""Checkpoints: killed at any moment, resumed to the same bits; foreign or damaged ones are refused.
+
+Run as a script with FOLDER INFERENCE, this is the fit that is killed.
+"""
 
 import os
 import pathlib
@@ -6,26 +9,53 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pytest
 
-from estimators.long_fits import data, make
-from estimators.small import blobs, fitted, small
 from estimators.test_properties import same_network
-from pbdn import ISHMClassifier, PBDNClassifier
+from fitted import blobs, fitted, small
+from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.growth import checkpoint
 from pbdn.growth.checkpoint import Checkpoint
 
-HERE = pathlib.Path(__file__).resolve().parent
-SCRIPT = HERE / "long_fits.py"
+SCRIPT = pathlib.Path(__file__).resolve()
+TESTS = SCRIPT.parents[1]
+
+
+def make(inference, path, **more):
+    """The estimator of this test: long enough to be killed several times."""
+    settings = {
+        "gibbs": {"gibbs_config": GibbsConfig(n_sweeps=400, n_draws=30, n_chains=2)},
+        "map": {"map_config": MapConfig(n_minibatches=500)},
+    }[inference]
+    return PBDNClassifier(
+        inference=inference, random_state=1, checkpoint=path, **{"max_experts": 8, "max_depth": 3, **settings, **more}
+    )
+
+
+def data():
+    return blobs(np.random.default_rng(5), n=300)
+
+
+def with_checkpoint(folder, inference):
+    """A fit that is killed, started again, and saves its model at the end."""
+    checkpoint.LEAST_SECONDS = 0.02  # look often, so that a short test sees many states
+    checkpoint.COST_SHARE = 1.0
+    warnings.simplefilter("ignore")
+    short = {"map_config": MapConfig(n_minibatches=10), "gibbs_config": GibbsConfig(n_sweeps=4)}
+    make(inference, None, max_depth=2, **short).fit(*data())  # loads the compiled code
+    print("started", flush=True)
+    make(inference, folder / "checkpoint.pbdn").fit(*data()).save(folder / "model.pbdn")
+    print("finished", flush=True)
 
 
 def launch(folder, inference):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])}
     process = subprocess.Popen(
-        [sys.executable, str(SCRIPT), "killed", str(folder), inference],
+        [sys.executable, str(SCRIPT), str(folder), inference],
         stdout=subprocess.PIPE,
         env=environment,
         text=True,
@@ -219,3 +249,7 @@ def test_writing_is_rare(tmp_path, rng):
     keeper.write()
     assert len(writes) == 1
     assert set(Checkpoint(tmp_path / "c", {"data": ""}, 0, 10).saved) == {str(k) for k in range(100)}
+
+
+if __name__ == "__main__":
+    with_checkpoint(pathlib.Path(sys.argv[1]), sys.argv[2])

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from estimators.small import SETTINGS, blobs, fitted, small
+from fitted import SETTINGS, blobs, fitted, small
 from pbdn import (
     GibbsConfig,
     ISHMClassifier,

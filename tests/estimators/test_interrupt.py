@@ -1,30 +1,73 @@
-"""Fits that are stopped: Ctrl-C, time limits, max_depth; and what a fit says while it runs."""
+"""Fits that are stopped: Ctrl-C, time limits, max_depth; and what a fit says while it runs.
+
+Run as a script with FOLDER INFERENCE N_JOBS, this is the fit that presses Ctrl-C on itself.
+"""
 
 import logging
 import os
 import pathlib
+import signal
 import subprocess
 import sys
+import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
 
-from estimators.small import assert_probabilities, blobs, fitted, small
 from estimators.test_properties import same_network
-from pbdn import MapConfig, PBDNClassifier
+from fitted import assert_probabilities, blobs, fitted, small
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn.files import read_container
 from pbdn.growth.run import StopSignal
 
-HERE = pathlib.Path(__file__).resolve().parent
+SCRIPT = pathlib.Path(__file__).resolve()
+TESTS = SCRIPT.parents[1]
+
+
+def press_ctrl_c():
+    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+
+def reaches_the_caller(work):
+    press_ctrl_c()
+    try:
+        work()
+    except KeyboardInterrupt:
+        return True
+    return False
+
+
+def interrupted(folder, inference, n_jobs):
+    """Fits without end that press Ctrl-C on themselves, and what came of it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
+    X, y = blobs(np.random.default_rng(5), n=300)
+    fast = {"gibbs_config": GibbsConfig(n_sweeps=30), "map_config": MapConfig(n_minibatches=20)}
+    warnings.simplefilter("ignore")
+    PBDNClassifier(inference=inference, **fast).fit(X, y)  # loads the compiled code
+
+    endless = {"gibbs_config": GibbsConfig(n_sweeps=1_000_000, n_burn_in=10)}
+    endless["map_config"] = MapConfig(n_minibatches=1_000_000)
+    model = PBDNClassifier(inference=inference, n_jobs=n_jobs, random_state=0, **endless)
+    print("fit:", reaches_the_caller(lambda: model.fit(X, y)), hasattr(model, "network_"))
+    print("scores:", reaches_the_caller(lambda: cross_val_score(model, X, y, cv=2)))
+    print("handler restored:", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    model.set_params(checkpoint=folder / "c.pbdn")
+    print("with checkpoint:", reaches_the_caller(lambda: model.fit(X, y)))
+    if inference != "map":
+        _, arrays = read_container(folder / "c.pbdn", kind="checkpoint")
+        print("sweeps kept:", all(int(arrays[f"1.{side}.0.0/done"]) > 1 for side in range(n_jobs)))
 
 
 @pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
 def test_ctrl_c_reaches_the_caller(inference, n_jobs, tmp_path):
     done = subprocess.run(
-        [sys.executable, str(HERE / "long_fits.py"), "interrupted", str(tmp_path), inference, str(n_jobs)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])},
+        [sys.executable, str(SCRIPT), str(tmp_path), inference, str(n_jobs)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS), os.environ.get("PYTHONPATH", "")])},
         capture_output=True,
         text=True,
         timeout=300,
@@ -73,8 +116,6 @@ def test_an_interrupt_of_a_callback_reaches_the_caller(inference, rng):
 
 
 def test_the_first_ctrl_c_is_raised_at_the_end_and_the_second_at_once():
-    import signal
-
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
     try:
         reached = []
@@ -98,8 +139,6 @@ def test_the_first_ctrl_c_is_raised_at_the_end_and_the_second_at_once():
 
 
 def test_a_programs_own_handler_is_left_alone():
-    import signal
-
     calls = []
     before = signal.signal(signal.SIGINT, lambda *args: calls.append(args))
     try:
@@ -249,3 +288,7 @@ def test_short_chains_are_told_so(rng):
     assert {"log_likelihood of side 0", "n_active of side 1", "total_weight of side 0"} <= names
     assert sum("anchor" in name for name in names) == 16
     assert all(np.isfinite(one["r_hat"]) for one in model.convergence_)
+
+
+if __name__ == "__main__":
+    interrupted(pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

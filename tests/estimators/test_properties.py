@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
-from estimators.small import blobs, fitted, small
+from fitted import blobs, fitted, small
 from networks import random_network
 from pbdn import ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import FileFormatError, InvalidInputError

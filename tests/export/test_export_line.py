@@ -7,8 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from test_export_c import build
-from test_export_python import run
+from test_export_code import build, run
 from test_export_sql import ENGINES
 
 from networks import random_committee, random_curve, random_network

@@ -9,7 +9,7 @@ from arviz_stats.base import array_stats
 from benchmarks import numpy_sweep
 
 from checks import Z_MAX
-from estimators.small import small
+from fitted import small
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs import chain as chain_module
 from pbdn.gibbs.chain import TRACED, ChainSettings, ChainState, run_chain, start_chain

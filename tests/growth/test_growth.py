@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pytest
 
-from estimators.small import blobs, fitted, small
+from fitted import blobs, fitted, small
 from pbdn import GibbsConfig, MapConfig, PBDNClassifier
 from pbdn.errors import DepthLimitWarning
 from pbdn.growth.depth import LayerFit, grow

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from estimators.small import blobs, fitted, small
-from fitted import lone_side, optimised, sampled
+from fitted import blobs, fitted, lone_side, optimised, sampled, small
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import input_names
 from pbdn.inspection.quality import pointwise_log_likelihood, psis_loo, waic

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from estimators.small import blobs, fitted, small
-from fitted import with_network
+from fitted import blobs, fitted, small, with_network
 from networks import random_curve, random_network
 from pbdn import ISHMClassifier
 from pbdn.inspection.access import input_names, side_names

@@ -179,7 +179,7 @@ def test_rivals_are_compared_on_the_same_rows(rng):
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from pbdn.report.rivals import comparison_words
+    from pbdn.report.words import comparison_words
 
     model, X, y = optimised()
     data = collect(model, X[:80], y[:80], training=(X[80:], y[80:]))
@@ -196,7 +196,7 @@ def test_rivals_are_compared_on_the_same_rows(rng):
 
 def test_words_of_the_comparison_agree_with_the_intervals():
     from pbdn.report import Estimate
-    from pbdn.report.rivals import comparison_words
+    from pbdn.report.words import comparison_words
 
     def line(name, low, high):
         return {"name": name, "own": name == "this network", "log_loss": Estimate((low + high) / 2, low, high)}

@@ -11,8 +11,7 @@ from benchmarks.rivals import responses as of_responses
 from benchmarks.rivals.amm import Amm, _prune, _train
 from benchmarks.rivals.base import coarse_to_fine, folds, search_until_worse, with_bias
 from benchmarks.rivals.cpm import Cpm, StackedCpm, _assign, _score, fit_sides
-from benchmarks.rivals.dnn import Dnn, _forward, _gradients
-from benchmarks.rivals.libraries import Logistic, RbfSvm
+from benchmarks.rivals.libraries import Dnn, Logistic, RbfSvm, _forward, _gradients
 from benchmarks.rivals.responses import METHODS, NEEDS
 from benchmarks.rivals.rvm import Rvm, _mode, fit_sparse_bernoulli
 from scipy.integrate import quad

@@ -1,8 +1,18 @@
-"""``pbdn predict``."""
+"""``pbdn predict``: a table read, predicted and written some rows at a time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from pbdn.cli.command import Output, command, counted, separator_option
+
+if TYPE_CHECKING:  # nothing that takes long is imported here: see `pbdn.cli.fit`
+    from pbdn.cli.table_model import TableModel
+    from pbdn.numerics.arrays import FloatArray
+    from pbdn.tables.table import Column
+    from pbdn.tables.table_file import TableFile
 
 
 @click.command("predict")
@@ -29,7 +39,6 @@ def predict_command(
     Classes and grades: labels, probabilities and, where there are any, their intervals. Numbers and counts: the mean and an
     interval of the value; times: the median and an interval.
     """
-    from pbdn.cli.predict_table import predict_table
     from pbdn.cli.responses import short_quality
     from pbdn.cli.table_model import load_model
     from pbdn.tables.table_file import open_table
@@ -56,3 +65,80 @@ def predict_command(
             "quality": done.quality,
         }
     )
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """What was written: rows, names of columns, what was not so in training, and the quality where the table has the target."""
+
+    n_rows: int
+    columns: list[str]
+    notes: list[str]
+    quality: dict[str, Any] | None
+    has_intervals: bool
+
+
+def predict_table(
+    model: "TableModel", file: "TableFile", stream: BinaryIO, path: str, level: float, keep: Sequence[str]
+) -> Predicted:
+    """Write labels, probabilities and their intervals of all rows, some rows at a time; ``keep`` names columns that are copied."""
+    import numpy as np
+
+    from pbdn.cli.responses import prediction_columns, quality_of_predictions
+    from pbdn.inspection.access import has_intervals
+    from pbdn.tables import Table, column
+    from pbdn.tables.table import joined_column
+    from pbdn.tables.table_file import TableWriter, no_rows
+
+    estimator, seen = model.estimator, model.preparation.nothing_seen()
+    numbers = not estimator._has_classes
+    with_intervals = has_intervals(estimator)
+    writer, names = TableWriter(stream, path), [""]
+    targets: dict[str, list[Column]] = {name: [] for name in model.target_columns.columns}
+    predictions: list[FloatArray] = []
+    n_rows = 0
+    for piece in file.pieces([*model.needs_text, *keep]):
+        if piece.n_rows == 0:
+            raise no_rows(file)
+        features = model.features_of_piece(piece, seen)
+        columns: dict[str, Any] = {name: _cells(column(piece, name)) for name in keep}
+        if numbers:
+            columns |= prediction_columns(estimator, features, level)
+            predicted = columns["prediction"]
+        else:
+            predicted = estimator.predict_proba(features)
+            columns |= _class_columns(estimator, features, predicted, level if with_intervals else None)
+        writer.write(columns)
+        names = list(columns)
+        n_rows += piece.n_rows
+        predictions.append(predicted)
+        for name, cells in targets.items():
+            cells += [piece.columns[name]] if name in piece.columns else []
+    writer.close()
+    notes = model.preparation.surprises(seen)
+    quality: dict[str, Any] | None = None
+    if all(targets.values()):
+        labels = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
+        if labels is not None:
+            quality = quality_of_predictions(estimator, np.concatenate(predictions), labels)
+    return Predicted(n_rows, names, notes, quality, with_intervals or estimator._predicts != "class")
+
+
+def _class_columns(estimator: Any, features: Any, probability: "FloatArray", level: float | None) -> dict[str, Any]:
+    """The label, and for every class its probability and, where a level is given, the ends of its interval."""
+    import numpy as np
+
+    columns: dict[str, Any] = {"label": estimator.classes_[np.argmax(probability, axis=1)]}
+    ends = None if level is None else estimator.predict_proba_interval(features, level)
+    for c, label in enumerate(estimator.classes_.tolist()):
+        columns[f"probability {label}"] = probability[:, c]
+        if ends is not None:
+            columns[f"lower {label}"], columns[f"upper {label}"] = ends[:, c, 0], ends[:, c, 1]
+    return columns
+
+
+def _cells(values: "Column") -> "Column":
+    """A column as text where it is not numbers."""
+    import numpy as np
+
+    return values if values.dtype.kind == "f" else np.array(["" if v is None else str(v) for v in values], dtype=object)

@@ -16,7 +16,7 @@ from pbdn.config import GibbsConfig, MapConfig
 from pbdn.config.defaults import INFERENCES, resolve
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.images import checked_labels, image_array
+from pbdn.estimators.frames import checked_labels, image_array
 from pbdn.experimental.patches import AnyPatch, Patches, PatchLayer, distinct_patches, fit_map, patch_rows
 from pbdn.gibbs.chain import run_chain
 from pbdn.gibbs.state import state_from_side

@@ -25,7 +25,7 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
-from pbdn.growth.trimming import ALLOWED, ALLOWED_OF_ONE, trimmed
+from pbdn.growth.trimming import trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -187,14 +187,14 @@ def grow_committee(
 
 def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
     """The average of networks on scaled features, without experts that they do not need."""
-    rows, allowed = stage.view.rows, ALLOWED if len(stacks) > 1 else ALLOWED_OF_ONE
-    merged = committee([_plain(trimmed(layers, rows, response, allowed), stage, response) for layers in stacks])
+    members = [_plain(trimmed(layers, stage.view.rows, response), stage, response) for layers in stacks]
+    merged = committee(members)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
 
 def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
-    """A member, on expanded inputs."""
-    return Network(layers, stage.view.rows.n_features, response)
+    """The network of a member, on expanded inputs."""
+    return Network(tuple(layers), stage.view.rows.n_features, response)
 
 
 def _shape(search: Search, views: Sequence[View]) -> Stage:

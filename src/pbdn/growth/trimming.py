@@ -18,13 +18,12 @@ from pbdn.numerics.arrays import FloatArray
 
 Layers = tuple[Layer, ...]
 
-ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient,
-ALLOWED_OF_ONE = 16.0  # and if one network is asked for, it is for its size
+ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
 
 
-def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: float = ALLOWED) -> Layers:
+def trimmed(layers: Layers, rows: LabelledRows, response: Response) -> Layers:
     """The same network without needless experts, from the top layer down; a side keeps one at least."""
     if sum(sum(layer.n_experts) for layer in layers) > MOST_UNITS:
         return layers
@@ -33,7 +32,7 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
         share = MOST_ROWS / rows.n_rows
         rows = rows.take(np.linspace(0, rows.n_rows - 1, MOST_ROWS).astype(np.int64))
     losses: Callable[[Layers], FloatArray] = losses_on(rows, response)
-    most = float(losses(layers).sum()) + allowed * share
+    most = float(losses(layers).sum()) + ALLOWED * share
     for t in range(len(layers), 0, -1):
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)

@@ -37,9 +37,8 @@ from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
 from pbdn.plots.training import TraceDisplay
 from pbdn.report.numbers import describe_numbers
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
-from pbdn.report.rivals import compare
 from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
-from pbdn.report.words import answers, sentences
+from pbdn.report.words import answers, compare, sentences
 
 MAP_GRID = 60
 MAP_POINTS = 400

@@ -19,8 +19,7 @@ from pbdn.plots.training import CriterionPathDisplay
 from pbdn.report.data import ReportData
 from pbdn.report.numbers import GLOSSARY as NUMBER_GLOSSARY
 from pbdn.report.numbers import number_comparison_words
-from pbdn.report.rivals import comparison_words
-from pbdn.report.words import GLOSSARY, convergence_words
+from pbdn.report.words import GLOSSARY, comparison_words, convergence_words
 
 MAX_RULES = 300
 

@@ -12,9 +12,8 @@ from pbdn.inspection.quality import Estimate, NumberQuality, measure_numbers, wi
 from pbdn.inspection.shapley import shapley_values
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay
-from pbdn.report.rivals import MAX_TRAINING, SEED
 from pbdn.report.rows_and_groups import MOST_EXACT, N_COLUMNS
-from pbdn.report.words import N_NAMED, answer, listed, which_groups
+from pbdn.report.words import MAX_TRAINING, N_NAMED, SEED, answer, listed, which_groups
 
 PROMISED = "0.9"  # the intervals that the first screen tells of
 MAX_ROWS, N_BACKGROUND, N_ORDERS = 20, 10, 20  # of the rows that are shown one by one; a mean takes longer than a class

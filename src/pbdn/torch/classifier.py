@@ -12,7 +12,7 @@ from pbdn.config.defaults import INFERENCES
 from pbdn.data.labelled_rows import settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.images import checked_labels
+from pbdn.estimators.frames import checked_labels
 from pbdn.growth.progress import ProgressBar
 from pbdn.model.priors import Hyperpriors
 from pbdn.torch.fitted import FeatureClassifier, FittedImages

@@ -15,7 +15,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.images import image_array
+from pbdn.estimators.frames import image_array
 from pbdn.files import SCHEMA_VERSION, atomic_write, check_schema, container_bytes, read_container
 from pbdn.files.estimator import estimator_from_parts, estimator_parts, with_prefix
 from pbdn.growth.depth import Engine, Growth, LayerFit
