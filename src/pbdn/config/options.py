@@ -134,7 +134,8 @@ class MapConfig(Options):
     batch_size : int
         Rows per step, never more than there are. Default: 100, and more where the steps would not see all rows often.
     learning_rate : float
-        Adam's step. Default: 0.04 with ``criterion="folds"`` or more than thirty classes, else the paper's 0.05 / (4 + T) for the T-th layer.
+        Adam's step. Default: 0.04 with ``criterion="folds"`` or more than thirty classes, else the paper's 0.05 / (4 + T) for the
+        T-th layer.
     schedule : {"constant", "cosine"}
         "cosine" lets the step fall to zero along half a cosine. Default: "cosine" with ``criterion="folds"`` or more than two
         sides, else "constant".
