@@ -217,7 +217,7 @@ def log_time_not_held(patch):
         psi = rows.dense @ planes.T + watched[:, None]
         held, moving = (
             numpy_sweep.polya_gamma(rng, base, psi),
-            numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-200), psi),
+            numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-100), psi),
         )
         add_statistics(rows, held + moving, 0.5 * (event - base) - held * watched[:, None], rest[-1])
 
@@ -234,7 +234,7 @@ def base_not_cut(patch):
         base = rows.exposure[:, None] * weights
         distance, offset, delta = rows.dense @ planes.T, rows.offset[:, None], watched[:, None]
         uncut = numpy_sweep.polya_gamma(rng, base, distance + offset)
-        own = numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-200), distance + delta)
+        own = numpy_sweep.polya_gamma(rng, np.maximum(event, 1e-100), distance + delta)
         add_statistics(rows, uncut + own, 0.5 * (event - base) - uncut * offset - own * delta, rest[-1])
 
     patch(polya_gamma_weights, "sum_statistics", wrong)
@@ -259,7 +259,7 @@ def rates_for_weights(patch):
     def wrong(rows, planes, weights, counts, *rest):
         psi = rows.dense @ planes.T + rows.offset[:, None]
         rates = rng.gamma(rows.exposure[:, None] * weights + counts) / (1 + np.exp(-psi))
-        omega = numpy_sweep.polya_gamma(rng, counts + np.maximum(rates, 1e-200), psi)
+        omega = numpy_sweep.polya_gamma(rng, counts + np.maximum(rates, 1e-100), psi)
         linear = 0.5 * (counts - rates) - omega * rows.offset[:, None]
         add_statistics(rows, omega, linear, rest[-1])
 
@@ -316,11 +316,12 @@ def largest_z(seed, sampler, n_sweeps):
 
 @pytest.mark.parametrize(("sampler", "plant"), BUGS, ids=lambda p: getattr(p, "__name__", p))
 def test_seeded_bug_is_caught(seed, monkeypatch, sampler, plant):
-    """A bug that shows at twice the limit in a quarter of the sweeps needs no more of them."""
+    """A bug that shows at twice the limit in a quarter of the sweeps needs no more of them; one that some seeds hide gets more."""
     plant(monkeypatch.setattr)
-    found, limit = largest_z(seed, sampler, 3_000)
-    if found < 2.0 * limit:
-        found, limit = largest_z(seed, sampler, MOST_SWEEPS)
+    for n_sweeps, factor in ((3_000, 2.0), (MOST_SWEEPS, 1.0), (5 * MOST_SWEEPS, 1.0)):
+        found, limit = largest_z(seed, sampler, n_sweeps)
+        if found > factor * limit:
+            break
     print(f"{plant.__name__} in {sampler}: largest |z| {found:.1f}, limit {limit:.1f}")
     assert found > limit, f"{plant.__name__} was missed: largest |z| {found:.1f}, limit {limit:.1f}"
 

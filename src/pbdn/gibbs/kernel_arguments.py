@@ -35,6 +35,8 @@ class BlockSums(NamedTuple):
     def by_group(self, group_blocks: int) -> "BlockSums":
         """A row for each group of blocks."""
         groups = [slice(low, low + group_blocks) for low in range(0, len(self.log_lik), group_blocks)]
+        if not groups:  # without rows there is nothing to sum
+            return self
         return BlockSums(*(np.array([field[blocks].sum(axis=0) for blocks in groups]) for field in self))
 
 
