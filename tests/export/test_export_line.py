@@ -10,7 +10,7 @@ import pytest
 from test_export_code import build, run
 from test_export_sql import ENGINES
 
-from networks import random_committee, random_curve, random_network
+from networks import random_committee, random_curve, random_network, random_tails
 from pbdn import PBDNCountRegressor
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_c, to_onnx, to_python, to_sql
@@ -45,7 +45,7 @@ def line_network(rng, shape, response):
 
     if shape == "curved committee":
         network, _ = random_committee(rng, [experts] * 3, curve=random_curve(rng, 4, 3), total_spread=1.0)
-        return timed(network)
+        return replace(timed(network), tails=random_tails(rng, 4, 2))
     return timed(random_network(rng, experts, total_spread=2.0))
 
 

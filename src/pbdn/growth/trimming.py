@@ -11,12 +11,10 @@ import numpy as np
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
-from pbdn.model.network import Layer, climb
+from pbdn.growth.trainee import Layers
+from pbdn.model.network import Layer, inputs_above
 from pbdn.model.response import Response
-from pbdn.model.wiring import FEATURES, sources_of
-from pbdn.numerics.arrays import FloatArray
-
-Layers = tuple[Layer, ...]
+from pbdn.model.wiring import sources_of
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 MOST_ROWS = 5000  # by which experts are judged
@@ -31,7 +29,7 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response) -> Layers:
     if rows.n_rows > MOST_ROWS:
         share = MOST_ROWS / rows.n_rows
         rows = rows.take(np.linspace(0, rows.n_rows - 1, MOST_ROWS).astype(np.int64))
-    losses: Callable[[Layers], FloatArray] = losses_on(rows, response)
+    losses = losses_on(rows, response)
     most = float(losses(layers).sum()) + ALLOWED * share
     for t in range(len(layers), 0, -1):
         for s in range(len(layers[t - 1].sides)):
@@ -41,9 +39,8 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response) -> Layers:
 
 def _without_needless(layers: Layers, t: int, s: int, rows: LabelledRows, good: Callable[[Layers], bool]) -> Layers:
     """Without needless experts of side s of layer t."""
-    inputs = list(climb(layers[: t - 1], rows.inputs))[-1]
     side = layers[t - 1].sides[s]
-    votes = side.units(inputs).mean(axis=0) * side.expert_weights
+    votes = side.units(inputs_above(layers[: t - 1], rows.inputs)).mean(axis=0) * side.expert_weights
     stays = np.ones(side.n_experts, dtype=bool)
     for k in np.argsort(votes):
         if stays.sum() == 1:
@@ -59,24 +56,15 @@ def without_expert(layers: Layers, t: int, s: int, k: int) -> Layers:
     """A stack without expert k of side s of layer t = 1, 2, …; layers above do not see it any more."""
     side = layers[t - 1].sides[s]
     unit = sum(layers[t - 1].n_experts[:s]) + k
+    n_features = layers[0].sides[0].hyperplanes.shape[1] - 1
+    widths = [n_features, *(sum(layer.n_experts) for layer in layers)]
     out = []
     for above, layer in enumerate(layers, 1):
         sides = list(layer.sides)
         if above == t:
             sides[s] = side.take(np.arange(side.n_experts) != k)
         elif t in sources_of(above):
-            column = _first_column(layers, above, t) + unit
+            column = 1 + sum(widths[source] for source in sources_of(above) if source < t) + unit
             sides = [replace(one, hyperplanes=np.delete(one.hyperplanes, column, axis=1)) for one in sides]
         out.append(Layer(tuple(sides)))
     return tuple(out)
-
-
-def _first_column(layers: Layers, above: int, source: int) -> int:
-    """Where the coefficients of the units of a source begin in the hyperplanes of a layer above it."""
-    column = 1
-    for before in sources_of(above):
-        if before == source:
-            return column
-        n_features = layers[0].sides[0].hyperplanes.shape[1] - 1
-        column += n_features if before == FEATURES else sum(layers[before - 1].n_experts)
-    raise AssertionError(f"layer {above} does not see layer {source}")
