@@ -328,3 +328,21 @@ def test_a_curve_of_numbers_is_the_mean_prediction():
     assert np.all(np.diff(display.curve.probability[:, 0]) > 0.0)
     assert "rises from" in curve_words(display.curve, spread=10.0)
     assert set(display.table()["class"]) == {"prediction"}
+
+
+def test_a_picture_of_many_values_holds_those_that_its_words_name(rng):
+    from pbdn.inspection.columns import ColumnGroup
+    from pbdn.inspection.curves import EffectCurve
+
+    p = np.column_stack([1.0 - (second := rng.permutation(40) / 40), second])
+    counts = np.where((second > 0.0) & (second < second.max()), 5.0, 1.0)  # the ends are the rarest
+    group = ColumnGroup("city", "category", tuple(range(40)), tuple(f"c{k}" for k in range(40)))
+    labels, at, none = [f"c{k}" for k in range(40)], np.arange(40.0), np.empty(0)
+    display = EffectCurveDisplay(EffectCurve(group, ["no", "yes"], at, labels, True, p, p, p, p, none, counts)).plot()
+    plt.close("all")
+    written = [tick.get_text() for tick in display.ax_.get_xticklabels()]
+    words = curve_words(display.curve, "yes")
+    assert len(written) == 12
+    assert {labels[second.argmin()], labels[second.argmax()]} <= set(written)
+    assert f"lowest at {labels[second.argmin()]} " in words
+    assert display.ax_.get_xlabel().startswith("12 of 40 values")

@@ -228,6 +228,39 @@ def test_columns_that_leak_count_rows_or_stay_the_same_are_called_out(rng):
     assert "Check these columns" in card
 
 
+def test_columns_that_say_the_same_are_called_out_once(rng):
+    from pbdn.inspection.columns import MISSING, ColumnGroup
+    from pbdn.report.profile import _alike
+
+    price = np.exp(rng.standard_normal(200))
+    gone = (rng.random(200) < 0.3).astype(float)
+    rows = np.column_stack(
+        [price, np.where(gone == 1.0, 99.0, -2.0 * price), gone, rng.standard_normal(200), np.ones(200)]
+    )
+    groups = [
+        ColumnGroup("price", "number", (0,)),
+        ColumnGroup("debit", "number", (1, 2), ("value", MISSING)),
+        ColumnGroup("noise", "number", (3,)),
+        ColumnGroup("same", "number", (4,)),
+    ]
+    found = _alike(groups, rows)
+    assert list(found) == ["debit"]
+    assert "the same as price (rank correlation -1.00)" in found["debit"][0]
+
+
+def test_the_target_stands_in_the_profile_and_a_rare_class_is_called_out():
+    from pbdn.report.profile import target_profile
+
+    model, X, y = sampled()
+    first = collect(model, X, y, target="outcome").profile[0]
+    assert (first.name, first.kind, first.alerts) == ("outcome", "target", [])
+    assert collect(model, X).profile[0].kind != "target"
+    rare = target_profile("ill", np.array(["no"] * 95 + ["yes"] * 5), has_classes=True)
+    assert "95 % are no" in rare.alerts[0]
+    number = target_profile("price", np.arange(11.0), has_classes=False)
+    assert number.summary == "0 to 10, median 5"
+
+
 def test_convergence_is_judged_by_the_limit_that_is_shown():
     model, X, y = sampled()
     data = collect(model, X, y)

@@ -10,6 +10,7 @@ from pbdn.inspection.access import dense_rows
 from pbdn.inspection.curves import EffectCurve, effect_curves
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
+from pbdn.numerics.arrays import IntArray
 from pbdn.plots.base import ACCENT, SOFT, Marks, axes, shown
 
 MOST_BARS = 10
@@ -101,14 +102,27 @@ class EffectCurveDisplay:
             return [len(self.curve.classes[1:])]
         return sorted(np.argsort(-self.curve.span, kind="stable")[:MOST_CLASSES].tolist())
 
+    @property
+    def leading_class(self) -> int:
+        """Place of the class drawn that moves most."""
+        return self.shown_classes[int(np.argmax(self.curve.span[self.shown_classes]))]
+
+    @property
+    def drawn(self) -> IntArray:
+        """Places of the points drawn: of many single values the commonest, and where the prediction is lowest and highest."""
+        curve = self.curve
+        if not curve.discrete:
+            return np.arange(curve.at.size)
+        first, moves = curve.counts.copy(), curve.probability[:, self.leading_class]
+        first[[np.argmin(moves), np.argmax(moves)]] = np.inf
+        return np.sort(np.argsort(-first, kind="stable")[:MOST_VALUES])
+
     def plot(self, ax: Any = None) -> "EffectCurveDisplay":
         """A line (points for single values) over a strip of bars that count rows."""
         self.figure_, self.ax_ = axes(ax, figsize=FIGURE_SIZE)
         self.marks_ = Marks()
         curve, one = self.curve, len(self.curve.classes) <= 2
-        kept = np.arange(curve.at.size)
-        if curve.discrete:
-            kept = np.sort(np.argsort(-curve.counts, kind="stable")[:MOST_VALUES])
+        kept = self.drawn
         at = np.arange(kept.size, dtype=float) if curve.discrete else curve.at
         values = (curve.probability if self.scale == "probability" else curve.log_odds)[kept]
         for j in self.shown_classes:
@@ -158,6 +172,10 @@ class EffectCurveDisplay:
             self.ax_.set_xticks(at, names, rotation=40 if crowded else 0, ha="right" if crowded else "center")
             self.ax_.set_xlim(-0.6, at.size - 0.4)
             self.ax_.grid(axis="x", visible=False)
+            if at.size < curve.at.size:
+                self.ax_.set_xlabel(
+                    f"{at.size} of {curve.at.size} values: the commonest, the lowest, the highest", fontsize="x-small"
+                )
         elif curve.group.parts[0] == "days":
             ticks = np.linspace(at[0], at[-1], 3)
             self.ax_.set_xticks(ticks, [curve.group.text(tick) for tick in ticks])

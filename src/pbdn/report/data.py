@@ -36,7 +36,7 @@ from pbdn.plots.plane import leading_features
 from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
 from pbdn.plots.training import TraceDisplay
 from pbdn.report.numbers import describe_numbers
-from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
+from pbdn.report.profile import LEAK, ColumnProfile, column_profiles, target_profile
 from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
 from pbdn.report.words import answers, compare, sentences
 
@@ -162,6 +162,8 @@ def collect(
     shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE * facts["spread"]]
     curves = effect_curves(lighter(estimator), with_names(estimator, some), shown)
     profile = column_profiles(estimator, some, known if has_classes else None, effects, columns or [])
+    if known is not None:
+        profile.insert(0, target_profile(target or "target", known, has_classes))
     fitted = None if training is None else (_dense(estimator, training[0]), np.asarray(training[1]))
     if has_classes:
         leaks = [one.name for one in profile if LEAK in one.alerts]

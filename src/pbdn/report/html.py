@@ -68,8 +68,7 @@ def curve_pictures(data: ReportData) -> list[tuple[str, str, str]]:
     """(column, sentence, SVG) of every effect curve."""
     out = []
     for j, display in enumerate(data.curves):
-        best = display.shown_classes[int(np.argmax(display.curve.span[display.shown_classes]))]
-        label = display.curve.classes[best] if display.curve.classes else None
+        label = display.curve.classes[display.leading_class] if display.curve.classes else None
         words = curve_words(display.curve, label, data.facts["spread"])
         name = display.curve.group.name
         out.append((name, words, page_svg(display, f"curve{j}", f"Effect of {name}. {words}", FIGURE_SIZE)))

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 
-from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, percent_text
+from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, number_text, percent_text
 from pbdn.numerics.arrays import FloatArray
 
 N_BARS = 16
@@ -16,6 +17,10 @@ ALMOST_PERFECT = 0.995  # area under the ROC curve of a column alone
 MANY_MISSING = 0.2
 FEWEST_ROWS = 40  # under which a column that tells everything, or counts the rows, may do so by chance
 MAX_PROFILED = 500
+ALIKE = 0.95  # rank correlation, up or down, from which on two columns say almost the same
+MAX_COMPARED = 200  # columns
+COMPARED_ROWS = 1000
+ONE_SIDED = 0.9  # share of the commonest class
 LEAK = "Alone it tells the class almost perfectly. Check that it is known before the outcome is."
 
 
@@ -26,7 +31,7 @@ class ColumnProfile:
     Attributes
     ----------
     name, kind, decision : str
-        ``kind`` is "number", "category", "date" or "left out".
+        ``kind`` is "number", "category", "date", "left out" or "target".
     summary : str
         What its values are like, in words.
     missing : float or None
@@ -61,6 +66,7 @@ def column_profiles(
     ``columns`` are (name, decision) or (name, decision, alerts): what the preparation of the table decided and noted.
     """
     groups = {group.name: group for group in column_groups(estimator)}
+    alike = _alike(list(groups.values()), rows[:COMPARED_ROWS])
     shares = {one["feature"]: one["share"] for one in effects}
     told = {str(one[0]): one for one in columns}
     names = list(told) + [name for name in groups if name not in told]
@@ -74,11 +80,69 @@ def column_profiles(
             out.append(ColumnProfile(name, kind, str(one[1]), "", None, [], None, alerts))
             continue
         summary, missing, bars, found = _seen(group, rows, y)
-        alerts += [text for text in found if text not in alerts]
+        alerts += [text for text in [*found, *alike.get(name, [])] if text not in alerts]
         out.append(
             ColumnProfile(name, group.kind, str(one[1]) or group.kind, summary, missing, bars, shares[name], alerts)
         )
     return out
+
+
+def target_profile(name: str, y: NDArray[Any], has_classes: bool) -> ColumnProfile:
+    """What is predicted: its values in the rows of the report."""
+    alerts = []
+    if has_classes:
+        labels, counts = np.unique(y, return_counts=True)
+        common, share = labels[np.argmax(counts)], counts.max() / len(y)
+        words = f"{len(labels)} values, most often {common} ({percent_text(share)})"
+        bars = np.sort(counts)[::-1][:N_BARS].astype(float)
+        if share >= ONE_SIDED and len(labels) > 1:
+            alerts = [
+                f"{percent_text(share)} are {common}: always saying so is right as often. Look at what is found of the rest."
+            ]
+    else:
+        low, middle, high = np.quantile(y.astype(float), [0.0, 0.5, 1.0])
+        words = f"{number_text(low)} to {number_text(high)}, median {number_text(middle)}"
+        bars = np.histogram(y.astype(float), bins=N_BARS)[0].astype(float) if high > low else np.empty(0)
+    return ColumnProfile(name, "target", "what is predicted", words, None, _heights(bars), None, alerts)
+
+
+def _alike(groups: Sequence[ColumnGroup], rows: FloatArray) -> dict[str, list[str]]:
+    """What to say of numbers and dates that order the rows almost as an earlier column does, or the other way round."""
+    moving = [group for group in groups if group.moving is not None][:MAX_COMPARED]
+    if len(rows) < FEWEST_ROWS or len(moving) < 2:
+        return {}
+    values = np.array([np.where(_gone(group, rows), np.nan, rows[:, group.features[0]]) for group in moving])
+    ranks = rankdata(values, axis=1, nan_policy="omit")
+    ranks -= np.nanmean(ranks, axis=1, keepdims=True)
+    known = np.isfinite(ranks)
+    ranks = np.where(
+        known, ranks, 0.0
+    )  # nothing where a value is missing: each pair is compared on the rows that both have
+    squares = ranks**2 @ known.T
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found = np.where(
+            known.astype(float) @ known.T >= FEWEST_ROWS, ranks @ ranks.T / np.sqrt(squares * squares.T), 0.0
+        )
+    close = np.tril(np.nan_to_num(found), -1)
+    best = np.abs(close).argmax(axis=1)
+    return {
+        group.name: [
+            f"Says almost the same as {moving[j].name} (rank correlation {close[i, j]:.2f}): they share importance, and one may do."
+        ]
+        for i, (group, j) in enumerate(zip(moving, best, strict=True))
+        if abs(close[i, j]) >= ALIKE
+    }
+
+
+def _gone(group: ColumnGroup, rows: FloatArray) -> NDArray[np.bool_]:
+    """Where the column is missing."""
+    return rows[:, group.features[-1]] == 1.0 if group.parts[-1] == MISSING else np.zeros(len(rows), dtype=bool)
+
+
+def _heights(bars: FloatArray) -> list[float]:
+    """Bars between 0 and 1."""
+    tallest = float(bars.max(initial=0.0)) or 1.0
+    return [round(float(bar) / tallest, 3) for bar in bars]
 
 
 def _seen(
@@ -86,7 +150,7 @@ def _seen(
 ) -> tuple[str, float | None, list[float], list[str]]:
     """Words, share of missing values, bars and alerts of one column."""
     values = rows[:, list(group.features)]
-    gone = values[:, -1] == 1.0 if group.parts[-1] == MISSING else np.zeros(len(rows), dtype=bool)
+    gone = _gone(group, rows)
     missing = float(gone.mean()) if group.parts[-1] == MISSING else None
     alerts = []
     if missing is not None and missing >= MANY_MISSING:
@@ -111,8 +175,7 @@ def _seen(
         bars = np.histogram(present, bins=N_BARS)[0].astype(float) if present.size and high > low else np.empty(0)
     if y is not None and _tells_all(score, y):
         alerts.append(LEAK)
-    tallest = float(bars.max(initial=0.0)) or 1.0
-    return words, missing, [round(float(bar) / tallest, 3) for bar in bars], alerts
+    return words, missing, _heights(bars), alerts
 
 
 def counts_by_class(values: FloatArray, y: NDArray[Any] | None) -> FloatArray:
