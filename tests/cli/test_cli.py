@@ -90,6 +90,26 @@ def test_fit_in_json(folder, tmp_path):
     )
 
 
+def test_only_rows_that_the_fit_learns_from_become_features(folder, tmp_path, monkeypatch):
+    from pbdn.cli import table_model
+    from pbdn.estimators.frames import PreparedRows
+
+    made = []
+
+    def prepared(values, preparation):
+        made.append(len(values))
+        return PreparedRows(values, preparation)
+
+    monkeypatch.setattr(table_model, "PreparedRows", prepared)
+    monkeypatch.setattr("pbdn.data.labelled_rows.MOST_TRAINED", 1)
+    monkeypatch.setattr("pbdn.data.labelled_rows.FEWEST_TRAINED", 100)
+    by_rows_kept_back = ["--inference", "map", "--criterion", "holdout", "--max-depth", "1"]
+    for options in (by_rows_kept_back, QUICK):
+        said = invoke("fit", folder / "people.csv", "-t", "churn", "-o", tmp_path / "m.pbdn", "--json", *options).stdout
+        assert json.loads(said)["validation"]["n_train"] == 128
+    assert made == [100, 128]
+
+
 def test_the_seed_decides_the_bytes(folder, tmp_path):
     for name, seed in (("a", 3), ("b", 3), ("c", 4)):
         invoke("fit", folder / "people.csv", "-t", "churn", "-o", tmp_path / name, "--seed", seed, *QUICK, "-q")

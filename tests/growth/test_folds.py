@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from networks import random_network
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.config import resolve, starts_for
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, _without_failures, grow_committee
@@ -373,6 +373,25 @@ def test_many_rows_are_thinned_and_small_classes_kept(rng):
     assert rows.thinned(codes.size) is rows
     weighted = LabelledRows(rows.inputs, codes, rng.uniform(1, 2, codes.size)).thinned(300)
     np.testing.assert_allclose(weighted.weights.sum(), 1.5 * codes.size, rtol=0.1)
+
+
+def test_rows_are_chosen_before_their_features_are_made(monkeypatch):
+    monkeypatch.setattr("pbdn.data.labelled_rows.MOST_TRAINED", 900)
+    monkeypatch.setattr("pbdn.data.labelled_rows.FEWEST_TRAINED", 10)
+    codes = np.r_[np.zeros(900, int), np.full(30, 1), np.full(500, 2)]
+    chosen, weights = rows_to_prepare(codes, None, n_features=3)
+    assert np.all(np.diff(chosen) > 0)
+    assert np.bincount(codes[chosen])[1] == 30
+    np.testing.assert_allclose(np.bincount(codes[chosen], weights), np.bincount(codes))
+    thin = LabelledRows(np.zeros((chosen.size, 3)), codes[chosen])
+    assert thin.thinned(thin.most_trained) is thin  # the fit takes them all
+    given = np.where(np.arange(codes.size) % 2, 2.0, 0.0)
+    chosen, weights = rows_to_prepare(codes, given, n_features=3)
+    assert np.all(chosen % 2 == 1)  # rows without weight are not learnt from
+    np.testing.assert_allclose(np.bincount(codes[chosen], weights), np.bincount(codes, given))
+    every, same = rows_to_prepare(codes[:20], given[:20], n_features=3)
+    np.testing.assert_array_equal(every, np.arange(20))
+    assert same is not None
 
 
 def test_threads_are_those_of_the_folds_unless_asked():

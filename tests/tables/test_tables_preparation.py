@@ -174,6 +174,18 @@ def mixed_table():
     )
 
 
+def test_some_rows_of_a_table_are_taken_when_they_are_asked_for():
+    table = mixed_table()
+    some = table.rows(np.arange(N) % 2 == 0).rows(np.array([5, 1]))
+    assert (some.n_rows, some.names, "age" in some.columns, "other" in some.columns) == (2, table.names, True, False)
+    assert [columns.tolist() for columns in some.columns.values()] == [
+        values[[10, 2]].tolist() for values in table.columns.values()
+    ]
+    table.columns["plan"][2] = "changed"
+    assert some.columns["plan"][1] == "changed"  # no copy was made
+    assert table.rows(np.ones(N, dtype=bool)) is table
+
+
 def test_groups_cover_every_feature_once():
     preparation = fit_preparation(mixed_table())
     groups = preparation.groups

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
 from pbdn.cli.responses import ESTIMATORS, Target, find_target, make_model, quality_of
-from pbdn.config import MapConfig
+from pbdn.config import FOLDS, HOLDOUT, MapConfig, choose_inference
 from pbdn.data.frames import NamedArray
+from pbdn.data.labelled_rows import rows_to_prepare
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
@@ -271,13 +272,17 @@ def _fit(
 ) -> TableModel:
     classes = labels if target.has_classes else None
     preparation = fit_preparation(table, target.name, decisions=decisions, labels=classes)
+    of_rows = weights.of_rows
+    if _learns_from_a_part(target, parameters):  # features of the other rows would take memory for nothing
+        codes = np.unique(labels, return_inverse=True)[1]
+        chosen, of_rows = rows_to_prepare(codes, of_rows, len(preparation.feature_names))
+        table, labels = table.rows(chosen), labels[chosen]
     features, _ = preparation.apply(table)
-    del table  # the fit needs the memory
     estimator = make_model(target, seed, parameters)
     rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(rows, labels, sample_weight=weights.of_rows)
+        estimator.fit(rows, labels, sample_weight=of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
     if estimator.network_ is not None:
@@ -285,6 +290,12 @@ def _fit(
     said = [_in_options(text, estimator) for text in found if text]
     notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
     return TableModel(estimator, preparation, target.name, None, notes, event=target.event)
+
+
+def _learns_from_a_part(target: Target, parameters: dict[str, Any]) -> bool:
+    """Whether the estimator thins many rows before it learns."""
+    sampled = choose_inference(parameters["inference"], parameters["gibbs_config"]) == "gibbs"
+    return target.kind == "class" and not sampled and parameters["criterion"] in ("auto", FOLDS, HOLDOUT)
 
 
 def _of_members(members: int | None, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class LabelledRows:
     def most_trained(self) -> int:
         """Rows of this kind from which a fit in memory learns, at most."""
         numbers = self.inputs.nnz if hasattr(self.inputs, "nnz") else self.inputs.size
-        return max(FEWEST_TRAINED, int(MOST_TRAINED * self.n_rows / max(numbers, 1)))
+        return most_trained(numbers / max(self.n_rows, 1))
 
     def thinned(self, most: int) -> "LabelledRows":
         """About ``most`` rows at most, in content order: those of small classes stay, those of larger ones get more weight."""
@@ -119,6 +119,24 @@ class LabelledRows:
             return self
         place = np.repeat(np.arange(self.n_rows), self.weights.astype(np.int64))
         return LabelledRows(self.inputs[place], self.targets[place])
+
+
+def most_trained(n_features: float) -> int:
+    """Rows of so many features from which a fit in memory learns, at most."""
+    return max(FEWEST_TRAINED, int(MOST_TRAINED / n_features)) if n_features else FEWEST_TRAINED
+
+
+def rows_to_prepare(
+    codes: NDArray[np.int64], weights: NDArray[np.float64] | None, n_features: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64] | None]:
+    """Numbers of the rows from which a fit in memory would learn, chosen before their features are made, and their weights."""
+    numbers = np.arange(codes.size) if weights is None else np.flatnonzero(weights)
+    rows = LabelledRows(numbers[:, None], codes[numbers], None if weights is None else weights[numbers])
+    thin = rows.thinned(most_trained(n_features))
+    if thin is rows:
+        return np.arange(codes.size), weights
+    order = np.argsort(thin.inputs[:, 0])
+    return thin.inputs[order, 0], None if thin.weights is None else thin.weights[order]
 
 
 def dense_rows(inputs: Any, rows: NDArray[np.int64]) -> Any:

@@ -1,7 +1,7 @@
 """A table in memory: named columns of equal length, also from a data frame, and their cells as numbers, seconds or words."""
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -17,13 +17,36 @@ Column = NDArray[Any]
 EPOCH = datetime(1970, 1, 1)
 
 
+class SomeRows(Mapping[str, Column]):
+    """Columns at some rows. A column is taken when it is asked for, so that a part of a large table takes no memory."""
+
+    def __init__(self, columns: Mapping[str, Column], which: NDArray[np.int64]) -> None:
+        self._columns, self._which = columns, which
+
+    def __getitem__(self, name: str) -> Column:
+        """The column, a new array."""
+        return self._columns[name][self._which]
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is such a column, without taking it."""
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        """Names in order."""
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        """Number of columns."""
+        return len(self._columns)
+
+
 @dataclass(frozen=True)
 class Table:
     """Named columns of equal length.
 
     Attributes
     ----------
-    columns : dict
+    columns : mapping
         Name to array: float64 with NaN (numbers), datetime64[s] with NaT (dates), or object with None
         (text: also numbers and dates of a CSV file, whose type `pbdn.tables.decide_columns` decides).
     n_rows : int
@@ -35,7 +58,7 @@ class Table:
         Mark between the cells of a CSV file.
     """
 
-    columns: dict[str, Column]
+    columns: Mapping[str, Column]
     n_rows: int
     notes: list[str] = field(default_factory=list)
     strings: frozenset[str] = frozenset()
@@ -50,8 +73,8 @@ class Table:
         """Some rows, by number or mask; the table itself if a mask has them all."""
         if which.dtype == bool and which.all():
             return self
-        columns = {name: values[which] for name, values in self.columns.items()}
-        return replace(self, columns=columns, n_rows=len(np.arange(self.n_rows)[which]))
+        which = np.arange(self.n_rows)[which]
+        return replace(self, columns=SomeRows(self.columns, which), n_rows=len(which))
 
 
 def joined_column(parts: list[Column]) -> Column:
