@@ -74,6 +74,22 @@ def test_gzip(tmp_path):
     assert read_table(path).n_rows == 1
 
 
+def test_pieces_of_a_large_file_are_the_whole(tmp_path, monkeypatch):
+    path, n = tmp_path / "rows.csv", 20_000
+    x = np.arange(n) / 8.0
+    lines = [
+        f"{a},{'short' if i < 300 else 'rather a long word'},{'1' if i < 15_000 else 'one'}\n" for i, a in enumerate(x)
+    ]
+    path.write_text("x,word,late\n" + "".join(lines))
+    small = read_table(path, keep_text=["word"])
+    monkeypatch.setattr("pbdn.tables.read_csv.LARGE", 1)
+    monkeypatch.setattr("pbdn.tables.read_csv.PIECE_CELLS", 1000)
+    table = read_table(path, keep_text=["word"])
+    np.testing.assert_array_equal(table.columns["x"], x)
+    for name in ("word", "late"):
+        assert table.columns[name].tolist() == small.columns[name].tolist()
+
+
 def test_ragged_line_is_named():
     with pytest.raises(InvalidInputError, match=r"Line 3 .* 3 cells .* 2"):
         parse_table(b"a,b\n1,2\n1,2,3\n", "x")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.read_cell import MISSING, to_number
-from pbdn.tables.table import Column, Table, joined_column, unique_names
+from pbdn.tables.table import Column, GrowingColumn, Table, unique_names
 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 SAMPLE_LINES = 200
@@ -107,25 +107,35 @@ class TextFile:
 
     def _columns(self, text: Collection[str]) -> dict[str, Column]:
         """Columns of text by name, and those others that hold plain numbers only."""
-        parts: dict[str, list[Column]] = {name: [] for name in self.names}
+        parts: dict[str, GrowingColumn] | None = None
         shared: dict[str, dict[str, str]] = {name: {} for name in self.names}
         fractions, doubtful = set[str](), set[str]()
         for rows in self._pieces():
+            if parts is None:
+                parts = {name: GrowingColumn(self._rows_expected(rows)) for name in self.names}
             for name, cells in self._cells(rows):
                 if name in text:
-                    parts[name].append(text_column(cells, shared[name]))
+                    parts[name].add(text_column(cells, shared[name]))
                 elif name in parts:
                     numbers = plain_numbers(cells)
                     if numbers is None:
                         del parts[name]
                         continue
-                    parts[name].append(numbers)
+                    parts[name].add(numbers)
                     if self.separator == ";" and name not in fractions:  # between semicolons, 1.234 may be a thousand
                         if any(map(_is_fraction, cells)):
                             fractions.add(name)
                         elif any("." in cell for cell in cells):
                             doubtful.add(name)
-        return {name: joined_column(parts.pop(name)) for name in list(parts) if name not in doubtful - fractions}
+        assert parts is not None  # there is one piece at least
+        return {name: one.whole() for name, one in parts.items() if name not in doubtful - fractions}
+
+    def _rows_expected(self, rows: list[list[str]]) -> int:
+        """Rows of the file if all are as long as the first ones, and some more."""
+        if len(rows) < SAMPLE_LINES:
+            return len(rows)
+        length = sum(len(cell) + 1 for row in rows[:SAMPLE_LINES] for cell in row) / SAMPLE_LINES
+        return int(1.1 * self.size / length)
 
     def _cells(self, rows: list[list[str]]) -> Iterator[tuple[str, Sequence[str]]]:
         """Name and cells of every column."""

@@ -77,6 +77,34 @@ class Table:
         return replace(self, columns=SomeRows(self.columns, which), n_rows=len(which))
 
 
+class GrowingColumn:
+    """A column to which pieces are added. It has its memory from the beginning: pieces joined at the end would take it twice.
+
+    Parameters
+    ----------
+    n_rows : int
+        How many there will probably be; memory that is never written to costs nothing.
+    """
+
+    def __init__(self, n_rows: int) -> None:
+        self._expected, self._n_rows = n_rows, 0
+        self._values: Column = np.empty(0)
+
+    def add(self, piece: Column) -> None:
+        """Put a piece at the end; all have one type."""
+        end = self._n_rows + len(piece)
+        if self._n_rows == 0 or end > len(self._values):
+            longer = np.empty(max(end, self._expected, 5 * len(self._values) // 4), dtype=piece.dtype)
+            longer[: self._n_rows] = self._values[: self._n_rows]
+            self._values = longer
+        self._values[self._n_rows : end] = piece
+        self._n_rows = end
+
+    def whole(self) -> Column:
+        """All pieces."""
+        return self._values[: self._n_rows]
+
+
 def joined_column(parts: list[Column]) -> Column:
     """One column from its pieces, which are let go."""
     whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
