@@ -173,9 +173,7 @@ class EffectCurveDisplay:
             self.ax_.set_xlim(-0.6, at.size - 0.4)
             self.ax_.grid(axis="x", visible=False)
             if at.size < curve.at.size:
-                self.ax_.set_xlabel(
-                    f"{at.size} of {curve.at.size} values: the commonest, the lowest, the highest", fontsize="x-small"
-                )
+                self.ax_.set_xlabel(f"{at.size} of {curve.at.size} values, the ends among them")
         elif curve.group.parts[0] == "days":
             ticks = np.linspace(at[0], at[-1], 3)
             self.ax_.set_xticks(ticks, [curve.group.text(tick) for tick in ticks])
