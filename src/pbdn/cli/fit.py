@@ -142,14 +142,21 @@ def fit_command(
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
     beside = [name for name in (weight, event) if name is not None]
-    data = read_table(table, separator, [target, *columns.read_as_text, *beside])
-    began = time.perf_counter()
+    began, said = time.perf_counter(), list[str]()
+
+    def read() -> Any:
+        nonlocal began
+        data = read_table(table, separator, [target, *columns.read_as_text, *beside])
+        began = time.perf_counter()
+        said.extend(data.notes)
+        return data
+
     try:
         model = fit_table(
-            data, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
+            read, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
             class_weights=class_weights, weight=weight, event=event,
             gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs, verbose=output.progress,
-            members=members, checkpoint=checkpoint, **options,
+            members=members, checkpoint=checkpoint, keep_rows=report_path is not None, **options,
         )  # fmt: skip
     except KeyboardInterrupt:
         output.if_interrupted = _if_interrupted(path, checkpoint)
@@ -162,7 +169,7 @@ def fit_command(
     if report_path is not None:
         from pbdn.cli.report import report_bytes
 
-        rows = model.held_out or data.rows(model.target_columns.read(data)[1])
+        rows = model.held_out or model.all_rows
         source = os.path.basename(table) + (", held-out rows" if model.held_out else "")
         page = report_bytes(model, rows, source, model.trained)
     content = model.to_bytes()
@@ -175,7 +182,7 @@ def fit_command(
             with contextlib.suppress(FileNotFoundError):
                 os.remove(kept)
     estimator = model.estimator
-    for note in data.notes + model.notes:
+    for note in said + model.notes:
         output.note(note)
     decided = [[p.name, p.words, p.instead] for p in model.preparation.columns]
     output.say(text_table(["column", "what became of it", "to change it"], decided))
@@ -205,7 +212,7 @@ def fit_command(
             ],
             "features": model.preparation.feature_names,
             "validation": model.validation,
-            "notes": data.notes + model.notes,
+            "notes": said + model.notes,
             "report": report_path,
         }
     )

@@ -2,15 +2,15 @@
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.responses import ESTIMATORS, Target, find_target, make_model, quality_of
+from pbdn.cli.responses import ESTIMATORS, RowWeights, Target, find_target, make_model, quality_of, row_weights
 from pbdn.config import FOLDS, HOLDOUT, MapConfig, choose_inference
 from pbdn.data.frames import NamedArray
 from pbdn.data.labelled_rows import rows_to_prepare
@@ -19,19 +19,17 @@ from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides
+from pbdn.numerics.arrays import FloatArray
 from pbdn.tables import (
     ColumnOptions,
     Preparation,
     Table,
-    column,
     decide_columns,
     fit_preparation,
 )
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
-from pbdn.tables.table import numbers
 
-BALANCED = "balanced"
 OPTIONS = {
     " of gibbs_config": "",
     "max_experts=": "--max-experts ",
@@ -46,78 +44,8 @@ OPTIONS = {
 
 
 @dataclass(frozen=True)
-class RowWeights:
-    """What ``fit`` is told of weights.
-
-    Attributes
-    ----------
-    of_rows : array or None
-    of_classes : "balanced" or None
-        The parameter ``class_weight`` of the estimator.
-    measured : array or None
-        How much rows count when the model is measured: the weights of rows without those of classes.
-    """
-
-    of_rows: NDArray[np.float64] | None = None
-    of_classes: str | None = None
-    measured: NDArray[np.float64] | None = None
-
-    def take(self, which: NDArray[Any]) -> "RowWeights":
-        """Those of some rows."""
-        of_rows, measured = (None if one is None else one[which] for one in (self.of_rows, self.measured))
-        return RowWeights(of_rows, self.of_classes, measured)
-
-
-def row_weights(
-    table: Table, known: NDArray[np.bool_], labels: NDArray[Any], name: str | None, of_classes: Sequence[str]
-) -> RowWeights:
-    """Weights of the rows with a label by ``--weight`` and ``--class-weight``; those of single classes become those of rows.
-
-    ``known`` marks the rows of the table that have a label, ``labels`` are theirs.
-    """
-    weights = None if name is None else _read(column(table, name, "weight column"), known, name)
-    if not of_classes or tuple(of_classes) == (BALANCED,):
-        return RowWeights(weights, BALANCED if of_classes else None, weights)
-    by_class = np.ones(len(labels))
-    texts = np.array([str(label) for label in labels.tolist()], dtype=object)
-    for text in of_classes:
-        label, _, number = text.rpartition("=")
-        there = texts == label
-        if not there.any():
-            classes = ", ".join(dict.fromkeys(sorted(texts)))
-            raise InvalidInputError(
-                f"--class-weight {text}: give 'balanced' alone, or CLASS=WEIGHT where CLASS is one of {classes}."
-            )
-        by_class[there] = _positive(number, text)
-    return RowWeights(by_class if weights is None else weights * by_class, None, weights)
-
-
-def _read(values: NDArray[Any], known: NDArray[np.bool_], name: str) -> NDArray[np.float64]:
-    """Finite numbers that are not negative, or a sentence."""
-    readings = [numbers(values, style) for style in (".", ",")]
-    weights = min(readings, key=lambda reading: len(reading[1]))[0]
-    wrong = np.flatnonzero(known & ~(weights >= 0.0))
-    if wrong.size:
-        raise InvalidInputError(
-            f"--weight {name}: row {wrong[0] + 1} has {str(values[wrong[0]])!r}; weights are numbers of at least 0, one for "
-            "each row."
-        )
-    return weights[known]
-
-
-def _positive(number: str, text: str) -> float:
-    try:
-        weight = float(number)
-    except ValueError:
-        weight = np.nan
-    if not 0.0 < weight < np.inf:
-        raise InvalidInputError(f"--class-weight {text}: the weight must be a number above 0.")
-    return weight
-
-
-@dataclass(frozen=True)
 class TableModel:
-    """What the command line fits, saves and loads; after a fit, ``held_out`` and ``trained`` are the rows.
+    """What the command line fits, saves and loads; after a fit that keeps rows, ``held_out`` and ``trained`` or ``all_rows``.
 
     ``source`` is the name of the table's file, ``event`` the column that says whether the event of a time was seen.
     """
@@ -131,6 +59,7 @@ class TableModel:
     source: str = ""
     trained: Table | None = field(default=None, repr=False)
     event: str | None = None
+    all_rows: Table | None = field(default=None, repr=False)
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -139,7 +68,10 @@ class TableModel:
 
     def features_of_piece(self, table: Table, seen: list[Seen]) -> NamedArray:
         """Prepared features of some rows; what was not so in training is counted in ``seen``."""
-        values = self.preparation.features(table, seen)
+        return self.named(self.preparation.features(table, seen))
+
+    def named(self, values: FloatArray) -> NamedArray:
+        """Prepared features with their names; a missing value is refused."""
         holes = np.isnan(values).any(axis=0)
         if holes.any():
             name = self.preparation.feature_names[int(np.argmax(holes))]
@@ -180,7 +112,7 @@ class TableModel:
 
 
 def fit_table(
-    table: Table,
+    read: Callable[[], Table],
     target: str,
     *,
     holdout: float,
@@ -195,9 +127,10 @@ def fit_table(
     response: str = "auto",
     event: str | None = None,
     grades: str | None = None,
+    keep_rows: bool = False,
     **parameters: Any,
 ) -> TableModel:
-    """Prepare columns, fit on a part of the rows, measure on the rest.
+    """Read a table, prepare columns, fit on a part of the rows, measure on the rest.
 
     ``response`` is the kind of the target (`pbdn.cli.responses.Target`), or "auto": numbers of so many values that they are
     no classes are predicted as numbers. ``event`` names the column that comes with times, ``grades`` lists grades.
@@ -205,8 +138,10 @@ def fit_table(
     the fit alone.
 
     What the columns are (numbers, dates, row numbers) is decided on all rows in their order, without the target.
-    Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows.
+    Everything else is decided on the training part; with ``refit`` the model kept is fitted again on all rows. The table is
+    let go before the fit, which needs the memory, unless ``keep_rows`` asks for the rows afterwards.
     """
+    table = read()
     wanted, found = find_target(table, target, response, event, grades)
     labels, known, notes = wanted.read(table)
     notes += found
@@ -227,24 +162,29 @@ def fit_table(
         train, test = _split(rows, labels, labels if wanted.has_classes else None, holdout, seed)
         if weights.measured is not None and not weights.measured[test].any():
             raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
-        part = table.rows(train), labels[train], weights.take(train)
-        model = _fit(*part, wanted, decisions, seed, notes, parameters)
-        features, more = model.features(table.rows(test))
-        quality = quality_of(model.estimator, features, labels[test], weights.take(test).measured)
+        prepared = _prepare(table.rows(train), labels[train], weights.take(train), wanted, decisions, parameters)
+        features, more = prepared.preparation.apply(table.rows(test))
+        if not refit:
+            kept = (table.rows(test), table.rows(train)) if keep_rows else (None, None)
+            del table
+        model = _fit(prepared, wanted, seed, notes, parameters)
+        quality = quality_of(model.estimator, model.named(features), labels[test], weights.take(test).measured)
         validation = {**quality, "n_train": len(train), "weight": weight}
         if not refit:
+            held_out, trained = kept
             return replace(
                 model,
                 validation=validation,
                 notes=model.notes + more,
-                held_out=table.rows(test),
-                trained=table.rows(train),
+                held_out=held_out,
+                trained=trained,
                 source=source,
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
-    model = _fit(table, labels, weights, wanted, decisions, seed, notes, parameters)
-    return replace(model, validation=validation, source=source)
+    prepared, rows = _prepare(table, labels, weights, wanted, decisions, parameters), table if keep_rows else None
+    del table
+    return replace(_fit(prepared, wanted, seed, notes, parameters), validation=validation, source=source, all_rows=rows)
 
 
 def _split(
@@ -260,16 +200,23 @@ def _split(
     return np.sort(train), np.sort(test)
 
 
-def _fit(
+class Prepared(NamedTuple):
+    """What a model learns from: features, labels, weights; and how the features were made."""
+
+    features: FloatArray
+    labels: NDArray[Any]
+    of_rows: NDArray[np.float64] | None
+    preparation: Preparation
+
+
+def _prepare(
     table: Table,
     labels: NDArray[Any],
     weights: RowWeights,
     target: Target,
     decisions: dict[str, Decision],
-    seed: int,
-    notes: list[str],
     parameters: dict[str, Any],
-) -> TableModel:
+) -> Prepared:
     classes = labels if target.has_classes else None
     preparation = fit_preparation(table, target.name, decisions=decisions, labels=classes)
     of_rows = weights.of_rows
@@ -277,12 +224,16 @@ def _fit(
         codes = np.unique(labels, return_inverse=True)[1]
         chosen, of_rows = rows_to_prepare(codes, of_rows, len(preparation.feature_names))
         table, labels = table.rows(chosen), labels[chosen]
-    features, _ = preparation.apply(table)
+    return Prepared(preparation.apply(table)[0], labels, of_rows, preparation)
+
+
+def _fit(prepared: Prepared, target: Target, seed: int, notes: list[str], parameters: dict[str, Any]) -> TableModel:
+    preparation = prepared.preparation
     estimator = make_model(target, seed, parameters)
-    rows = PreparedRows(features, RowPreparation.from_preparation(preparation))
+    rows = PreparedRows(prepared.features, RowPreparation.from_preparation(preparation))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        estimator.fit(rows, labels, sample_weight=of_rows)
+        estimator.fit(rows, prepared.labels, sample_weight=prepared.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
     if estimator.network_ is not None:
