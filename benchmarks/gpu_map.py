@@ -129,7 +129,7 @@ def passes(training: Training, window: StepWindow, n_windows: int, is_captured: 
     n_rounds = -(-10 // n_windows)
 
     def work() -> int:
-        for index in order.view(n_windows, n_steps, batch).repeat(n_rounds, 1, 1):
+        for index in n_rounds * list(order.view(n_windows, n_steps, batch)):
             scales = training.scales(n_steps)
             if is_captured:
                 window.run(index, scales)
