@@ -182,9 +182,12 @@ def fit_table(
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
-    prepared, rows = _prepare(table, labels, weights, wanted, decisions, parameters), table if keep_rows else None
+    prepared = _prepare(table, labels, weights, wanted, decisions, parameters)
+    all_rows = table if keep_rows else None
     del table
-    return replace(_fit(prepared, wanted, seed, notes, parameters), validation=validation, source=source, all_rows=rows)
+    return replace(
+        _fit(prepared, wanted, seed, notes, parameters), validation=validation, source=source, all_rows=all_rows
+    )
 
 
 def _split(
