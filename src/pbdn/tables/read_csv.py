@@ -90,8 +90,10 @@ class TextFile:
         """
         text = set(self.names if keep_text is None or self.size < LARGE else keep_text)
         columns = self._columns(text)
-        while not all(name in columns for name in self.names):  # numbers that end in other cells: read again, as text
-            columns = self._columns(text | {name for name in self.names if name not in columns})
+        while others := [name for name in self.names if name not in columns]:  # numbers that end in other cells
+            text |= set(others)
+            columns.clear()  # two tables would take twice the memory
+            columns = self._columns(text)
         n_rows = len(columns[self.names[0]])
         return Table(columns, n_rows, list(self.notes), separator=self.separator)
 
@@ -105,14 +107,15 @@ class TextFile:
                 columns[name] = text_column(cells) if numbers is None else numbers
             yield Table(columns, len(rows), list(self.notes), separator=self.separator)
 
-    def _columns(self, text: Collection[str]) -> dict[str, Column]:
-        """Columns of text by name, and those others that hold plain numbers only."""
+    def _columns(self, text: set[str]) -> dict[str, Column]:
+        """Columns of text by name, and those others that hold plain numbers only; ``text`` gets those that begin otherwise."""
         parts: dict[str, GrowingColumn] | None = None
         shared: dict[str, dict[str, str]] = {name: {} for name in self.names}
         fractions, doubtful = set[str](), set[str]()
         for rows in self._pieces():
             if parts is None:
                 parts = {name: GrowingColumn(self._rows_expected(rows)) for name in self.names}
+                text |= {name for name, cells in self._cells(rows) if name not in text and plain_numbers(cells) is None}
             for name, cells in self._cells(rows):
                 if name in text:
                     parts[name].add(text_column(cells, shared[name]))
