@@ -119,6 +119,8 @@ class Packed(NamedTuple):
     slopes: FloatArray  # of ln r in the penalty, expert after expert
     prior: Prior
     signs: FloatArray = np.empty(0)  # of parameters, where monotonicity asks for one; else empty
+    device: str | None = None  # of torch, where it is trained; None: here
+    precision: str = "double"
 
     @classmethod
     def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
@@ -133,6 +135,8 @@ class Packed(NamedTuple):
             np.concatenate([prior.log_weight_slope for prior in priors]),
             priors[-1],
             _signs(stack, config.monotonic_cst) if config.is_monotonic else np.empty(0),
+            config.device,
+            config.precision,
         )
 
     def by_layer(self, numbers: FloatArray) -> list[FloatArray]:
@@ -246,6 +250,15 @@ class KernelSteps:
         )
 
 
+def _where_asked(network: Packed) -> Callable[..., Any]:
+    """What takes the steps: the compiled kernel, or torch when a device is asked for (imported only then)."""
+    if network.device is None:
+        return KernelSteps
+    from pbdn.sgd.torch_engine import TorchSteps
+
+    return TorchSteps
+
+
 def train_together(
     network: Packed,
     inputs: FloatArray | RowsElsewhere,
@@ -285,7 +298,7 @@ def train_together(
         top are sorted by weight.
     """
     wait_for_helper()
-    steps = KernelSteps(network, inputs, targets, weights, noise, rng)
+    steps = _where_asked(network)(network, inputs, targets, weights, noise, rng)
     size, n_steps = min(batch_size, steps.n_rows), len(rates)
     per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * network.parameters.size))))
     for step in range(0, n_steps, per_check):
