@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from distributed import Future
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pbdn.config import FitConfig, starts_for
 from pbdn.dask import workers
 from pbdn.dask.cluster import Group
-from pbdn.dask.rows import ClusterRows, Shards
 from pbdn.data.frames import NamedArray
 from pbdn.data.row_source import Block, Minibatches, Result, Transform, shuffled_orders
 from pbdn.errors import NumericalError
@@ -38,6 +37,9 @@ from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.starts import fit_timed_from_starts, timed_log_likelihoods
 from pbdn.sgd.trainer import Trainer
+
+if TYPE_CHECKING:
+    from pbdn.dask.rows import ClusterRows, Shards
 
 
 class ClusterTrainer(Trainer):
@@ -99,7 +101,7 @@ class ClusterSource:
 
     feature_names = None
 
-    def __init__(self, inputs: Shards, labels: Sequence[Future], classes: NDArray[Any], total: float) -> None:
+    def __init__(self, inputs: "Shards", labels: Sequence[Future], classes: NDArray[Any], total: float) -> None:
         self.inputs, self.labels, self.classes, self.total_weight = inputs, tuple(labels), classes, total
         self.n_rows, self.n_features = inputs.shape
         cluster = inputs.cluster
@@ -162,7 +164,7 @@ class LineRows:
     memory.
     """
 
-    def __init__(self, inputs: Shards, labels: Sequence[Future], total: float) -> None:
+    def __init__(self, inputs: "Shards", labels: Sequence[Future], total: float) -> None:
         self.inputs, self.labels, self.cluster = inputs, labels, inputs.cluster
         self.shape, self.total_weight = inputs.shape, total
         held = [
@@ -209,11 +211,11 @@ class LineRows:
 class OnShards:
     """Inputs of the layers, on the workers."""
 
-    rows: ClusterRows
+    rows: "ClusterRows"
     seen: list[Any]
     inputs: Any
 
-    def begin(self, rows: ClusterRows) -> None:
+    def begin(self, rows: "ClusterRows") -> None:
         """The first layer sees the features."""
         self.rows, self.n_rows, self.seen, self.inputs = rows, rows.n_rows, [rows.inputs], rows.inputs
 
@@ -233,7 +235,7 @@ class OnShards:
 class ClusterGibbsEngine(OnShards, GibbsEngine):
     """Layers by Gibbs sampling on rows that workers hold; everything but the local steps is done here."""
 
-    def __init__(self, rows: ClusterRows, response: Response, config: FitConfig, run: Run, path: int = 0) -> None:
+    def __init__(self, rows: "ClusterRows", response: Response, config: FitConfig, run: Run, path: int = 0) -> None:
         self.response, self.config, self.run, self.path = response, config, run, path
         self.initial = None
         self.settings, self.n_chains = config.chain, config.n_chains
@@ -243,8 +245,7 @@ class ClusterGibbsEngine(OnShards, GibbsEngine):
     @contextmanager
     def held_rows(self, side: int) -> Iterator[tuple[Rows | RowsElsewhere, RowResponse | None]]:
         """Rows of one side on the workers, for one chain."""
-        rows = self.rows.with_inputs(self.inputs)
-        assert isinstance(rows, ClusterRows)
+        rows: Any = self.rows.with_inputs(self.inputs)
         number, timed = self.response.labelling.sides[side], self.response.timed
         held, group = rows.side(number, self.settings.sampler != "event_times", timed)
         try:
@@ -263,7 +264,7 @@ class ClusterGibbsEngine(OnShards, GibbsEngine):
 class ClusterLineEngine(OnShards):
     """Layers of values on a line by MAP, each from several starts."""
 
-    def __init__(self, rows: ClusterRows, settings: MapSettings, run: Run) -> None:
+    def __init__(self, rows: "ClusterRows", settings: MapSettings, run: Run) -> None:
         self.settings, self.run = settings, run
         self.begin(rows)
 

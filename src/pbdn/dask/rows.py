@@ -13,6 +13,7 @@ from sklearn.utils import compute_class_weight
 
 from pbdn.dask import workers
 from pbdn.dask.cluster import Cluster, Group, SharedRows, blocks_of
+from pbdn.dask.engines import ClusterSource
 from pbdn.data.labelled_rows import MAX_REPEATED_NUMBERS, LabelledRows
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.rows import BLOCK_ROWS, Part, Rows, group_blocks
@@ -112,8 +113,6 @@ class ClusterRows(LabelledRows):
 
     def source(self, n_codes: int) -> Any:
         """The rows as minibatches, for MAP."""
-        from pbdn.dask.engines import ClusterSource
-
         return ClusterSource(self.inputs, self.labels, np.arange(n_codes), self.total)
 
     def side(self, side: int, single_events: bool, timed: bool) -> tuple[Rows | SharedRows, Group | None]:

@@ -30,14 +30,13 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
 from pbdn.sgd.joint_gradient import objective_gradient, run_joint_steps
-from pbdn.sgd.joint_workspace import NoisyRows, Stack, make_stack
+from pbdn.sgd.joint_workspace import NOISE_POOL, NoisyRows, Stack, make_stack
 from pbdn.sgd.kernel_arguments import CALL_NUMBERS
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
-NOISE_POOL = 1 << 16  # normal numbers; every noisy copy of a row takes a run of them that begins anywhere
 
 FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
 

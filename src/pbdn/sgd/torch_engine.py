@@ -9,7 +9,7 @@ the CPU kernels. `TorchSteps` trains all layers of a network together. Imported 
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,7 +19,7 @@ from pbdn.data.row_source import CHUNK_BATCHES, Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.joint_training import NOISE_POOL, Noise, Packed
+from pbdn.sgd.joint_workspace import NOISE_POOL
 from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
@@ -32,6 +32,9 @@ try:
     from pbdn.sgd.torch_window import DeviceNoise, JointWindow, Moving, Rows, StepWindow
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch", "torch") from error
+
+if TYPE_CHECKING:
+    from pbdn.sgd.joint_training import Noise, Packed
 
 PASS_ROWS = 1 << 19  # of sums over all rows at a time
 
@@ -213,7 +216,7 @@ class TorchSteps:
     """
 
     def __init__(
-        self, network: Packed, inputs: Any, targets: Any, weights: FloatArray | None, noise: Noise, rng: Generator
+        self, network: "Packed", inputs: Any, targets: Any, weights: FloatArray | None, noise: "Noise", rng: Generator
     ) -> None:
         self.network, self.n_rows = network, len(targets)
         self.device, self.dtype = open_device(str(network.device), network.precision)
