@@ -213,7 +213,7 @@ class SideHolder:
         if word == "events":
             planes, log_weights, active = arrays
             key, index, scale = np.uint64(values["key"]), values["index"], values["scale"]
-            rows = self.rows if scale is None else rows_at_scale(self.rows, scale)
+            rows: Any = self.rows if scale is None else rows_at_scale(self.rows, scale)
             self.here = RowsHere(values["sampler"], rows, planes, None, key, index, self.workers)
             return list(self.here.draw_events(Experts(planes, log_weights, active)))
         if word == "statistics":

@@ -174,7 +174,7 @@ class LineRows:
 
     def __getitem__(self, index: Any) -> FloatArray:
         """Inputs of a few rows."""
-        return self.inputs[index]
+        return np.asarray(self.inputs[index])
 
     def gathered(self, order: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Inputs, bounds and weights of rows, in this order."""
@@ -211,7 +211,7 @@ class LineRows:
 class OnShards:
     """Inputs of the layers, on the workers."""
 
-    rows: "ClusterRows"
+    rows: Any
     seen: list[Any]
     inputs: Any
 

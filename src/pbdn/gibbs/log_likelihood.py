@@ -117,12 +117,13 @@ class SideRates:
 
     def log_likelihood(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0, shrink: float = 1.0) -> float:
         """Log-likelihood of the rows watched up to ``offset``, with hyperplanes c β, c = ``stretch``, and weights r / ``shrink``."""
-        return sum(self.parts(offset, start, stretch, shrink).tolist())
+        return float(sum(self.parts(offset, start, stretch, shrink).tolist()))
 
     def timed_parts(self, scale: float, stretch: float) -> FloatArray:
         """Log-likelihood of every group of blocks, values y at the scale τ and hyperplanes c β; each exact value adds ln τ."""
         arrays = self.rows.arrays
-        return self.parts(scale * arrays.offset, scale * arrays.start, stretch) + self.n_exact * np.log(scale)
+        parts = self.parts(scale * arrays.offset, scale * arrays.start, stretch)
+        return np.asarray(parts + self.n_exact * np.log(scale))
 
     @cached_property
     def n_exact(self) -> FloatArray:

@@ -180,7 +180,7 @@ class TimeScale:
 
         def mean(center: float, power: int) -> float:
             parts = offset_sums(rows, center, power) if isinstance(rows, Rows) else rows.offset_sums(center, power)
-            return sum(parts.tolist()) / rows.n_rows
+            return float(sum(parts.tolist()) / rows.n_rows)
 
         spread = float(np.sqrt(mean(mean(0.0, 1), 2)))
         return {"scale": np.array(LOGISTIC_SPREAD / spread if spread > 0 else 1.0)}

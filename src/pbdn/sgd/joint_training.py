@@ -225,6 +225,7 @@ class KernelSteps:
 
     def run(self, order: Any, offsets: Any, size: int, rates: FloatArray, done: int) -> float:
         """A step for every ``size`` rows of ``order``; the last loss per unit of weight, NaN where one was not finite."""
+        rows: tuple[Any, Any, Any]
         if self.elsewhere:
             rows, order = self.inputs.gathered(order), np.arange(len(order))
         else:

@@ -121,7 +121,7 @@ def timed_log_likelihoods(
 
 
 def fit_timed_from_starts(
-    inputs: FloatArray | ValuesElsewhere,
+    inputs: Any,
     bounds: FloatArray | None,
     weights: FloatArray | None,
     *,
