@@ -69,14 +69,11 @@ class ClusterRows(LabelledRows):
         Sum of the weights.
     moments : tuple of arrays
         Largest value, mean and spread of the columns: the unit of measurement, and both in this unit.
-    own_marks : array
-        Marks of the rows, for checkpoints.
     """
 
     labels: tuple[Future, ...] = ()
     total: float = 0.0
     moments: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
-    own_marks: NDArray[Any] | None = field(default=None, repr=False)
 
     def scaled(self, scaling: Scaling) -> "ClusterRows":
         """The same rows with scaled features."""
@@ -109,7 +106,10 @@ class ClusterRows(LabelledRows):
 
     def marks(self) -> list[Any]:
         """What a checkpoint remembers of the rows: nothing that depends on workers or partitions."""
-        return [np.array(self.inputs.shape), self.own_marks]
+        cluster = self.inputs.cluster
+        pairs = zip(self.inputs.futures, self.labels, strict=True)
+        found = cluster.results([cluster.submit(workers.marks_of_shard, *pair) for pair in pairs], "Shard {}")
+        return [np.array(self.inputs.shape), np.sum(found, axis=0)]
 
     def source(self, n_codes: int) -> Any:
         """The rows as minibatches, for MAP."""
@@ -285,9 +285,8 @@ def make_shards(rows: ReadRows, in_content_order: bool, standardize: bool) -> Cl
         cluster, tuple(cluster.submit(workers.inputs_of_shard, one) for one in shards), cuts, rows.n_features
     )
     labels = tuple(cluster.submit(workers.labels_of, one) for one in shards)
-    marks = sum(cluster.results([cluster.submit(workers.marks_of_shard, one) for one in shards], "Shard {}"))
     moments = _moments(cluster, shards, labels, rows) if standardize else None
-    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments, np.asarray(marks))
+    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments)
 
 
 def _content_places(rows: ReadRows, n_workers: int) -> Future:

@@ -211,10 +211,10 @@ def take_rows(inputs: FloatArray, index: IntArray) -> FloatArray:
     return inputs[index]
 
 
-def marks_of_shard(rows: LabelledRows) -> Words:
+def marks_of_shard(inputs: FloatArray, labels: tuple[Any, FloatArray | None]) -> Words:
     """Marks of the rows that do not depend on their order or split."""
-    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-    marks = content_marks(np.column_stack([rows.inputs, rows.codes, weights]))
+    weights = np.ones(len(inputs)) if labels[1] is None else labels[1]
+    marks = content_marks(np.column_stack([inputs, labels[0], weights]))
     return np.asarray(marks.sum(axis=0, dtype=np.uint64))
 
 
