@@ -225,15 +225,14 @@ class KernelSteps:
 
     def run(self, order: Any, offsets: Any, size: int, rates: FloatArray, done: int) -> float:
         """A step for every ``size`` rows of ``order``; the last loss per unit of weight, NaN where one was not finite."""
-        rows: tuple[Any, Any, Any]
         if self.elsewhere:
-            rows, order = self.inputs.gathered(order), np.arange(len(order))
+            (inputs, targets, weights), order = self.inputs.gathered(order), np.arange(len(order))
         else:
-            rows = self.inputs, self.targets, self.weights
+            inputs, targets, weights = self.inputs, self.targets, self.weights
         network = self.network
         return float(
             run_joint_steps(
-                self.noise.on(*rows, self.pool, offsets),
+                self.noise.on(inputs, targets, weights, self.pool, offsets),
                 order,
                 size,
                 rates,
