@@ -19,8 +19,8 @@ $(STAMP): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(STAMP)
 
-# `make setup-torch TORCH=torch==X+cpu` takes a build without CUDA where the package index offers one
-TORCH ?= torch
+# the version that CI tests with; of its builds pip takes the one without CUDA (+cpu) where it finds one
+TORCH ?= torch==2.13.0
 setup-torch: setup
 	$(BIN)/python -c 'import torch, onnxscript, skorch, lightning' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[torch]' skorch lightning
 
