@@ -15,7 +15,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.frames import image_array
+from pbdn.estimators.frames import channels_last, image_array
 from pbdn.files import SCHEMA_VERSION, atomic_write, check_schema, container_bytes, read_container
 from pbdn.files.estimator import estimator_from_parts, estimator_parts, with_prefix
 from pbdn.growth.depth import Engine, Growth, LayerFit
@@ -170,10 +170,9 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def to_onnx(self) -> bytes:
         """Bytes of one ONNX model: raw ``images`` (n, channels, height, width) in, ``probabilities`` out."""
         check_is_fitted(self)
-        shape = self.image_shape_ if len(self.image_shape_) == 3 else (*self.image_shape_, 1)
-        n_channels, size = (shape[0], shape[1:]) if shape[2] > shape[0] else (shape[2], shape[:2])
+        height, width, n_channels = channels_last(self.image_shape_)
         network = self.head_.fold(network_of(self.classifier_))
-        return to_onnx(self.trunk_, network, torch.zeros(2, n_channels, *size), self.classes_.tolist())
+        return to_onnx(self.trunk_, network, torch.zeros(2, n_channels, height, width), self.classes_.tolist())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file of data (see `load`); of a trunk of your own it holds the numbers only."""
