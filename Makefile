@@ -32,7 +32,7 @@ test: setup
 
 # what needs torch; `make test` leaves it out where there is none
 test-torch: setup-torch
-	$(BIN)/python -m pytest -n 2 -m "not statistical" tests/images tests/gibbs/test_device.py tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not statistical" tests/images tests/gibbs/test_device.py tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
 
 test-statistical: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical

@@ -191,6 +191,7 @@ def test_rows_that_were_not_learned_say_how_sure_a_head_may_be(kind, rng):
     strength = head.train().temper(X, y)
     assert head.training
     assert strength == pytest.approx(best, rel=0.02)
+    head.eval()
     assert score(strength) > score(1.0)
     head.log_weights.data.copy_(weights)
     assert head.temper(X, y, weights=torch.full((len(y),), 1e-9)) == pytest.approx(1.0, abs=2e-3)  # the prior alone
