@@ -14,6 +14,7 @@ MNIST is read from the folder PBDN_DATA. Methods:
 - ensemble: the average of three networks of the kind before;
 - pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, tempered on the images that are kept back, as in
   `ConvPBDNClassifier(max_depth=1)`;
+- pbdn_untempered: the same before it is tempered;
 - pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it, tempered likewise. They
   run in processes of their own while the softmax networks learn.
 
@@ -388,9 +389,11 @@ def cells(data: Data, settings: Settings, seed: int, pool: Executor) -> Iterator
     with tempfile.TemporaryDirectory() as folder:
         pbdn = settled(train(kept, settings, n_members * seed, "pbdn"), kept, settings, seed)
         chains = sample(pbdn, kept, settings, seed, pool, folder)
-        size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts), "strength": temper(pbdn, back)}
+        size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts), "seconds": pbdn.seconds}
+        yield "pbdn_untempered", {**scores([pbdn], data), **size}
+        size["strength"] = temper(pbdn, back)
         extra = {"pictures": pictures(pbdn, data)} if seed == 0 else {}
-        yield "pbdn", {**scores([pbdn], data), **size, "seconds": pbdn.seconds, **extra}
+        yield "pbdn", {**scores([pbdn], data), **size, **extra}
         members = [train(data, settings, n_members * seed, "softmax")]
         yield "softmax", {**scores(members, data), "seconds": members[0].seconds}
         tempered = train(kept, settings, n_members * seed, "softmax")

@@ -209,6 +209,7 @@ IMAGE_METHODS = {
     "softmax_settled": "softmax layer, then alone",
     "ensemble": "three of those, averaged",
     "pbdn": "PBDN head",
+    "pbdn_untempered": "PBDN head, not tempered",
     "pbdn_gibbs": "PBDN head, posterior draws",
 }
 
