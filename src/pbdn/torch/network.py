@@ -1,4 +1,4 @@
-"""A network as a torch module, and one ONNX file of a trunk and a network."""
+"""A network as a torch module, elementary functions of rates, and one ONNX file of a trunk and a network."""
 
 import copy
 import json
@@ -13,6 +13,20 @@ from pbdn.errors import MissingExtraError
 from pbdn.gibbs.device_rows import pool
 from pbdn.model.network import Network
 from pbdn.model.wiring import sources_of
+
+FAR = -30.0  # under it ln s(ψ) is ψ, and ln(1 - e^{-λ}) is ln λ, to double precision
+
+
+def log_softplus(psi: Any) -> Any:
+    """ln s(ψ)."""
+    near = psi.clamp_min(FAR)
+    return torch.where(psi < FAR, psi, torch.log(torch.logaddexp(near, torch.zeros_like(near))))
+
+
+def log_event_probability(log_rate: Any) -> Any:
+    """ln(1 - e^{-λ}) from ln λ."""
+    rate = log_rate.clamp_min(FAR).exp()
+    return torch.where(log_rate < FAR, log_rate, torch.log(-torch.expm1(-rate)))
 
 
 class NetworkModule(torch.nn.Module):  # type: ignore[misc]
