@@ -13,13 +13,10 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.distribution import Distribution
+from pbdn.model.distribution import Distribution, DistributionOfFirst
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
-HALVINGS = 60  # of a bracket around a median
-N_GRID = 400  # times between which hazards of causes are compared
-SMALLEST_SHARE = 1e-3  # of probability that comes before the first of these times
 PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 
 
@@ -68,8 +65,7 @@ checkpoint, time_limit
     causes_ : array
         The causes, as numbered in y; 1 where y says only whether an event was seen.
     models_ : tuple of PBDNSurvival
-        With several causes, one fitted model for each; else empty. Explanations, exports and files of a single network
-        are theirs.
+        With several causes, one fitted model for each; else empty.
     network_, config_, trials_, feature_importances_, …
         As in `PBDNRegressor`.
 
@@ -117,7 +113,7 @@ checkpoint, time_limit
         self.unique_times_ = np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
         self.models_ = ()
         if self.causes_.size > 1:
-            self._fit_causes(X, bounds, cause, sample_weight)
+            self._fit_causes(self._shared(X, rows), bounds, cause, sample_weight)
         else:
             self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
@@ -154,22 +150,12 @@ checkpoint, time_limit
         return -np.log(self.predict_median(X))
 
     def predict_distribution(self, X: Any) -> Distribution:
-        """The predicted distributions of the times (`pbdn.model.distribution`)."""
+        """The predicted distributions of the times (`pbdn.model.distribution`); with several causes, of the first event of any."""
         return self._distribution(X)
 
     def predict_median(self, X: Any) -> FloatArray:
         """Median survival times; with several causes, of the first event of any."""
-        check_is_fitted(self)
-        if not self.models_:
-            return np.concatenate([part.median() for part in self._distributions(X)])
-        parts = self._of_causes(X)
-        low = np.log(np.min([part.ppf(1.0 - 0.5 ** (1.0 / len(parts))) for part in parts], axis=0))
-        high = np.log(np.min([part.median() for part in parts], axis=0))
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            later = _survival(parts, np.exp(middle)) > 0.5
-            low, high = np.where(later, middle, low), np.where(later, high, middle)
-        return np.asarray(np.exp(0.5 * (low + high)))
+        return np.concatenate([part.median() for part in self._distributions(X)])
 
     def predict_cumulative_incidence(self, X: Any, times: ArrayLike | None = None) -> FloatArray:
         """P(T ≤ t, by this cause), shape (n_samples, n_causes, n_times), causes in the order of ``causes_``.
@@ -177,18 +163,27 @@ checkpoint, time_limit
         All causes together have 1 - P(T > t). ``times`` are ``unique_times_`` by default.
         """
         check_is_fitted(self)
-        parts = self._of_causes(X)
         asked = np.asarray(self.unique_times_ if times is None else times, dtype=float)
         if asked.ndim != 1 or not asked.size or not np.all((asked > 0.0) & np.isfinite(asked)):
             raise InvalidInputError("times must be a list of finite numbers above 0.")
-        first = min(asked.min(), min(float(part.ppf(SMALLEST_SHARE).min()) for part in parts))
-        grid = np.unique(np.concatenate([asked, np.geomspace(max(first, 1e-300), asked.max(), N_GRID)]))
-        hazards = np.stack([_cumulative_hazard(part.sf(grid[:, None]).T) for part in parts], axis=1)
-        return cumulative_incidence(hazards)[:, :, np.searchsorted(grid, asked)]
+        return DistributionOfFirst(self._of_causes(X)).incidence(asked)
 
     def _of_causes(self, X: Any) -> tuple[Distribution, ...]:
         """The distributions of the time of each cause."""
         return tuple(model._distribution(X) for model in self.models_ or (self,))
+
+    @property
+    def _names_of_models(self) -> list[str]:
+        return [f"cause {cause:g}" for cause in self.causes_]
+
+    def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """What rows say to the network of one cause."""
+        own = self.causes_[[one is model for one in self.models_]]
+        return X, None if y is None else _bounds_of(time_bounds(y), causes_of(y), float(own[0]))
+
+    def _together(self, parts: list[Any]) -> Distribution:
+        """The first event of any cause."""
+        return DistributionOfFirst(parts)
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""
@@ -282,19 +277,6 @@ def causes_of(y: Any) -> NDArray[np.int64]:
             f"y has the cause {cause[wrong[0]]} in row {wrong[0]}; causes are 1, 2, …, and 0 where no event was seen."
         )
     return cause
-
-
-def cumulative_incidence(hazards: FloatArray) -> FloatArray:
-    """P(T ≤ t, by cause c) from cumulative hazards Λ_c(t) at rising times, shape (n_rows, n_causes, n_times).
-
-    What survival loses between two times is shared by causes as they share the hazard there.
-    """
-    added = np.diff(hazards, axis=2, prepend=0.0)
-    total = added.sum(axis=1, keepdims=True)
-    survival = np.exp(-hazards.sum(axis=1, keepdims=True))
-    lost = -np.diff(survival, axis=2, prepend=1.0)
-    share = np.divide(added, total, out=np.zeros_like(added), where=total > 0.0)
-    return np.asarray(np.cumsum(lost * share, axis=2))
 
 
 def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:

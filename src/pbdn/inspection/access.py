@@ -30,6 +30,16 @@ def network_of(estimator: Any) -> Network:
     return network
 
 
+def parts_of(estimator: Any) -> list[tuple[str, Any]]:
+    """The networks of an estimator, as fitted estimators, each with its name: itself, or its ``models_`` that have learned."""
+    check_is_fitted(estimator)
+    models = getattr(estimator, "models_", ())
+    if not models:
+        return [("", estimator)]
+    named = zip(estimator._names_of_models, models, strict=True)
+    return [(name, model) for name, model in named if model.network_ is not None]
+
+
 def feature_names(estimator: Any) -> list[str]:
     """Names of the network's features: those of the table it was fitted on, or x0, x1, …; prepared ones if it prepares."""
     check_is_fitted(estimator)

@@ -1,6 +1,6 @@
 """What is predicted of rows with values on a line: a whole distribution for each of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,8 @@ from pbdn.numerics.arrays import FloatArray
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
 COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
+HALVINGS = 60  # of a bracket around the quantile of a first time
+FEW_TIMES, NODES_BETWEEN = 8, 8  # more times are so near to each other that an integral from one to the next needs fewer nodes
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
 
 
@@ -247,17 +249,101 @@ class DistributionWithZero(Distribution):
         return np.asarray(flat + found + (slope(above) * sf**2 * above_weights).sum(axis=1))
 
 
+class DistributionOfFirst(Distribution):
+    """Distributions of the first of several independent times, one of each cause: P(T > t) = Π_c P(T_c > t)."""
+
+    def __init__(self, causes: Sequence[Distribution]) -> None:
+        self.causes = tuple(causes)
+        reach = min(float(np.log(one._response.from_line(np.float64(one._response.reach)))) for one in causes)
+        self._standard: Any = _FirstOfSeveral([(one._standard, one._response) for one in causes])
+        self._response = OnALine(log=True, reach=reach)
+
+    def __getitem__(self, rows: Any) -> "DistributionOfFirst":
+        """Those of some of the rows."""
+        return DistributionOfFirst([one[rows] for one in self.causes])
+
+    def draws(self) -> Iterator[Distribution]:
+        """The distributions by posterior draws; those of the causes are independent, and are taken in turn."""
+        yield from map(DistributionOfFirst, zip(*(one.draws() for one in self.causes), strict=False))
+
+    _n_draws = 1  # the average over draws of all causes is the product of their averages
+
+    def incidence(self, times: FloatArray) -> FloatArray:
+        """P(T ≤ t, by cause c), shape (n_rows, n_causes, n_times); all causes together have P(T ≤ t).
+
+        F_c(a) + ∫_a^t f_c(s) Π_{d≠c} P(T_d > s) ds, where a lies so low that F_c(a) is next to nothing.
+        """
+        order = np.argsort(times, kind="stable")
+        ends = np.broadcast_to(np.log(np.asarray(times, dtype=np.float64)[order]), (len(self), len(order)))
+        low = np.minimum(self._standard.ppf(np.full((len(self), 1), TAIL)), ends[:, :1])
+        parts = 1.0 - self._standard.survivals(low)[..., 0].T
+        out, total, left = np.empty((len(self), len(self.causes), len(order))), 0.0, np.ones(len(self))
+        for j in range(len(order)):  # the integrals say how causes share what survival loses between two times
+            n_nodes = len(NODES) if j == 0 or len(order) <= FEW_TIMES else NODES_BETWEEN
+            u, weights = _nodes(low, ends[:, j : j + 1], n_nodes)
+            parts = parts + (self._standard.first_densities(u) * weights[:, None]).sum(axis=2)
+            low, after = ends[:, j : j + 1], self._standard.sf(ends[:, j : j + 1])[:, 0]
+            share = parts / np.maximum(parts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+            total = total + share * (left - after)[:, None]
+            out[:, :, order[j]], left, parts = total, after, np.zeros_like(parts)
+        return out
+
+
+class _FirstOfSeveral:
+    """The distribution of ln T of the first of several times; methods as in `pbdn.model.timed.StandardDistribution`."""
+
+    def __init__(self, parts: Sequence[tuple[Any, OnALine]]) -> None:
+        self.parts, self.n_rows = parts, parts[0][0].n_rows
+
+    def survivals(self, u: FloatArray) -> FloatArray:
+        """P(ln T_c > u), shape (n_causes, n_rows, n_points)."""
+        return np.stack([one.sf((u - line.center) / line.scale) for one, line in self.parts])
+
+    def first_densities(self, u: FloatArray) -> FloatArray:
+        """Density of ln T_c where all other causes are later, shape (n_rows, n_causes, n_points)."""
+        later = self.survivals(u)
+        own = [one.pdf((u - line.center) / line.scale) / line.scale for one, line in self.parts]
+        return np.stack([f * np.delete(later, c, axis=0).prod(axis=0) for c, f in enumerate(own)], axis=1)
+
+    def sf(self, u: FloatArray) -> FloatArray:
+        return np.asarray(self.survivals(u).prod(axis=0))
+
+    def cdf(self, u: FloatArray) -> FloatArray:
+        return np.asarray(1.0 - self.sf(u))
+
+    def pdf(self, u: FloatArray) -> FloatArray:
+        return np.asarray(self.first_densities(u).sum(axis=1))
+
+    def ppf(self, probability: FloatArray) -> FloatArray:
+        """By halving an interval: all causes have a survival of (1 - q)^(1/n) at its lower end, one has 1 - q at its upper end."""
+        q = np.clip(np.asarray(probability, dtype=np.float64), 1e-15, 1.0 - 1e-15)
+        levels = (-np.expm1(np.log1p(-q) / len(self.parts)), q)
+        low, high = np.min([[line.center + line.scale * one.ppf(p) for one, line in self.parts] for p in levels], axis=1)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            later = self.sf(middle) > 1.0 - q
+            low, high = np.where(later, middle, low), np.where(later, high, middle)
+        return np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, 0.5 * (low + high)))
+
+    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
+        exact = bounds[:, 0] == bounds[:, 1]
+        density = self.pdf(np.where(exact, bounds[:, 0], 0.0)[:, None])
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(exact, density[:, 0], -np.diff(self.sf(bounds), axis=1)[:, 0]))
+
+
 def _check_levels(q: ArrayLike) -> None:
     if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
         raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
 
 
-def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _nodes(low: FloatArray, high: FloatArray, n_nodes: int = len(NODES)) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes).
 
     Where ``low`` or ``high`` has several columns, in rising order, they cut the way into parts with nodes of their own.
     """
     ends = np.concatenate([low, high], axis=1)
     half, first = 0.5 * np.diff(ends, axis=1)[:, :, None], ends[:, :-1, None]
-    nodes, weights = first + half * (1.0 + NODES), half * NODE_WEIGHTS
+    at, size = (NODES, NODE_WEIGHTS) if n_nodes == len(NODES) else np.polynomial.legendre.leggauss(n_nodes)
+    nodes, weights = first + half * (1.0 + at), half * size
     return nodes.reshape(len(ends), -1), weights.reshape(len(ends), -1)
