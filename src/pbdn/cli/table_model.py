@@ -17,7 +17,7 @@ from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.growth.fit_network import words_on_expert_limit
-from pbdn.inspection.access import feature_names, name_sides
+from pbdn.inspection.access import feature_names, name_sides, parts_of
 from pbdn.tables import (
     ColumnOptions,
     Preparation,
@@ -280,8 +280,7 @@ def _fit(
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
-    if estimator.network_ is not None:
-        found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
+    found += [words_on_expert_limit(part.network_, estimator.max_experts) for _, part in parts_of(estimator) if part.network_]
     said = [_in_options(text, estimator) for text in found if text]
     notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
     return TableModel(estimator, preparation, target.name, None, notes, event=target.event)

@@ -15,7 +15,7 @@ from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.inspection.access import checked_rows
+from pbdn.inspection.access import checked_rows, network_of
 from pbdn.model.distribution import Distribution, DistributionWithZero
 from pbdn.numerics.arrays import FloatArray
 
@@ -122,6 +122,17 @@ checkpoint, time_limit
     @property
     def _names_of_models(self) -> list[str]:
         return ["zero or more", "amount"]
+
+    def _several(self) -> Any:
+        """Both networks for exports, or that of the amounts alone where no row was zero."""
+        from pbdn.export.plan import Several
+
+        either, positive = self.models_
+        if either.network_ is not None:
+            return Several((either.network_, network_of(positive)))
+        if either.classes_[0] == CLASSES[0]:
+            raise InvalidInputError("The model was fitted on zeros only; there is nothing to export.")
+        return network_of(positive)
 
     def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """What rows say to one of the networks: whether there is an amount, or which one."""

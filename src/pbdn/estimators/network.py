@@ -57,8 +57,8 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def depth_(self) -> int:
-        """Number of layers."""
-        return len(self.layers_)
+        """Number of layers; of several networks, of the deepest."""
+        return max([len(self.layers_), *(model.depth_ for model in self.models_)])
 
     @property
     def n_experts_(self) -> list[tuple[int, ...]]:
@@ -68,12 +68,14 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def complexity_(self) -> float:
         """Cost of a prediction in units of one inner product, as the paper counts it."""
-        return 0.0 if self.network_ is None else self.network_.complexity
+        own = 0.0 if self.network_ is None else self.network_.complexity
+        return own + sum(model.complexity_ for model in self.models_)
 
     @property
     def n_weights_(self) -> int:
         """Numbers that the network holds."""
-        return 0 if self.network_ is None else self.network_.n_weights
+        own = 0 if self.network_ is None else self.network_.n_weights
+        return own + sum(model.n_weights_ for model in self.models_)
 
     @property
     def feature_importances_(self) -> FloatArray:

@@ -13,6 +13,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.inspection.access import network_of
 from pbdn.model.distribution import Distribution, DistributionOfFirst
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
@@ -175,6 +176,12 @@ checkpoint, time_limit
     @property
     def _names_of_models(self) -> list[str]:
         return [f"cause {cause:g}" for cause in self.causes_]
+
+    def _several(self) -> Any:
+        """The networks of all causes for exports."""
+        from pbdn.export.plan import Several
+
+        return Several.of_causes([network_of(model) for model in self.models_], [f"{c:g}" for c in self.causes_])
 
     def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """What rows say to the network of one cause."""

@@ -40,6 +40,11 @@ def parts_of(estimator: Any) -> list[tuple[str, Any]]:
     return [(name, model) for name, model in named if model.network_ is not None]
 
 
+def titled(model: str, side: Any) -> Any:
+    """What a side stands for, with the name of its network where there are several."""
+    return f"{model}: {side}" if model else side
+
+
 def feature_names(estimator: Any) -> list[str]:
     """Names of the network's features: those of the table it was fitted on, or x0, x1, …; prepared ones if it prepares."""
     check_is_fitted(estimator)
