@@ -6,7 +6,8 @@ from scipy.stats import norm
 
 from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.survival import concordance, time_bounds
+from pbdn.estimators.survival import time_bounds
+from pbdn.inspection.quality import concordance
 
 SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
 N = 150
@@ -94,9 +95,9 @@ class TestSurvival:
 
     def test_concordance_counts_pairs(self):
         bounds = np.array([[1.0, 1.0], [2.0, np.inf], [3.0, 3.0], [3.0, np.inf]])
-        assert concordance(bounds, np.array([4.0, 3.0, 2.0, 1.0])) == 1.0
-        assert concordance(bounds, np.array([1.0, 2.0, 3.0, 4.0])) == 0.0
-        assert concordance(bounds, np.array([4.0, 0.0, 2.0, 2.0])) == pytest.approx(3.5 / 4.0)
+        assert concordance(bounds, np.array([4.0, 3.0, 2.0, 1.0])).value == 1.0
+        assert concordance(bounds, np.array([1.0, 2.0, 3.0, 4.0])).value == 0.0
+        assert concordance(bounds, np.array([4.0, 0.0, 2.0, 2.0])).value == pytest.approx(3.5 / 4.0)
 
     @pytest.mark.parametrize(
         ("y", "message"),

@@ -13,9 +13,10 @@ from pbdn.estimators.amounts import PBDNAmountRegressor
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
 from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.estimators.survival import PBDNSurvival
+from pbdn.estimators.survival import PBDNSurvival, time_bounds
 from pbdn.inspection.access import parts_of, titled
-from pbdn.inspection.quality import measure, measure_numbers
+from pbdn.inspection.columns import with_article
+from pbdn.inspection.quality import concordance, measure, measure_numbers, measure_times
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables import Table, column, is_quantity, labels_of, numbers_of
 
@@ -155,12 +156,12 @@ def make_model(target: Target, seed: int, parameters: dict[str, Any]) -> Any:
         return PBDNClassifier(random_state=seed, **parameters)
     if parameters.get("class_weight") is not None:
         raise InvalidInputError(
-            f"--class-weight is for classes, but the target is a {target.kind}; use --weight COLUMN."
+            f"--class-weight is for classes, but the target is {with_article(target.kind)}; use --weight COLUMN."
         )
     inference = parameters.get("inference", "auto")
     if inference == "map+gibbs" or parameters.get("criterion", "auto") != "auto":
         raise InvalidInputError(
-            f"--criterion and --inference map+gibbs are for classes, but the target is a {target.kind}; leave them out."
+            f"--criterion and --inference map+gibbs are for classes, but the target is {with_article(target.kind)}; leave them out."
         )
     kept = {name: value for name, value in parameters.items() if name in KEPT}
     if inference == "gibbs":
@@ -173,7 +174,7 @@ def what_is_predicted(estimator: Any, short: bool = False) -> str:
     """In words; ``short`` counts the classes and does not name them."""
     if not estimator._has_classes:
         causes = f" with {len(estimator.causes_)} causes" if estimator._predicts == "time" and estimator.models_ else ""
-        return f"{'an' if estimator._predicts == 'amount' else 'a'} {estimator._predicts}{causes}"
+        return with_article(estimator._predicts) + causes
     if short:
         return counted(len(estimator.classes_), estimator._predicts)
     plural = {"class": "classes", "grade": "grades"}[estimator._predicts]
@@ -218,12 +219,7 @@ def quality_of(
     if estimator._has_classes:
         return measure(wanted, estimator.predict_proba(features), estimator.classes_, sample_weight=weights).to_dict()
     if estimator._predicts == "time":
-        return {
-            "n_rows": len(wanted),
-            "n_events": int((wanted["event"] > 0).sum()),
-            "concordance": estimator.score(features, wanted),
-            "log_score": estimator.log_score(features, wanted, weights),
-        }
+        return measure_times(estimator, features, wanted, weights).to_dict()
     return measure_numbers(estimator, features, wanted, weights).to_dict()
 
 
@@ -232,9 +228,7 @@ def quality_of_predictions(estimator: Any, predicted: FloatArray, wanted: NDArra
     if estimator._has_classes:
         return measure(wanted, predicted, estimator.classes_).to_dict()
     if estimator._predicts == "time":
-        from pbdn.estimators.survival import concordance, time_bounds
-
-        return {"n_rows": len(wanted), "concordance": concordance(time_bounds(wanted), -predicted)}
+        return {"n_rows": len(wanted), "concordance": concordance(time_bounds(wanted), -predicted).value}
     gap = predicted - wanted
     return {"n_rows": len(wanted), "rmse": float(np.sqrt(np.mean(gap**2))), "mae": float(np.mean(np.abs(gap)))}
 

@@ -14,11 +14,11 @@ from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import network_of
+from pbdn.inspection.quality import concordance
 from pbdn.model.distribution import Distribution, DistributionOfFirst
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
-PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 
 
 @dataclass(frozen=True)
@@ -225,7 +225,7 @@ checkpoint, time_limit
 
         A pair is comparable where the earlier event was seen.
         """
-        return concordance(time_bounds(y), self.predict(X))
+        return concordance(time_bounds(y), self.predict(X)).value
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-likelihood of what the rows say, of which cause included. More is better."""
@@ -293,24 +293,6 @@ def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> Floa
 def _survival(parts: tuple[Distribution, ...], times: FloatArray) -> FloatArray:
     """P(T > t) of the first event of all causes."""
     return np.asarray(np.prod([part.sf(times) for part in parts], axis=0))
-
-
-def concordance(bounds: FloatArray, risk: FloatArray) -> float:
-    """Harrell's concordance of risks with times, where those were seen or censored from the right."""
-    time, event = bounds[:, 0], bounds[:, 0] == bounds[:, 1]
-    if not np.all(event | np.isinf(bounds[:, 1])):
-        raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
-    right = comparable = 0.0
-    seen = np.flatnonzero(event)
-    step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
-    for first in range(0, len(seen), step):
-        own = seen[first : first + step]
-        later = (time > time[own, None]) | ((time == time[own, None]) & ~event)
-        comparable += later.sum()
-        right += (later & (risk[own, None] > risk)).sum() + 0.5 * (later & (risk[own, None] == risk)).sum()
-    if comparable == 0:
-        raise InvalidInputError("No two rows of y can be compared: no event comes before another time.")
-    return float(right / comparable)
 
 
 def _cumulative_hazard(survival: FloatArray) -> FloatArray:

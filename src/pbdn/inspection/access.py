@@ -191,6 +191,10 @@ def intervals(estimator: Any, rows: FloatArray, coverage: float = 0.9) -> FloatA
 
 def lighter(estimator: Any, n_draws: int = N_DRAWS) -> Any:
     """The estimator with about ``n_draws`` of its draws, evenly chosen; itself where it has no more."""
+    if estimator.models_:
+        out = copy.copy(estimator)
+        out.models_ = tuple(one if one.network_ is None else lighter(one, n_draws) for one in estimator.models_)
+        return out
     network = network_of(estimator)
     total = len(network.top.draws) + sum(len(path.top.draws) for path in estimator.paths_)
     if total <= n_draws:
