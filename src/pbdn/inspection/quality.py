@@ -113,7 +113,7 @@ class NumberQuality:
     log_score : float
         Mean log-density, of counts log-probability.
     covered : dict
-        Share of the values inside central intervals, by the probability for which the intervals are made.
+        Share of the values inside central intervals, by the probability for which they are made (`inside_central`).
     """
 
     n_rows: int
@@ -141,6 +141,14 @@ def probability_transform(estimator: Any, X: Any, y: FloatArray) -> tuple[FloatA
     return upto, upto
 
 
+def inside_central(below: FloatArray, upto: FloatArray, level: float) -> FloatArray:
+    """Whether values lie in central intervals; a count or a zero on the edge does so in part, by how much of its probability does."""
+    low, high = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+    width = upto - below
+    part = np.clip(np.minimum(upto, high) - np.maximum(below, low), 0.0, None) / np.where(width > 0.0, width, 1.0)
+    return np.where(width > 0.0, part, (low <= upto) & (upto <= high))
+
+
 def measure_numbers(
     estimator: Any, X: Any, y: Any, sample_weight: FloatArray | None = None, seed: int = 0
 ) -> NumberQuality:
@@ -151,7 +159,7 @@ def measure_numbers(
     gap, apart = estimator.predict(X) - y, y - np.average(y, weights=w)
     pairs = (w * gap**2 + 1j * w * apart**2)[w > 0.0]
     squared = _mean_interval(float(np.average(gap**2, weights=w)), gap**2, w, seed)
-    inside = {level: (upto >= 0.5 - 0.5 * level) & (below <= 0.5 + 0.5 * level) for level in COVERAGES}
+    inside = {level: inside_central(below, upto, level) for level in COVERAGES}
     return NumberQuality(
         n_rows=len(y),
         r2=_interval(float(_explained(pairs)), [pairs], _explained, seed),

@@ -142,12 +142,11 @@ def _survival_words(q: dict[str, Any] | None, where: str) -> dict[str, str]:
     if q is None or not q.get("calibration"):
         return answer(question, "not measured", "Predicted survival was not compared with times.", "quality")
     far = [one for one in q["calibration"] if not one["low"] <= one["predicted"] <= one["high"]]
-    lines = [
-        f"{percent_text(one['predicted'])} after {number_text(one['time'])} (observed {percent_text(one['observed'])}, 95 % interval "
-        f"{percent_text(one['low'])} to {percent_text(one['high'])})"
-        for one in q["calibration"]
-    ]
-    text = f"On {where} it expects that so many have no event yet: {listed(lines)}."
+    one = max(far or q["calibration"][len(q["calibration"]) // 2 :][:1], key=lambda one: abs(one["predicted"] - one["observed"]))
+    text = (
+        f"Of {where} it expects {percent_text(one['predicted'])} without an event after {number_text(one['time'])}; there are "
+        f"{percent_text(one['observed'])} (95 % interval {percent_text(one['low'])} to {percent_text(one['high'])})."
+    )
     if not far:
         return answer(question, "as sure as it is right", text, "quality", "good")
     early = all(one["predicted"] < one["low"] for one in far)
