@@ -198,10 +198,8 @@ def several(rng, kind):
 
 
 def close_together(theirs, ours):
-    """To 1e-6 of the range; quadrature of a cause up to two times is not the sum of that up to the first and from there."""
     theirs = np.asarray(theirs, dtype=float)
-    assert np.abs((theirs - ours) / np.maximum(np.abs(ours).max(axis=0), 1e-300)).max() <= 1e-6
-    assert np.abs(theirs[:, :6] - ours[:, :6]).max() <= CLOSE * np.abs(ours).max()
+    assert np.abs((theirs - ours) / np.maximum(np.abs(ours).max(axis=0), 1e-300)).max() <= CLOSE
 
 
 @pytest.mark.parametrize("kind", ["amounts", "causes"])
@@ -211,7 +209,11 @@ def test_several_in_python(rng, kind):
     found = [
         [module["predict"](row), *(module["quantile"](row, q) for q in LEVELS)]
         + [module["probability_above"](row, t) for t in TIMES]
-        + (np.array([module["cumulative_incidence"](row, t) for t in TIMES]).T.ravel().tolist() if kind == "causes" else [])
+        + (
+            np.array([module["cumulative_incidence"](row, t) for t in TIMES]).T.ravel().tolist()
+            if kind == "causes"
+            else []
+        )
         for row in rows[:6]
     ]
     close_together(found, ours[:6])

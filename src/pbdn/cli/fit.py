@@ -94,7 +94,11 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
     "--response", type=click.Choice(["auto", "class", "number", "count", "amount", "grade", "time"]), default="auto",
     show_default=True, help="What the target is; auto takes numbers of many different values as numbers, or amounts where many are 0; else classes.",
 )  # fmt: skip
-@click.option("--event", metavar="COLUMN", help="Of times: column that says whether the event was seen, or of which cause it was (0, 1, 2, …); no feature.")
+@click.option(
+    "--event",
+    metavar="COLUMN",
+    help="Of times: column that says whether the event was seen, or of which cause it was (0, 1, 2, …); no feature.",
+)
 @click.option("--grades", metavar="A,B,…", help="Of grades: all of them from the lowest to the highest.")
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
 @click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")

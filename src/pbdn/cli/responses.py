@@ -197,7 +197,9 @@ def prediction_columns(estimator: Any, features: Any, level: float, by: Sequence
     """
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
     if by and estimator._predicts != "time":
-        raise InvalidInputError(f"--by {by[0]:g}: it is for times, but the model predicts {what_is_predicted(estimator)}.")
+        raise InvalidInputError(
+            f"--by {by[0]:g}: it is for times, but the model predicts {what_is_predicted(estimator)}."
+        )
     if estimator._predicts == "time":
         found = estimator.predict_distribution(features)
         low, middle, high = found.ppf(np.array([[tails[0]], [0.5], [tails[1]]]))

@@ -280,7 +280,9 @@ def _fit(
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
-    found += [words_on_expert_limit(part.network_, estimator.max_experts) for _, part in parts_of(estimator) if part.network_]
+    found += [
+        words_on_expert_limit(part.network_, estimator.max_experts) for _, part in parts_of(estimator) if part.network_
+    ]
     said = [_in_options(text, estimator) for text in found if text]
     notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
     return TableModel(estimator, preparation, target.name, None, notes, event=target.event)

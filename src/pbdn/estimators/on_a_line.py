@@ -172,7 +172,9 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
     def _of_rows(self, rows: Any) -> Distribution:
         """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
         if self.models_:
-            return self._together([model._of_rows(checked_rows(model, with_names(self, rows))) for model in self.models_])
+            return self._together(
+                [model._of_rows(checked_rows(model, with_names(self, rows))) for model in self.models_]
+            )
         network = network_of(self)
         if self.config_.prediction == "point" or not network.top.draws:
             return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)

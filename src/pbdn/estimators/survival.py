@@ -20,7 +20,6 @@ from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
 
-
 @dataclass(frozen=True)
 class Curve:
     """A function of time for one row.

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.export.plan import N_HALVINGS, WIDEST, Plan, bounds_of_quantile
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
+from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
 NODES_AT_ONCE = 12  # of the integral that is a mean, so that not all need memory together
@@ -205,7 +205,10 @@ def numbers(
     if len(parts) == 1 and share is None:
         low, high = below.ends(planned, all_levels)
     else:
-        ends = [(one.ends(own, [WIDEST])[0], one.ends(own, [1.0 - WIDEST])[1]) for one, (_, own) in zip(each, parts, strict=True)]
+        ends = [
+            (one.ends(own, [WIDEST])[0], one.ends(own, [1.0 - WIDEST])[1])
+            for one, (_, own) in zip(each, parts, strict=True)
+        ]
         low, high = (op("Min", *side) if len(each) > 1 else side[0] for side in zip(*ends, strict=True))
         wanted = op("Add", wanted, op("Mul", low, below.zero))
     found = _search(graph, more, low, high, wanted)
@@ -257,14 +260,14 @@ def _incidence(graph: Graph, each: Sequence[_Below], more: Callable[[str], str],
     op, one = graph.op, each[0]
     low = op("Min", low, end)
     half = op("Mul", op("Sub", end, low), one.half)
-    u = op("Add", low, op("Mul", half, graph.number([1.0 + NODES])))
+    u = op("Add", low, op("Mul", half, graph.number([1.0 + SPOTS[0]])))
     later = [cause.more(u) for cause in each]
     chances = []
     for c, cause in enumerate(each):
         density = cause.density(u)
         for d, others in enumerate(later):
             density = density if d == c else op("Mul", density, others)
-        area = op("Mul", half, op("MatMul", density, graph.number(NODE_WEIGHTS[:, None])))
+        area = op("Mul", half, op("MatMul", density, graph.number(SPOTS[1][:, None])))
         chances.append(op("Add", cause.at(low), area))
     found = op("Concat", *chances, axis=1)
     whole = op("Max", op("ReduceSum", found, one.between, keepdims=1), graph.number(1e-30))

@@ -22,7 +22,9 @@ Label = str | int | float | bool
 
 EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind, OnALine.kind)
 N_HALVINGS = 45  # of the interval that holds a quantile
-WIDEST = 1e-12  # probability outside of an interval that holds any quantile, where the level is another one in every row
+WIDEST = (
+    1e-12  # probability outside of an interval that holds any quantile, where the level is another one in every row
+)
 LEVELS = (0.05, 0.5, 0.95)  # of the quantiles that are written where they cannot be asked for later
 FARTHEST = 1e30  # point of the line that stands for infinity, such as the logarithm of 0
 SHORTEST_GAP = 4  # zeros in a row that are not written

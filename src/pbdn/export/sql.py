@@ -100,7 +100,10 @@ def to_sql(
         found = [f"f.q{j}" for j in range(len(levels))]
         by = "" if more is None else f" * {more}"
         if more is not None:
-            found = [f"CASE WHEN {more} > {number(1.0 - q)} THEN {f} ELSE 0e0 * {more} END" for q, f in zip(levels, found, strict=True)]
+            found = [
+                f"CASE WHEN {more} > {number(1.0 - q)} THEN {f} ELSE 0e0 * {more} END"
+                for q, f in zip(levels, found, strict=True)
+            ]
         outputs += [f'm.mean{by} AS "mean"', *(f'{f} AS "quantile_{q:g}"' for q, f in zip(levels, found, strict=True))]
         outputs += [f'd.a{j}{by} AS "probability_above_{y:g}"' for j, y in enumerate(above)]
         made = search([(planned, distances_of(planned))], levels, last, fence, dialect, more)
@@ -186,7 +189,10 @@ def _causes(
         made.append(f"pbdn_cause{c} {fence} (\n{inner})")
         parts, passed, table = [*parts, (planned, own)], [*passed, *own], f"pbdn_cause{c}"
     levels, points = asked(parts[0][0], quantiles, above)
-    scored = [*(f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)), *(z for _, own in parts for z in own)]
+    scored = [
+        *(f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)),
+        *(z for _, own in parts for z in own),
+    ]
     made.append(
         f"pbdn_scored {fence} (\n  SELECT {lines([*scored, 'ROW_NUMBER() OVER () AS i'])}\n  FROM {table} AS src)"
     )
@@ -198,7 +204,9 @@ def _causes(
         made += incidence(parts, points, "pbdn_scored", fence, dialect)
         joined += " LEFT JOIN pbdn_incidence AS n ON n.i = d.i"
         outputs += [f'n.s{j} AS "probability_above_{y:g}"' for j, y in enumerate(above)]
-        shown = [(c, j, f"incidence_{cause}_{y:g}") for c, cause in enumerate(network.causes) for j, y in enumerate(above)]
+        shown = [
+            (c, j, f"incidence_{cause}_{y:g}") for c, cause in enumerate(network.causes) for j, y in enumerate(above)
+        ]
         outputs += [f"n.n{c}_{j} AS {identifier(name)}" for c, j, name in shown]
     return "WITH RECURSIVE " + ",\n".join(made) + f"\nSELECT {lines(outputs)}\nFROM {joined}\nORDER BY d.i\n"
 
@@ -252,7 +260,11 @@ def _columns(planned: Plan, points: Sequence[float] | None) -> Iterator[list[str
 
 def _rates_at(planned: Plan, points: Sequence[float], kept: list[str]) -> Iterator[list[str]]:
     """Rates r0, r1, … and s0, s1, … of the two sides at some points of the line."""
-    names, weights, coefs = distances_of(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
+    names, weights, coefs = (
+        distances_of(planned),
+        planned.layers[-1].expert_weights.tolist(),
+        planned.time_coefs.tolist(),
+    )
     out = []
     for j, u in enumerate(points):
         moved = [f"({z} + {number(tau * u)})" for z, tau in zip(names, coefs, strict=True)]

@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
+from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
 
@@ -229,15 +229,19 @@ def incidence(parts: Parts, points: Sequence[float], scored: str, fence: str, di
         for j in range(len(points))
     ]
     survived = [f"MAX(CASE WHEN j = {j} THEN later END) AS s{j}" for j in range(len(points))]
-    span = f"SELECT f.i AS i, t.j AS j, t.v AS v, {least}(f.lo, t.v) AS lo FROM pbdn_found AS f CROSS JOIN pbdn_times AS t"
+    span = (
+        f"SELECT f.i AS i, t.j AS j, t.v AS v, {least}(f.lo, t.v) AS lo FROM pbdn_found AS f CROSS JOIN pbdn_times AS t"
+    )
     spots = [
         "SELECT b.i AS i, b.j AS j, b.lo + 5e-1 * (b.v - b.lo) * o.x AS u, 5e-1 * (b.v - b.lo) * o.w AS w, 0 AS k "
-        "FROM pbdn_spans AS b CROSS JOIN pbdn_nodes AS o",
+        "FROM pbdn_spans AS b CROSS JOIN pbdn_rule AS o",
         "SELECT i, j, lo, 0e0, 1 FROM pbdn_spans",
         "SELECT i, j, v, 0e0, 2 FROM pbdn_spans",
     ]
+    rule = [f"({number(x)}, {number(w)})" for x, w in zip(1.0 + SPOTS[0], SPOTS[1], strict=True)]
     return [
         f"pbdn_times(j, v) AS (VALUES {asked})",
+        f"pbdn_rule(x, w) AS (VALUES {', '.join(rule)})",
         f"pbdn_spans {fence} (\n  {span})",
         f"pbdn_spots {fence} (\n  " + " UNION ALL\n  ".join(spots) + ")",
         f"pbdn_there {fence} (\n  SELECT s.i AS i, s.j AS j, s.w AS w, s.k AS k, {lines(columns)}\n"

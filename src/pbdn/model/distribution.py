@@ -7,15 +7,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.timed import OnALine, SideArrays, StandardDistribution
+from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
 
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
 COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
-HALVINGS = 60  # of a bracket around the quantile of a first time
-FEW_TIMES, NODES_BETWEEN = 8, 8  # more times are so near to each other that an integral from one to the next needs fewer nodes
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
+FEW_TIMES = 8  # more times lie near each other, so that from one to the next few nodes are enough
+BETWEEN_TIMES = np.polynomial.legendre.leggauss(8)
+_SIX = np.polynomial.legendre.leggauss(6)
+SPOTS = (
+    (np.arange(-15, 16, 2)[:, None] + _SIX[0]).ravel() / 16.0,
+    np.tile(_SIX[1] / 16.0, 16),
+)  # six in each of 16 parts
 
 
 class Distribution:
@@ -255,7 +260,7 @@ class DistributionOfFirst(Distribution):
     def __init__(self, causes: Sequence[Distribution]) -> None:
         self.causes = tuple(causes)
         reach = min(float(np.log(one._response.from_line(np.float64(one._response.reach)))) for one in causes)
-        self._standard: Any = _FirstOfSeveral([(one._standard, one._response) for one in causes])
+        self._standard: Any = FirstOfSeveral([(one._standard, one._response) for one in causes])
         self._response = OnALine(log=True, reach=reach)
 
     def __getitem__(self, rows: Any) -> "DistributionOfFirst":
@@ -275,61 +280,18 @@ class DistributionOfFirst(Distribution):
         """
         order = np.argsort(times, kind="stable")
         ends = np.broadcast_to(np.log(np.asarray(times, dtype=np.float64)[order]), (len(self), len(order)))
-        low = np.minimum(self._standard.ppf(np.full((len(self), 1), TAIL)), ends[:, :1])
-        parts = 1.0 - self._standard.survivals(low)[..., 0].T
+        low = self._standard.ppf(np.full((len(self), 1), TAIL))
         out, total, left = np.empty((len(self), len(self.causes), len(order))), 0.0, np.ones(len(self))
-        for j in range(len(order)):  # the integrals say how causes share what survival loses between two times
-            n_nodes = len(NODES) if j == 0 or len(order) <= FEW_TIMES else NODES_BETWEEN
-            u, weights = _nodes(low, ends[:, j : j + 1], n_nodes)
-            parts = parts + (self._standard.first_densities(u) * weights[:, None]).sum(axis=2)
-            low, after = ends[:, j : j + 1], self._standard.sf(ends[:, j : j + 1])[:, 0]
-            share = parts / np.maximum(parts.sum(axis=1, keepdims=True), np.finfo(float).tiny)
-            total = total + share * (left - after)[:, None]
-            out[:, :, order[j]], left, parts = total, after, np.zeros_like(parts)
+        for j in range(len(order)):  # the integrals say how causes share what survival loses
+            end, alone = ends[:, j : j + 1], j == 0 or len(order) <= FEW_TIMES
+            begin = np.minimum(low, end) if alone else ends[:, j - 1 : j]
+            u, weights = _nodes(begin, end, SPOTS if alone else BETWEEN_TIMES)
+            parts = (self._standard.first_densities(u) * weights[:, None]).sum(axis=2)
+            parts += 1.0 - self._standard.survivals(begin)[..., 0].T if alone else 0.0
+            share, after = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300), self._standard.sf(end)[:, 0]
+            total = share * (1.0 - after)[:, None] if alone else total + share * (left - after)[:, None]
+            out[:, :, order[j]], left = total, after
         return out
-
-
-class _FirstOfSeveral:
-    """The distribution of ln T of the first of several times; methods as in `pbdn.model.timed.StandardDistribution`."""
-
-    def __init__(self, parts: Sequence[tuple[Any, OnALine]]) -> None:
-        self.parts, self.n_rows = parts, parts[0][0].n_rows
-
-    def survivals(self, u: FloatArray) -> FloatArray:
-        """P(ln T_c > u), shape (n_causes, n_rows, n_points)."""
-        return np.stack([one.sf((u - line.center) / line.scale) for one, line in self.parts])
-
-    def first_densities(self, u: FloatArray) -> FloatArray:
-        """Density of ln T_c where all other causes are later, shape (n_rows, n_causes, n_points)."""
-        later = self.survivals(u)
-        own = [one.pdf((u - line.center) / line.scale) / line.scale for one, line in self.parts]
-        return np.stack([f * np.delete(later, c, axis=0).prod(axis=0) for c, f in enumerate(own)], axis=1)
-
-    def sf(self, u: FloatArray) -> FloatArray:
-        return np.asarray(self.survivals(u).prod(axis=0))
-
-    def cdf(self, u: FloatArray) -> FloatArray:
-        return np.asarray(1.0 - self.sf(u))
-
-    def pdf(self, u: FloatArray) -> FloatArray:
-        return np.asarray(self.first_densities(u).sum(axis=1))
-
-    def ppf(self, probability: FloatArray) -> FloatArray:
-        """By halving an interval: all causes have a survival of (1 - q)^(1/n) at its lower end, one has 1 - q at its upper end."""
-        q = np.clip(np.asarray(probability, dtype=np.float64), 1e-15, 1.0 - 1e-15)
-        levels = (-np.expm1(np.log1p(-q) / len(self.parts)), q)
-        low, high = np.min([[line.center + line.scale * one.ppf(p) for one, line in self.parts] for p in levels], axis=1)
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            later = self.sf(middle) > 1.0 - q
-            low, high = np.where(later, middle, low), np.where(later, high, middle)
-        return np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, 0.5 * (low + high)))
-
-    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
-        exact = bounds[:, 0] == bounds[:, 1]
-        density = self.pdf(np.where(exact, bounds[:, 0], 0.0)[:, None])
-        with np.errstate(divide="ignore"):
-            return np.log(np.where(exact, density[:, 0], -np.diff(self.sf(bounds), axis=1)[:, 0]))
 
 
 def _check_levels(q: ArrayLike) -> None:
@@ -337,13 +299,12 @@ def _check_levels(q: ArrayLike) -> None:
         raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
 
 
-def _nodes(low: FloatArray, high: FloatArray, n_nodes: int = len(NODES)) -> tuple[FloatArray, FloatArray]:
+def _nodes(low: FloatArray, high: FloatArray, rule: Any = (NODES, NODE_WEIGHTS)) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes).
 
     Where ``low`` or ``high`` has several columns, in rising order, they cut the way into parts with nodes of their own.
     """
     ends = np.concatenate([low, high], axis=1)
     half, first = 0.5 * np.diff(ends, axis=1)[:, :, None], ends[:, :-1, None]
-    at, size = (NODES, NODE_WEIGHTS) if n_nodes == len(NODES) else np.polynomial.legendre.leggauss(n_nodes)
-    nodes, weights = first + half * (1.0 + at), half * size
+    nodes, weights = first + half * (1.0 + rule[0]), half * rule[1]
     return nodes.reshape(len(ends), -1), weights.reshape(len(ends), -1)

@@ -68,7 +68,12 @@ def render_card(data: ReportData) -> str:
     lines += _table(["layer", "for", "expert", "weight", "share", "rows like"], rules)
     lines += ["## Depth", ""]
     steps = [
-        [titled(s["network"], s["depth"]), " + ".join(map(str, s["n_experts"])), f"{s['criterion']:.1f}", "kept" if s["kept"] else "dropped"]
+        [
+            titled(s["network"], s["depth"]),
+            " + ".join(map(str, s["n_experts"])),
+            f"{s['criterion']:.1f}",
+            "kept" if s["kept"] else "dropped",
+        ]
         for s in data.path
     ]
     lines += _table(["layer", "experts", "criterion", ""], steps)

@@ -75,7 +75,7 @@ def page_pictures(data: ReportData) -> dict[str, str]:
         label = f"Network of {len(data.facts['features'])} features and {units} experts per layer, as in the table of subtypes."
         drawn = page_svg(display, f"diagram{j}", label, display.figure_size)
         if name:  # numbers of experts begin again in every network
-            drawn = re.sub(r'(data-(?:key|from|to)="[a-z])', lambda found: found[1] + escape(name), drawn)
+            drawn = re.sub(r'(data-(?:key|from|to)="[a-z])', rf"\g<1>{escape(name)}", drawn)
         pictures["diagram"] += _titled(name, drawn)
     return pictures
 

@@ -18,7 +18,11 @@ from pbdn.report.words import MAX_TRAINING, N_NAMED, SEED, answer, listed, which
 
 PROMISED = "0.9"  # the intervals that the first screen tells of
 MAX_ROWS, N_BACKGROUND, N_ORDERS = 20, 10, 20  # of the rows that are shown one by one; a mean takes longer than a class
-OF_TIMES = ("Concordance", "Cumulative incidence", "Kaplan-Meier curve")  # words that reports of other numbers do not need
+OF_TIMES = (
+    "Concordance",
+    "Cumulative incidence",
+    "Kaplan-Meier curve",
+)  # words that reports of other numbers do not need
 OF_OTHERS = ("Coverage", "Mean absolute error", "R²", "Root mean square error")
 USED = 0.01  # of the range of predictions: what a column has to move to be named
 GLOSSARY = (
@@ -142,7 +146,10 @@ def _survival_words(q: dict[str, Any] | None, where: str) -> dict[str, str]:
     if q is None or not q.get("calibration"):
         return answer(question, "not measured", "Predicted survival was not compared with times.", "quality")
     far = [one for one in q["calibration"] if not one["low"] <= one["predicted"] <= one["high"]]
-    one = max(far or q["calibration"][len(q["calibration"]) // 2 :][:1], key=lambda one: abs(one["predicted"] - one["observed"]))
+    one = max(
+        far or q["calibration"][len(q["calibration"]) // 2 :][:1],
+        key=lambda one: abs(one["predicted"] - one["observed"]),
+    )
     text = (
         f"Of {where} it expects {percent_text(one['predicted'])} without an event after {number_text(one['time'])}; there are "
         f"{percent_text(one['observed'])} (95 % interval {percent_text(one['low'])} to {percent_text(one['high'])})."
@@ -151,7 +158,9 @@ def _survival_words(q: dict[str, Any] | None, where: str) -> dict[str, str]:
         return answer(question, "as sure as it is right", text, "quality", "good")
     early = all(one["predicted"] < one["low"] for one in far)
     late = all(one["predicted"] > one["high"] for one in far)
-    short = "events come later than it says" if early else "events come sooner than it says" if late else "not quite right"
+    short = (
+        "events come later than it says" if early else "events come sooner than it says" if late else "not quite right"
+    )
     return answer(question, short, text, "quality", "fair")
 
 

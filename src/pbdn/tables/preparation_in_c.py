@@ -174,7 +174,12 @@ static inline int {name}_date(const char *text, const char *format, double *part
 
 
 def to_c_with_preparation(
-    preparation: Preparation, network: Network | Several, classes: Sequence[Any], *, name: str = "pbdn", counts: bool = False
+    preparation: Preparation,
+    network: Network | Several,
+    classes: Sequence[Any],
+    *,
+    name: str = "pbdn",
+    counts: bool = False,
 ) -> str:
     """Text of a header whose functions take a ``name_row``: numbers as double, texts and dates as strings.
 
