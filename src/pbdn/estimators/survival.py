@@ -95,11 +95,11 @@ checkpoint, time_limit
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
-        y : structured array of shape (n_samples,), or array of shape (n_samples, 2)
+        y : structured array of shape (n_samples,), or array of shape (n_samples, 2) or (n_samples,)
             A structured array has two fields: whether the event was seen, and the time of it or of the last look
             (right-censored). The first field is a bool, or with competing causes the number of the cause, 1, 2, …, and 0
             where no event was seen. An array has bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t
-            (left-censored), (s, t) one between s and t.
+            (left-censored), (s, t) one between s and t. Plain numbers are times of events that were all seen.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -219,6 +219,13 @@ checkpoint, time_limit
             out[i] = Curve(self.unique_times_, values[i], own, cumulative_hazard)
         return out
 
+    def __sklearn_tags__(self) -> Any:
+        """Times are above 0, and are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.target_tags.required = True
+        return tags
+
     def score(self, X: Any, y: Any) -> float:
         """Harrell's concordance: the share of comparable pairs whose risks are in the right order; ties count half.
 
@@ -245,11 +252,11 @@ def time_bounds(y: Any) -> FloatArray:
     """
     values = np.asarray(y)
     if values.dtype.names is None:
-        if values.ndim != 2 or values.shape[1] != 2:
+        if values.ndim == 2 and values.shape[1] > 2:
             raise InvalidInputError(
                 "y must be a structured array of events (bool) and times, or an array of bounds of shape (n_samples, 2)."
             )
-        bounds = numeric_bounds(values)
+        bounds = numeric_bounds(y)
     else:
         if len(values.dtype.names) != 2 or values[values.dtype.names[0]].dtype.kind not in "biu":
             raise InvalidInputError(
@@ -275,7 +282,7 @@ def causes_of(y: Any) -> NDArray[np.int64]:
     """The cause of each row's event, 0 where none was seen; 1 of all events where y does not tell causes."""
     values = np.asarray(y)
     if values.dtype.names is None:
-        return np.asarray(np.isfinite(values[:, 1]), np.int64)
+        return np.asarray(np.isfinite(numeric_bounds(y)[:, 1]), np.int64)
     cause = np.asarray(values[values.dtype.names[0]]).astype(np.int64)
     wrong = np.flatnonzero(cause < 0)
     if wrong.size:
