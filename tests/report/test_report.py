@@ -495,6 +495,8 @@ def test_a_page_about_amounts_shows_both_networks():
     for words in ("an amount", "Predicted and observed", "Whole distributions", "mean moves", "gradient boosting"):
         assert words in text
     assert "2 networks: zero or more and amount" in text
+    assert "an amount" in model._repr_html_()  # of a notebook
+    assert "zero or more: 1" in model._repr_html_()
 
 
 def test_intervals_that_are_too_narrow_or_too_wide_are_called_so():

@@ -159,7 +159,9 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
     @property
     def _line(self) -> OnALine:
-        """The response, which says how targets lie on the line."""
+        """The response, which says how targets lie on the line; an estimator of several networks has none of its own."""
+        if self.models_:
+            raise AttributeError("The model has several networks; ask one of them: model.models_[0].")
         response = network_of(self).response
         assert isinstance(response, OnALine)
         return response
