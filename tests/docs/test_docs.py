@@ -174,7 +174,7 @@ def test_the_examples_of_every_response_run():
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            exec(code.replace("random_state=0)", "**SHORT)").replace("max_depth=1, **SHORT", "**SHORT"), names)
+            exec(code.replace("random_state=0).fit", "**SHORT).fit").replace("max_depth=1, **SHORT", "**SHORT"), names)
     assert names["tree"]["posterior"]["n_experts"].sizes["draw"] == 20
     for head in (
         "Real numbers",
