@@ -34,7 +34,6 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     network_: Network | None
     paths_: tuple[Network, ...]
     models_: tuple[Any, ...] = ()  # of an estimator that is made of several; ``network_`` is None then
-    _names_of_models: list[str]
     criterion_path_: list[dict[str, Any]]
     trace_: list[Any]
     trials_: list[Any]
@@ -42,6 +41,11 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
     _importances: FloatArray | None = None
     _stand_ins: FloatArray | None = None  # for values that are missing in new rows, where nothing else is prepared
+
+    @property
+    def _names_of_models(self) -> list[str]:
+        """What the networks of ``models_`` are called."""
+        return []
 
     # ------------------------------------------------------- what follows from the network
 
@@ -58,7 +62,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def depth_(self) -> int:
         """Number of layers; of several networks, of the deepest."""
-        return max([len(self.layers_), *(model.depth_ for model in self.models_)])
+        return int(max([len(self.layers_), *(model.depth_ for model in self.models_)]))
 
     @property
     def n_experts_(self) -> list[tuple[int, ...]]:
@@ -69,13 +73,13 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def complexity_(self) -> float:
         """Cost of a prediction in units of one inner product, as the paper counts it."""
         own = 0.0 if self.network_ is None else self.network_.complexity
-        return own + sum(model.complexity_ for model in self.models_)
+        return float(own + sum(model.complexity_ for model in self.models_))
 
     @property
     def n_weights_(self) -> int:
         """Numbers that the network holds."""
         own = 0 if self.network_ is None else self.network_.n_weights
-        return own + sum(model.n_weights_ for model in self.models_)
+        return int(own + sum(model.n_weights_ for model in self.models_))
 
     @property
     def feature_importances_(self) -> FloatArray:

@@ -249,8 +249,8 @@ def numbers(
         graph.cast(later if share is None else op("Mul", share, later), dtype, to="probability_above")
         shapes["probability_above"] = ["n", len(points)]
     if len(points) and len(parts) > 1:
-        chances = [_incidence(graph, each, more, low, op("Add", none, graph.number([[u]]))) for u in points]
-        graph.cast(op("Concat", *chances, axis=2), dtype, to="incidence")
+        by_time = [_incidence(graph, each, more, low, op("Add", none, graph.number([[u]]))) for u in points]
+        graph.cast(op("Concat", *by_time, axis=2), dtype, to="incidence")
         shapes["incidence"] = ["n", len(parts), len(points)]
     return shapes
 

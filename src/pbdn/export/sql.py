@@ -178,7 +178,8 @@ def _causes(
     fence: str,
 ) -> str:
     """The signed distances of every cause in an expression of its own, beside those of the causes before; then all together."""
-    parts, passed, made = [], list(dict.fromkeys([*keep, *names])), []
+    parts: list[tuple[Plan, list[str]]] = []
+    passed, made = list(dict.fromkeys([*keep, *names])), []
     for c, one in enumerate(network.networks):
         planned = plan(one, [], names, stand_ins)
         steps, last = _expressions(planned, _columns(planned, None), dialect, table, passed, fence)

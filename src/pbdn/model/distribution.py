@@ -259,7 +259,7 @@ class DistributionOfFirst(Distribution):
 
     def __init__(self, causes: Sequence[Distribution]) -> None:
         self.causes = tuple(causes)
-        reach = min(float(np.log(one._response.from_line(np.float64(one._response.reach)))) for one in causes)
+        reach = min(one._response.center + one._response.scale * one._response.reach for one in causes)
         self._standard: Any = FirstOfSeveral([(one._standard, one._response) for one in causes])
         self._response = OnALine(log=True, reach=reach)
 

@@ -267,7 +267,9 @@ def _spoken_for(estimator: Any, part: Any, y: Any) -> Any:
         return np.where((values > 0.0) | (part is estimator), found, None)  # a zero is no amount
     bounds = part._said(y if part is estimator else estimator._rows_of_model(part, None, y)[1])[0]
     at = response.to_line(bounds)
-    return np.where(at[:, 1] <= 0.0, low, np.where(at[:, 0] >= 0.0, high, None).astype(object))
+    found = np.full(len(at), None, dtype=object)
+    found[at[:, 0] >= 0.0], found[at[:, 1] <= 0.0] = high, low
+    return found
 
 
 def _dense(estimator: Any, X: Any) -> FloatArray:

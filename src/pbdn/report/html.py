@@ -215,7 +215,8 @@ def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, 
             if q.get(key)
         ]
         if "concordance_interval" in q:
-            lines.append(("concordance", float(q["concordance"]), *map(float, q["concordance_interval"])))
+            low, high = q["concordance_interval"]
+            lines.append(("concordance", float(q["concordance"]), float(low), float(high)))
         for one in q.get("calibration") or []:
             name = f"no event after {number_text(one['time'])} (predicted {percent_text(one['predicted'])})"
             lines.append((name, one["observed"], one["low"], one["high"]))

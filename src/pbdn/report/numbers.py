@@ -173,8 +173,8 @@ def _explored(estimator: Any, rows: FloatArray, y: Any, effects: list[dict[str, 
     places = {group.name: g for g, group in enumerate(groups)}
     shown = [places[one["feature"]] for one in effects[:N_COLUMNS]]
     low, high = intervals(estimator, rows).T
-    first, last = (None, None) if y is None else y.T if y.ndim == 2 else (y, y)
-    outside = np.zeros(len(rows), dtype=bool) if y is None else (last < low) | (first > high)
+    first, last = (low, high) if y is None else y.T if y.ndim == 2 else (y, y)
+    outside = (last < low) | (first > high)
     surprising = np.flatnonzero(outside)[: MAX_ROWS // 3]
     chosen = np.unique(np.concatenate([surprising, some_rows(rows, MAX_ROWS - surprising.size)]))
     found = shapley_values(
