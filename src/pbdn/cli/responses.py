@@ -251,9 +251,11 @@ def quality_words(q: dict[str, Any]) -> list[str]:
     if "mae" in q:
         return lines + _number_words(q)
     if "concordance" in q:
+        low, high = q.get("concordance_interval", (0.0, 1.0))
         return [
             *lines,
-            f"concordance {q['concordance']:.3f}  (0.5 is guessing, 1 is perfect), {counted(q['n_events'], 'event')} seen",
+            f"concordance {q['concordance']:.3f}  (95 % interval {low:.3f} to {high:.3f}; 0.5 is guessing), "
+            f"{counted(q['n_events'], 'event')} seen",
             f"likelihood  {q['log_score']:.3f}  (mean logarithm)",
         ]
 
