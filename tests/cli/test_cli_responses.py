@@ -72,7 +72,8 @@ def fitted(folder):
         others = [name for name in COLUMNS if name not in (target, *options)]
         drops = [part for name in others for part in ("--drop", name)]
         arguments = ["fit", folder / "homes.csv", "-t", target, *drops, *options, "-o", folder / f"{kind}.pbdn"]
-        said[kind] = invoke(*arguments, *SHORT)
+        page = ("--report", folder / "time.html") if kind == "time" else ()
+        said[kind] = invoke(*arguments, *SHORT, *page)
     return folder, said
 
 
@@ -146,6 +147,13 @@ def test_a_page_about_every_kind(fitted, kind, tmp_path):
     )
     assert "How sure is it?" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "## Quality" in (tmp_path / "card.md").read_text(encoding="utf-8")
+
+
+def test_a_report_of_held_out_times_has_their_events(fitted):
+    folder, _ = fitted
+    page = (folder / "time.html").read_text(encoding="utf-8")
+    assert "steps are Kaplan-Meier curves" in page
+    assert "held-out rows of the fit" in page
 
 
 def test_grades_are_predicted_as_labels(fitted):
