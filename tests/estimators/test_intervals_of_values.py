@@ -105,7 +105,7 @@ class TestSurvival:
             (events([True, True], [0.0, 1.0]), "times must be above 0"),
             (events([True, False], [-1.0, 1.0]), "times must be above 0"),
             (events([True, True], [np.nan, 1.0]), "give finite times"),
-            (np.array([1.0, 2.0]), "structured array"),
+            (np.ones((2, 3)), "structured array"),
             (np.array([(0.5, 2.0)], dtype=[("event", float), ("time", float)]), "two are needed"),
             (np.array([(-1, 2.0)], dtype=[("event", int), ("time", float)]), "causes are 1, 2"),
             (np.array([[2.0, 1.0]]), "the first must not be above the second"),
@@ -114,6 +114,9 @@ class TestSurvival:
     def test_times_that_cannot_be_are_told(self, y, message):
         with pytest.raises(InvalidInputError, match=message):
             time_bounds(y)
+
+    def test_plain_numbers_are_times_of_events(self):
+        np.testing.assert_array_equal(time_bounds([1.0, 2.0]), [[1.0, 1.0], [2.0, 2.0]])
 
     def test_all_censored(self, rows):
         X, z, _ = rows
