@@ -217,6 +217,25 @@ class TestCauses:
         np.testing.assert_allclose(np.exp(first.log_likelihood(between)), gained, rtol=1e-9)
         np.testing.assert_allclose(first[2:4].median(), model.predict_median(X[2:4]))
 
+    @pytest.mark.filterwarnings("ignore:The chains of layer")
+    def test_draws_of_all_causes(self, caused):
+        X, y, _, model = caused
+        with pytest.raises(InvalidInputError, match="keeps no posterior draws"):
+            model.predict_survival_interval(X[:2])
+        chain = GibbsConfig(n_sweeps=30, n_draws=8, prediction="posterior")
+        drawn = PBDNSurvival(inference="gibbs", gibbs_config=chain, max_depth=1, random_state=0).fit(X[:80], y[:80])
+        low, high = np.moveaxis(drawn.predict_survival_interval(X[:4]), -1, 0)
+        survival = drawn.predict_survival_function(X[:4], return_array=True)
+        assert np.mean((low <= survival) & (survival <= high)) > 0.9
+        pytest.importorskip("xarray", reason="the package xarray is not installed")
+        tree = drawn.to_datatree(X[:80], y[:80])
+        assert list(tree.children) == ["cause 1", "cause 2"]
+        said = tree["cause 2"]["log_likelihood"]["y"].values
+        assert said.shape == (1, 8, 80)
+        first = next(iter(drawn.models_[1]._drawn(X[:80]).draws()))
+        bounds = np.column_stack([y["time"], np.where(y["cause"] == 2, y["time"], np.inf)])[:80]
+        np.testing.assert_allclose(said[0, 0], first.log_likelihood(bounds), rtol=1e-9)
+
     def test_one_cause_is_an_event(self, lived):
         X, _, y, model = lived
         numbered = np.array(list(zip(3 * y["event"], y["time"], strict=True)), dtype=[("cause", int), ("time", float)])
