@@ -13,12 +13,12 @@ from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.exporting import Exports
-from pbdn.estimators.frames import checked_inputs, require_target
+from pbdn.estimators.frames import PreparedRows, checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
 from pbdn.growth.run import FitTasks, Run, n_threads
-from pbdn.inspection.access import checked_rows, dense_rows, network_of
+from pbdn.inspection.access import checked_rows, dense_rows, network_of, parts_of, with_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution
@@ -89,6 +89,10 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         check_consistent_length(rows, y)
         return rows
 
+    def _shared(self, X: Any, rows: Any) -> Any:
+        """The rows for every network of an estimator that has several: prepared once, if they need it."""
+        return PreparedRows(rows, self.preparation_) if hasattr(self, "preparation_") else X
+
     def _fit_bounds(
         self, X: Any, bounds: FloatArray, sample_weight: Any, tasks: FitTasks, log: bool | str, cuts: Any = ()
     ) -> None:
@@ -157,9 +161,15 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
             yield self._of_rows(rows[low : low + CHUNK_ROWS])
 
+    def _together(self, parts: list[Any]) -> Distribution:
+        """What the distributions of ``models_`` say together."""
+        raise NotImplementedError
+
     @property
     def _line(self) -> OnALine:
-        """The response, which says how targets lie on the line."""
+        """The response, which says how targets lie on the line; an estimator of several networks has none of its own."""
+        if self.models_:
+            raise AttributeError("The model has several networks; ask one of them: model.models_[0].")
         response = network_of(self).response
         assert isinstance(response, OnALine)
         return response
@@ -171,6 +181,10 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
     def _of_rows(self, rows: Any) -> Distribution:
         """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
+        if self.models_:
+            return self._together(
+                [model._of_rows(checked_rows(model, with_names(self, rows))) for model in self.models_]
+            )
         network = network_of(self)
         if self.config_.prediction == "point" or not network.top.draws:
             return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)
@@ -178,6 +192,8 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
     def _drawn(self, rows: Any) -> Distribution:
         """The distributions of checked rows, by posterior draws."""
+        if self.models_:
+            return self._together([model._drawn(checked_rows(model, with_names(self, rows))) for model in self.models_])
         parts = [drawn_arrays(one.top.draws, one.top_inputs(rows)) for one in self._averaged()]
         return Distribution(joined_arrays(parts), self._line)
 
@@ -186,7 +202,7 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         check_is_fitted(self)
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
-        if not network_of(self).top.draws:
+        if not all(network_of(model).top.draws for _, model in parts_of(self)):
             raise InvalidInputError(
                 f"inference={self.inference_!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
             )
