@@ -205,15 +205,17 @@ def depth_rules_table(root: Path = RESULTS) -> str:
 
 IMAGE_METHODS = {
     "softmax": "softmax layer",
+    "softmax_tempered": "softmax layer, temperature",
     "softmax_settled": "softmax layer, then alone",
     "ensemble": "three of those, averaged",
     "pbdn": "PBDN head",
+    "pbdn_untempered": "PBDN head, not tempered",
     "pbdn_gibbs": "PBDN head, posterior draws",
 }
 
 
-def images_table(root: Path = RESULTS, experiment: str = "images") -> str:
-    """Heads on a small trunk: means over seeds, and the paper's errors where it has them."""
+def images_table(root: Path = RESULTS, experiment: str = "images", pairs: bool | None = None) -> str:
+    """Heads on a small trunk: means over seeds, and the paper's errors of its pairs; ``pairs`` asks for these or for the rest."""
     measures = {"log_loss": 4, "ece": 4, "ood_turned": 3, "ood_photographs": 3, "units": 0, "seconds": 0}
     lines = [
         "| data | head | seeds | error % | paper's error % | log-loss | calibration error | turned: ROC area "
@@ -222,6 +224,7 @@ def images_table(root: Path = RESULTS, experiment: str = "images") -> str:
     ]
     found = [one for one in record.read(experiment, root) if one["method"] in IMAGE_METHODS]
     of_paper = paper.MNIST_ERROR["pbdn"]
+    found = [one for one in found if pairs is None or (one["data"] in of_paper) == pairs]
     kinds = dict.fromkeys((one["data"], one.get("case", "")) for one in found)
     for data, case in sorted(kinds, key=lambda kind: (kind[0] in of_paper, kind)):
         for method, words in IMAGE_METHODS.items():
