@@ -201,7 +201,7 @@ checkpoint, time_limit
         assert isinstance(rows, ClusterRows)
         if config.inference == "gibbs":
             return ClusterGibbsEngine(rows, response, config, run, path)
-        return MapEngine(rows.source(response.n_outputs), response.labelling, config.map, run)
+        return MapEngine(rows.source(response.n_outputs), response, config.map, run)
 
     def to_local(self) -> PBDNClassifier:
         """The fitted model as a `pbdn.PBDNClassifier`, which needs no Dask: to predict, explain, save and export."""

@@ -151,7 +151,7 @@ def cuts_between_groups(n_rows: int, n_parts: int) -> IntArray:
 class ClusterSource:
     """Rows on the workers as the MAP engine sees them (`pbdn.data.row_source.RowSource`)."""
 
-    feature_names = None
+    feature_names, timed = None, False
 
     def __init__(self, inputs: Shards, labels: Sequence[Future], classes: NDArray[Any], total: float) -> None:
         self.inputs, self.labels, self.classes, self.total_weight = inputs, tuple(labels), classes, total

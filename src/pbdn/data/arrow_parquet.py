@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pbdn.data.columns import Columns
 from pbdn.data.prefetch import read_ahead, work_ahead
-from pbdn.data.row_source import Block, Result, encode, row_weights
+from pbdn.data.row_source import Block, Result, row_weights
 from pbdn.data.streams import BUFFER_ROWS, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError, MissingExtraError
 
@@ -180,12 +180,12 @@ class ArrowSource(StreamedSource):
         """The columns of a record batch."""
         inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
         weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
-        codes = (
+        targets = (
             np.zeros(batch.num_rows, np.int64)
             if self.target is None
-            else encode(_to_numpy(batch.column(self.target)), self.classes)
+            else self.says(_to_numpy(batch.column(self.target)))
         )
-        return Block(inputs, codes, row_weights(weights, batch.num_rows))
+        return Block(inputs, targets, row_weights(weights, batch.num_rows))
 
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """Decoded record batches, by column; one is read ahead."""

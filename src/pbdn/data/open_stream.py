@@ -17,8 +17,9 @@ from sklearn.utils import compute_class_weight
 from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.columns import column_moments
 from pbdn.data.frames import NamedArray
-from pbdn.data.labelled_rows import LabelledRows
-from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
+from pbdn.data.labelled_rows import LabelledRows, weigh_rows
+from pbdn.data.row_source import join
+from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
 from pbdn.numerics.arrays import FloatArray
@@ -181,6 +182,31 @@ def scaling_of(rows: LabelledRows | StreamedSource) -> Scaling:
     return Scaling(mean, scale, quantum=0.0)  # rounding, which steadies long chains, would cost a pass
 
 
+def spread_sample(source: StreamedSource, most: int) -> LabelledRows:
+    """Up to ``most`` rows of values on a line, evenly from the first to the last, and those of the outermost finite bounds.
+
+    Fewer where they would fill more than a buffer. Rows without weight are left out.
+    """
+    step = -(-source.n_rows // rows_within(most, source.n_features))
+    seen, parts, ends = 0, [], []
+    for block in source.blocks():
+        parts.append(block.take(np.arange(-seen % step, len(block), step)))
+        ends.append(block.take(_outermost(block.targets) if step > 1 else slice(0)))
+        seen += len(block)
+    last = join(ends)
+    whole = join([*parts, last.take(_outermost(last.targets))])
+    return weigh_rows(whole.inputs, None, whole.targets, whole.weights)
+
+
+def _outermost(bounds: FloatArray) -> NDArray[np.int64]:
+    """Rows of the smallest and the largest finite bound, lower and upper."""
+    rows = np.arange(len(bounds))
+    finite = [(rows[np.isfinite(column)], column[np.isfinite(column)]) for column in bounds.T]
+    return np.unique([own[at(values)] for own, values in finite if own.size for at in (np.argmin, np.argmax)]).astype(
+        int
+    )
+
+
 def marks_of(rows: LabelledRows | StreamedSource) -> list[Any]:
     """What a checkpoint remembers of the data: the arrays themselves, or a stream's size and first rows."""
     if isinstance(rows, LabelledRows):
@@ -191,7 +217,7 @@ def marks_of(rows: LabelledRows | StreamedSource) -> list[Any]:
     return [
         np.array([rows.n_rows, rows.n_features, rows.total_weight]),
         first.inputs,
-        first.codes,
+        first.targets,
     ]
 
 

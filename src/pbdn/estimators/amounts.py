@@ -9,9 +9,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import numeric_bounds
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.estimators.on_a_line import LineEstimator
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import checked_rows
@@ -60,7 +62,7 @@ checkpoint, time_limit
         return (PBDNClassifier, PBDNRegressor)
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit both networks.
 
         Parameters
@@ -74,6 +76,9 @@ checkpoint, time_limit
         -------
         self
         """
+        self._check_parameters()
+        if opening.is_stream(X, y):
+            raise InvalidInputError("Amounts are not read in pieces by fit; call partial_fit on the batches.")
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
         amounts = _amounts(y)

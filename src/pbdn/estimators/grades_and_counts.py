@@ -11,12 +11,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
 
 from pbdn.config import GibbsConfig, MapConfig
-from pbdn.data.labelled_rows import check_labels_present, weigh_rows
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import check_labels_present, numeric_bounds, settled_classes, weigh_rows
+from pbdn.data.row_source import encode
+from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.estimators.frames import require_target
+from pbdn.estimators.growing import in_steps
+from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import COUNTED, Distribution
 from pbdn.model.priors import Hyperpriors
+from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 
 SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
@@ -85,12 +91,13 @@ checkpoint, time_limit
         self.categories = categories
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow a network on rows with grades.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream as in `PBDNClassifier`
+            The cuts between grades follow from their shares in all rows, of a stream too.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
 
@@ -98,8 +105,13 @@ checkpoint, time_limit
         -------
         self
         """
-        rows = self._rows(X, y)
+        self._check_parameters()
         tasks = FitTasks(self, X, y)
+        if self._streams(X, y):
+            self._fit_grades_of(opening.open_source(X, y, sample_weight, self.categories), tasks)
+            tasks.end()
+            return self
+        rows = self._rows(X, y)
         grades = self._grades(y)
         weighed = weigh_rows(rows, None, np.arange(len(grades)), sample_weight)
         present, places = np.unique(grades[weighed.targets], return_inverse=True)
@@ -107,10 +119,58 @@ checkpoint, time_limit
         if present.size == 1:
             self._adopt_constant(weighed, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
         else:
-            shares = np.bincount(places, weighed.weights)[:-1].cumsum() / weighed.total_weight
-            cuts = norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
-            self._fit_bounds(weighed.inputs, _grade_bounds(places, cuts), weighed.weights, tasks, False, cuts.tolist())
+            cuts = _cuts_of(np.bincount(places, weighed.weights))
+            self._fit_bounds(weighed.inputs, _grade_bounds(places, cuts), weighed.weights, tasks, False, cuts)
         tasks.end()
+        return self
+
+    def _fit_grades_of(self, source: StreamedSource, tasks: FitTasks) -> None:
+        """Fit on rows that are read again and again."""
+        labels, weights = source.classes, source.class_totals[1]
+        order = labels if self.categories is None else np.asarray(self.categories)
+        places = encode(order, labels)
+        present = weights[places] > 0.0
+        self.classes_ = order[present]
+        if self.classes_.size == 1:
+            self._take_columns_of(source)
+            self._adopt_constant(source, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
+        else:
+            cuts = _cuts_of(weights[places][present])
+            self._fit_source(source, lambda y: _grade_bounds(encode(y, self.classes_), cuts), tasks, False, cuts)
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one batch of rows, as `PBDNRegressor.partial_fit`.
+
+        The cuts between grades follow from the shares of the grades in the first batch, and stay.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array of shape (n_classes,)
+            All grades that will ever come; needed in the first call unless ``categories`` has them.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        known = self._known_line()
+        given = self.categories if classes is None and known is None else classes
+        labels = settled_classes(given, None if known is None else np.unique(self.classes_), None)
+        require_target(y)
+        check_labels_present(y)
+        order = (
+            self.classes_ if known is not None else labels if self.categories is None else np.asarray(self.categories)
+        )
+        places = encode(column_or_1d(y, warn=True), order)
+        cuts = _cuts_of(np.bincount(places, minlength=order.size) + 1.0) if known is None else known.cuts
+        self._learn_bounds(
+            X, y, sample_weight, lambda y: _grade_bounds(places, cuts), lambda rows: OnALine(cuts=tuple(cuts))
+        )
+        self.classes_ = order
         return self
 
     def _order(self, y: Any) -> NDArray[Any]:
@@ -175,6 +235,12 @@ checkpoint, time_limit
         return np.asarray(self.classes_[best])
 
 
+def _cuts_of(weights: FloatArray) -> list[float]:
+    """Where a standard normal number is cut to have these shares of the grades."""
+    shares = weights[:-1].cumsum() / weights.sum()
+    return np.asarray(norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))).tolist()
+
+
 def _grade_bounds(places: NDArray[np.int64], cuts: ArrayLike) -> FloatArray:
     """The ends of the grades at these places, on the line."""
     ends = np.concatenate([[-np.inf], np.asarray(cuts, dtype=float), [np.inf]])
@@ -208,26 +274,55 @@ checkpoint, time_limit
     _predicts: ClassVar[str] = "count"
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
         """Grow a network on rows with counts.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream as in `PBDNRegressor`
         y : array of shape (n_samples,)
             Counts of 0 or more.
         sample_weight : array of shape (n_samples,), optional
         exposure : array of shape (n_samples,), optional
             How long, or over how much, each row was counted; the default is one. Twice the exposure has twice the counts.
+            Counts of a stream have none.
 
         Returns
         -------
         self
         """
-        rows = self._rows(X, y)
+        self._check_parameters()
         tasks = FitTasks(self, X, y)
-        self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
+        if self._streams(X, y):
+            if exposure is not None:
+                raise InvalidInputError(
+                    "exposure must be None for a stream; use partial_fit(X, y, exposure=...) on its batches."
+                )
+            self._fit_source(opening.open_source(X, y, sample_weight), _counts_of_one, tasks, True)
+        else:
+            rows = self._rows(X, y)
+            self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
         tasks.end()
+        return self
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
+        """Learn from one batch of rows, as `PBDNRegressor.partial_fit`; the parameters are those of `fit`.
+
+        Center and scale of the logarithms follow from the first batch, and stay.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._learn_bounds(
+            X,
+            y,
+            sample_weight,
+            lambda y: _count_bounds(y, _exposures(exposure, len(y))),
+            lambda rows: layout_of(rows, True),
+        )
         return self
 
     def predict(self, X: Any, exposure: Any = None) -> FloatArray:
@@ -243,7 +338,7 @@ checkpoint, time_limit
 
     def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
         """Counts with exposure one as bounds, and as they are."""
-        bounds = _count_bounds(y, np.ones(len(y)))
+        bounds = _counts_of_one(y)
         return bounds, bounds[:, 1] - 1.0
 
     def predict_mean_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> FloatArray:
@@ -296,6 +391,11 @@ def _exposures(exposure: Any, n: int) -> FloatArray:
     if wrong.size:
         raise InvalidInputError(f"exposure has {values[wrong[0]]:g} in row {wrong[0]}; it must be above 0 and finite.")
     return values
+
+
+def _counts_of_one(y: Any) -> FloatArray:
+    """Bounds of counts with exposure one."""
+    return _count_bounds(y, np.ones(len(y)))
 
 
 def _count_bounds(y: Any, exposure: FloatArray) -> FloatArray:

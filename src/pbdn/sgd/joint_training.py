@@ -246,6 +246,7 @@ def train_together(
             network.slopes,
             network.prior,
             network.signs,
+            np.empty(len(some)),
         )
         if not np.isfinite(loss) or not np.isfinite(parameters).all():
             return None
