@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from pbdn.cli.command import counted
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
-from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
+from pbdn.estimators.counts import PBDNCountRegressor
+from pbdn.estimators.grades import PBDNOrdinalClassifier
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.estimators.survival import PBDNSurvival
 from pbdn.inspection.quality import measure, measure_numbers

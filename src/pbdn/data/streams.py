@@ -192,32 +192,23 @@ class StreamedSource(ABC):
 
     def standardised(self, center: FloatArray, scale: FloatArray) -> "StreamedSource":
         """The same stream with inputs (x - center) / scale, CSR inputs x / scale; before any transform."""
-        twin = self._twin()
-        twin.center, twin.scale = center, scale
-        return twin
+        return self._twin(center=center, scale=scale)
 
     def mapped(self, transform: Transform) -> "StreamedSource":
         """The same stream with inputs transformed as they are read."""
-        twin = self._twin("n_features")
-        twin.transforms = (*self.transforms, transform)
-        twin.feature_names = None
-        return twin
+        return self._twin("n_features", transforms=(*self.transforms, transform), feature_names=None)
 
     def weighted(self, class_factors: FloatArray) -> "StreamedSource":
         """The same stream with the rows of every class weighted by its factor."""
-        twin = self._twin("total_weight")
-        twin.class_factors = class_factors
-        return twin
+        return self._twin("total_weight", class_factors=class_factors)
 
     def read_by(self, reader: Reader) -> "StreamedSource":
         """The same stream of values on a line: ``reader`` makes bounds of pieces of the target."""
-        twin = self._twin()
-        twin.reader = reader
-        return twin
+        return self._twin(reader=reader)
 
-    def _twin(self, forget: str = "") -> "StreamedSource":
+    def _twin(self, forget: str = "", **changes: Any) -> "StreamedSource":
         twin = object.__new__(type(self))
-        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != forget})
+        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != forget} | changes)
         return twin
 
 

@@ -188,6 +188,8 @@ class LearnsFromStreams(GrowsNetworks):
         """
         check_is_fitted(self)
         self._check_can_grow()
+        for model in getattr(self, "models_", ()):
+            model.grow()
         self._grow_next = True
         return self
 

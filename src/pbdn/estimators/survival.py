@@ -16,7 +16,8 @@ from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.distribution import Distribution
+from pbdn.inspection.quality import concordance
+from pbdn.model.distribution import Distribution, cumulative_incidence
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
@@ -24,7 +25,6 @@ HALVINGS = 60  # of a bracket around a median
 N_GRID = 400  # times between which hazards of causes are compared
 SMALLEST_SHARE = 1e-3  # of probability that comes before the first of these times
 MOST_TIMES = 2000  # of events in batches that are kept
-PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 
 
 @dataclass(frozen=True)
@@ -332,19 +332,6 @@ def causes_of(y: Any) -> NDArray[np.int64]:
     return cause
 
 
-def cumulative_incidence(hazards: FloatArray) -> FloatArray:
-    """P(T ≤ t, by cause c) from cumulative hazards Λ_c(t) at rising times, shape (n_rows, n_causes, n_times).
-
-    What survival loses between two times is shared by causes as they share the hazard there.
-    """
-    added = np.diff(hazards, axis=2, prepend=0.0)
-    total = added.sum(axis=1, keepdims=True)
-    survival = np.exp(-hazards.sum(axis=1, keepdims=True))
-    lost = -np.diff(survival, axis=2, prepend=1.0)
-    share = np.divide(added, total, out=np.zeros_like(added), where=total > 0.0)
-    return np.asarray(np.cumsum(lost * share, axis=2))
-
-
 def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:
     return np.column_stack(bounds_of_cause(bounds[:, 0], cause, own))
 
@@ -352,24 +339,6 @@ def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> Floa
 def _survival(parts: tuple[Distribution, ...], times: FloatArray) -> FloatArray:
     """P(T > t) of the first event of all causes."""
     return np.asarray(np.prod([part.sf(times) for part in parts], axis=0))
-
-
-def concordance(bounds: FloatArray, risk: FloatArray) -> float:
-    """Harrell's concordance of risks with times, where those were seen or censored from the right."""
-    time, event = bounds[:, 0], bounds[:, 0] == bounds[:, 1]
-    if not np.all(event | np.isinf(bounds[:, 1])):
-        raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
-    right = comparable = 0.0
-    seen = np.flatnonzero(event)
-    step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
-    for first in range(0, len(seen), step):
-        own = seen[first : first + step]
-        later = (time > time[own, None]) | ((time == time[own, None]) & ~event)
-        comparable += later.sum()
-        right += (later & (risk[own, None] > risk)).sum() + 0.5 * (later & (risk[own, None] == risk)).sum()
-    if comparable == 0:
-        raise InvalidInputError("No two rows of y can be compared: no event comes before another time.")
-    return float(right / comparable)
 
 
 def _cumulative_hazard(survival: FloatArray) -> FloatArray:

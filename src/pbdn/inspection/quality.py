@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import brier_score_loss, confusion_matrix, log_loss, roc_auc_score
 
+from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Side
 from pbdn.model.wiring import Inputs
@@ -19,6 +20,7 @@ from pbdn.numerics.arrays import FloatArray
 
 LEVEL = 0.95
 N_RESAMPLES = 400
+PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 MAX_RESAMPLED = 20_000  # rows from which intervals are resampled; more rows would not change what is read
 
 
@@ -257,3 +259,21 @@ def psis_loo(log_lik: FloatArray) -> tuple[float, FloatArray]:
     log_weights = log_weights - np.logaddexp.reduce(log_weights, axis=-1, keepdims=True)
     elpd = np.logaddexp.reduce(log_weights + log_lik.T, axis=-1)
     return float(-2.0 * elpd.sum()), np.asarray(pareto_k)
+
+
+def concordance(bounds: FloatArray, risk: FloatArray) -> float:
+    """Harrell's concordance of risks with times, where those were seen or censored from the right."""
+    time, event = bounds[:, 0], bounds[:, 0] == bounds[:, 1]
+    if not np.all(event | np.isinf(bounds[:, 1])):
+        raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
+    right = comparable = 0.0
+    seen = np.flatnonzero(event)
+    step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
+    for first in range(0, len(seen), step):
+        own = seen[first : first + step]
+        later = (time > time[own, None]) | ((time == time[own, None]) & ~event)
+        comparable += later.sum()
+        right += (later & (risk[own, None] > risk)).sum() + 0.5 * (later & (risk[own, None] == risk)).sum()
+    if comparable == 0:
+        raise InvalidInputError("No two rows of y can be compared: no event comes before another time.")
+    return float(right / comparable)

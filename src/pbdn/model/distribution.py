@@ -261,3 +261,16 @@ def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     half, first = 0.5 * np.diff(ends, axis=1)[:, :, None], ends[:, :-1, None]
     nodes, weights = first + half * (1.0 + NODES), half * NODE_WEIGHTS
     return nodes.reshape(len(ends), -1), weights.reshape(len(ends), -1)
+
+
+def cumulative_incidence(hazards: FloatArray) -> FloatArray:
+    """P(T ≤ t, by cause c) from cumulative hazards Λ_c(t) at rising times, shape (n_rows, n_causes, n_times).
+
+    What survival loses between two times is shared by causes as they share the hazard there.
+    """
+    added = np.diff(hazards, axis=2, prepend=0.0)
+    total = added.sum(axis=1, keepdims=True)
+    survival = np.exp(-hazards.sum(axis=1, keepdims=True))
+    lost = -np.diff(survival, axis=2, prepend=1.0)
+    share = np.divide(added, total, out=np.zeros_like(added), where=total > 0.0)
+    return np.asarray(np.cumsum(lost * share, axis=2))
