@@ -196,7 +196,8 @@ def quality_of_predictions(estimator: Any, predicted: FloatArray, wanted: NDArra
     if estimator._has_classes:
         return measure(wanted, predicted, estimator.classes_).to_dict()
     if estimator._predicts == "time":
-        from pbdn.estimators.survival import concordance, time_bounds
+        from pbdn.estimators.survival import time_bounds
+        from pbdn.inspection.quality import concordance
 
         return {"n_rows": len(wanted), "concordance": concordance(time_bounds(wanted), -predicted)}
     gap = predicted - wanted

@@ -231,7 +231,8 @@ class ArraySource:
         self.timed = np.ndim(target) == 2
         self.feature_names = feature_names
         if self.timed:
-            self.classes, targets = np.zeros(0, np.int64), np.ascontiguousarray(target, dtype=np.float64)
+            self.classes = np.zeros(0, np.int64)
+            targets: NDArray[Any] = np.ascontiguousarray(target, dtype=np.float64)
         else:
             self.classes = np.unique(np.asarray(target)) if classes is None else np.asarray(classes)
             targets = encode(target, self.classes)

@@ -235,10 +235,10 @@ checkpoint, time_limit
         return np.asarray(self.classes_[best])
 
 
-def _cuts_of(weights: FloatArray) -> list[float]:
+def _cuts_of(weights: NDArray[Any]) -> list[float]:
     """Where a standard normal number is cut to have these shares of the grades."""
     shares = weights[:-1].cumsum() / weights.sum()
-    return np.asarray(norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))).tolist()
+    return [float(cut) for cut in norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))]
 
 
 def _grade_bounds(places: NDArray[np.int64], cuts: ArrayLike) -> FloatArray:

@@ -295,25 +295,25 @@ class MapEngine:
 
     def _together(self, fit: LayerFit, began: float) -> LayerFit:
         """The same layers after training together; as they were, and not complete, where there was no time."""
-        layers: Sequence[Layer] | None = (*self.layers, fit.layer)
-        checkpoint, depth, labelling = self.run.checkpoint, len(self.layers) + 1, self.response.labelling
-        name = f"together.{depth}"
+        grown = Network((*self.layers, fit.layer), self.source.n_features, self.response)
+        checkpoint, labelling, name = self.run.checkpoint, self.response.labelling, f"together.{grown.depth}"
         if checkpoint is not None and name in checkpoint.saved:
             layers = layers_from_arrays(checkpoint.saved[name])
         else:
-            layers = train_from_source(
-                self.source, layers, labelling, self.settings, self.run.seed, should_stop=self.run.stop,
-                on_progress=lambda info: self._tell(f"{depth} layers", info, f"loss {info['loss']:.4g}"),
+            trained = train_from_source(
+                self.source, grown.layers, labelling, self.settings, self.run.seed, should_stop=self.run.stop,
+                on_progress=lambda info: self._tell(f"{grown.depth} layers", info, f"loss {info['loss']:.4g}"),
             )  # fmt: skip
-            if layers is None:
-                return replace(fit, complete=not self.run.stop())
+            if trained is None:
+                return replace(fit, complete=not self.run.stop(), whole=grown)
+            layers = trained
             if checkpoint is not None:
                 checkpoint.store(name, arrays_of_layers(layers))
-        below = self._below = tuple(layers[:-1])
+        below = self._below = layers[:-1]
         source = self.source.mapped(lambda features: inputs_above(below, features))
         scores = tuple(timed_log_likelihoods(source, layers[-1], labelling, self.run.stop).tolist())
-        whole = Network(tuple(layers), self.source.n_features, self.response)
-        return replace(fit, layer=layers[-1], log_likelihood=scores, seconds=time.perf_counter() - began, whole=whole)
+        whole, seconds = replace(grown, layers=layers), time.perf_counter() - began
+        return replace(fit, layer=layers[-1], log_likelihood=scores, seconds=seconds, whole=whole)
 
     def _tell(self, phase: str, info: dict[str, Any], note: str) -> None:
         self.run.bar.update(phase, info["n_steps"], "map", info["step"], note)

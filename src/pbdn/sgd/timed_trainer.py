@@ -119,9 +119,9 @@ class TimedTrainer(Trainer):
         if self._block is not chunk.block:
             self._block, self._dense = chunk.block, dense_block(chunk.block)
         state, prior = self.state, self._prior()
-        flat = (array.reshape(-1) for array in state[:3])
+        parameters, first, second = (array.reshape(-1) for array in state[:3])
         stack = make_stack([self.starts], self.n_inputs, self.positive)
-        steps = Steps(stack, *flat, prior.log_weight_slope, prior)
+        steps = Steps(stack, parameters, first, second, prior.log_weight_slope, prior)
         done = int(state.counters[0])
         losses = steps.run(replace(chunk, block=self._dense), rates, done, self.n_rows, self.total_weight)
         if not np.isfinite(losses).all() or not np.isfinite(state.parameters).all():
