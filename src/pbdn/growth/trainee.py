@@ -27,8 +27,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
-from pbdn.sgd.train_layer import falling_rates
-from pbdn.sgd.trainer import POLISH
+from pbdn.sgd.trainer import POLISH, falling_rates
 
 Layers = tuple[Layer, ...]
 

@@ -17,8 +17,8 @@ from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, train_together
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.train_layer import MapResult, falling_rates, fit_map
-from pbdn.sgd.trainer import INITIAL, start_of
+from pbdn.sgd.train_layer import MapResult, fit_map
+from pbdn.sgd.trainer import INITIAL, falling_rates, start_of
 
 START_ROWS = 4096  # rows among which hyperplanes are placed
 

@@ -28,8 +28,7 @@ from pbdn.sgd.kernel_arguments import CALL_NUMBERS, TINY_RATE
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, penalty, prior_constants, unpack
 from pbdn.sgd.timed_sides import TIME_PRECISION
-from pbdn.sgd.train_layer import falling_rates
-from pbdn.sgd.trainer import POLISH, Trainer, start_of
+from pbdn.sgd.trainer import POLISH, Trainer, falling_rates, start_of
 
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTY_ABOVE = 2.0  # in layers above the first, which can follow every row

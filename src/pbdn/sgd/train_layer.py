@@ -16,7 +16,8 @@ from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.trainer import BATCHES, Trainer
+from pbdn.sgd.timed_trainer import TimedTrainer
+from pbdn.sgd.trainer import BATCHES, Trainer, falling_rates
 
 
 @dataclass(frozen=True)
@@ -47,12 +48,6 @@ def _rates(config: MapSettings, depth: int) -> FloatArray:
     if config.schedule == "constant":
         return np.full(config.n_minibatches, base)
     return falling_rates(base, config.n_minibatches)
-
-
-def falling_rates(base: float, n_steps: int) -> FloatArray:
-    """From ``base`` to zero along half a cosine."""
-    progress = (np.arange(n_steps) + 0.5) / n_steps
-    return base * 0.5 * (1.0 + np.cos(np.pi * progress))
 
 
 def _segments(config: MapSettings) -> Iterator[tuple[int, bool]]:
@@ -160,8 +155,6 @@ def make_trainer(source: RowSource, labelling: Labelling, depth: int, config: Ma
         made: Trainer = source.trainer(labelling, depth, config, seed)
         return made
     if source.timed:
-        from pbdn.sgd.timed_trainer import TimedTrainer
-
         return TimedTrainer(source, labelling, depth, config, seed)
     if config.device is None:
         return Trainer(source, labelling, depth, config, seed)

@@ -34,6 +34,12 @@ def initial_parameters(rng: Generator, n_inputs: int, width: int, config: MapSet
     return parameters
 
 
+def falling_rates(base: float, n_steps: int) -> FloatArray:
+    """From ``base`` to zero along half a cosine."""
+    progress = (np.arange(n_steps) + 0.5) / n_steps
+    return base * 0.5 * (1.0 + np.cos(np.pi * progress))
+
+
 def scattered_sides(
     rng: Generator, rows: FloatArray, n_experts: int, n_sides: int, least_spread: float = 0.0
 ) -> tuple[Side, ...]:
