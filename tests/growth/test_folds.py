@@ -18,16 +18,8 @@ from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, _without_f
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
-from pbdn.growth.trainee import (
-    ALLOWED,
-    JOINT_NUMBERS,
-    Trainee,
-    joint_work,
-    make_views,
-    trimmed,
-    without_expert,
-    without_idle,
-)
+from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
+from pbdn.growth.trimming import ALLOWED, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.wiring import sources_of

@@ -24,7 +24,8 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views, trimmed
+from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
+from pbdn.growth.trimming import trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response

@@ -1,10 +1,6 @@
-"""One network in training on part of the rows: layers are added, and all of them trained together.
+"""One network in training on part of the rows: layers are added, and all of them trained together."""
 
-A finished one has experts that hardly vote, or that others could stand in for. They are tried one by one, those that vote least
-first, and left out while the rows stay as likely as they were (`trimmed`).
-"""
-
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -22,7 +18,7 @@ from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
-from pbdn.model.wiring import Curve, curve_of, sources_of
+from pbdn.model.wiring import Curve, curve_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
@@ -38,10 +34,6 @@ JOINT_BATCH = 200  # rows per step of training together, and more where there ar
 JOINT_PASSES = 10  # over the rows, at most
 JOINT_NUMBERS = 5e8  # rows x coefficients that training together goes through, at most
 FEWEST_STEPS = 200
-
-ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
-MOST_ROWS = 5000  # by which experts are judged
-MOST_UNITS = 200  # above them none is tried
 
 
 class Step(NamedTuple):
@@ -297,52 +289,3 @@ def _busy(layer: Layer, inputs: FloatArray, targets: NDArray[Any]) -> Layer:
         return side.take((most > IDLE) | (most == most.max()))
 
     return Layer(tuple(busy(side, at) for side, at in zip(layer.sides, latest, strict=True)))
-
-
-def trimmed(layers: Layers, rows: LabelledRows, response: Response) -> Layers:
-    """The same network without needless experts, from the top layer down; a side keeps one at least."""
-    if sum(sum(layer.n_experts) for layer in layers) > MOST_UNITS:
-        return layers
-    share = 1.0
-    if rows.n_rows > MOST_ROWS:
-        share = MOST_ROWS / rows.n_rows
-        rows = rows.take(np.linspace(0, rows.n_rows - 1, MOST_ROWS).astype(np.int64))
-    losses = losses_on(rows, response)
-    most = float(losses(layers).sum()) + ALLOWED * share
-    for t in range(len(layers), 0, -1):
-        for s in range(len(layers[t - 1].sides)):
-            layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
-    return layers
-
-
-def _without_needless(layers: Layers, t: int, s: int, rows: LabelledRows, good: Callable[[Layers], bool]) -> Layers:
-    """Without needless experts of side s of layer t."""
-    side = layers[t - 1].sides[s]
-    votes = side.units(inputs_above(layers[: t - 1], rows.inputs)).mean(axis=0) * side.expert_weights
-    stays = np.ones(side.n_experts, dtype=bool)
-    for k in np.argsort(votes):
-        if stays.sum() == 1:
-            break
-        place = int(stays[:k].sum())
-        tried = without_expert(layers, t, s, place)
-        if good(tried):
-            layers, stays[k] = tried, False
-    return layers
-
-
-def without_expert(layers: Layers, t: int, s: int, k: int) -> Layers:
-    """A stack without expert k of side s of layer t = 1, 2, …; layers above do not see it any more."""
-    side = layers[t - 1].sides[s]
-    unit = sum(layers[t - 1].n_experts[:s]) + k
-    n_features = layers[0].sides[0].hyperplanes.shape[1] - 1
-    widths = [n_features, *(sum(layer.n_experts) for layer in layers)]
-    out = []
-    for above, layer in enumerate(layers, 1):
-        sides = list(layer.sides)
-        if above == t:
-            sides[s] = side.take(np.arange(side.n_experts) != k)
-        elif t in sources_of(above):
-            column = 1 + sum(widths[source] for source in sources_of(above) if source < t) + unit
-            sides = [replace(one, hyperplanes=np.delete(one.hyperplanes, column, axis=1)) for one in sides]
-        out.append(Layer(tuple(sides)))
-    return tuple(out)
