@@ -159,7 +159,7 @@ def score_survival(risk: Any, curves: Callable[[Any], Any], y: Any, wanted: Any)
     times = np.linspace(*np.quantile(wanted["time"], TIME_RANGE), N_TIMES)
     survival = curves(np.broadcast_to(times[:, None], (N_TIMES, len(wanted))))
     return {
-        "concordance": concordance(time_bounds(wanted), np.asarray(risk, dtype=float)),
+        "concordance": concordance(time_bounds(wanted), np.asarray(risk, dtype=float)).value,
         "brier": integrated_brier(y, wanted, times, survival),
         "miscalibration": miscalibration(curves(wanted["time"][None, :])[0], wanted["event"]),
     }

@@ -91,7 +91,7 @@ checkpoint, time_limit
             y,
             sample_weight,
             lambda y: _count_bounds(y, _exposures(exposure, len(y))),
-            lambda rows: layout_of(rows, True),
+            lambda rows: layout_of(rows.targets, rows.weights, True),
         )
         return self
 

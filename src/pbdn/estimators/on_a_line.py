@@ -2,25 +2,25 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from pbdn import config as options
-from pbdn.config import GibbsConfig, MapConfig
+from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.data.row_source import Reader
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.exporting import Exports
-from pbdn.estimators.frames import checked_inputs, raw_pieces, require_target
+from pbdn.estimators.frames import PreparedRows, checked_inputs, raw_pieces, require_target
 from pbdn.estimators.growing import LearnsFromStreams
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
 from pbdn.growth.run import FitTasks, Run, n_threads
-from pbdn.inspection.access import checked_rows, dense_rows, network_of
+from pbdn.inspection.access import checked_rows, dense_rows, network_of, parts_of, with_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution
@@ -36,6 +36,7 @@ CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
 NARROW = 1e-9  # spread of the distribution of a constant, relative to it
 SAMPLE_ROWS = 20_000  # of a stream, which decide how values lie on the line
 TRIAL_SEED = 0
+TRIAL_ROWS = 20_000  # the first in content order, which is as good as at random
 BEYOND = 1.0  # standard deviations of logarithms above all values of training that a mean may count
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
@@ -95,6 +96,10 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         check_consistent_length(rows, y)
         return rows
 
+    def _shared(self, X: Any, rows: Any) -> Any:
+        """The rows for every network of an estimator that has several: prepared once, if they need it."""
+        return PreparedRows(rows, self.preparation_) if hasattr(self, "preparation_") else X
+
     def _fit_bounds(
         self, X: Any, bounds: FloatArray, sample_weight: Any, tasks: FitTasks, log: bool | str, cuts: Any = ()
     ) -> None:
@@ -103,27 +108,32 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         With ``cuts``, those of grades, the bounds are values on the line already.
         """
         rows = informative(weigh_rows(X, None, bounds, sample_weight)).repeated(can_merge=True).in_content_order()
-        response = self._laid_out(rows, tasks, log, cuts)
-        if response is None:
-            return
-        sampled = self._chosen_inference() == "gibbs"
-        engine, criterion = ("gibbs", "aic_inputs") if sampled else ("map", options.FOLDS)
-        self.config_ = self._resolve(response, engine, criterion, rows.n_rows, rows.n_features)
-        self._fit_network(replace(rows, targets=response.to_line(rows.targets)), response, tasks)
+        self._fit_line(rows, line_facts(rows.targets, rows.weights, log, cuts), tasks)
 
-    def _laid_out(self, rows: LabelledRows, tasks: FitTasks, log: bool | str, cuts: Any) -> OnALine | None:
-        """How the values of these rows lie on the line; None where there is one only, which is adopted."""
-        if _is_constant(rows.targets):
-            value = float(rows.targets[0, 0])
-            self._adopt_constant(rows, value, f"y has only one value ({value:g})")
-            return None
-        response = OnALine(cuts=tuple(cuts)) if len(cuts) else layout_of(rows, log is True)
-        if log != "auto" or not _may_be_logarithms(rows.targets):
-            return response
-        trained = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
-        scaled = rows.with_inputs(self._scaling(rows).apply(rows.inputs))
+    def _fit_line(self, rows: LabelledRows, facts: "LineFacts", tasks: FitTasks) -> None:
+        """Grow a network on rows in content order."""
+        if facts.constant is not None:
+            self._adopt_constant(rows, facts.constant, f"y has only one value ({facts.constant:g})")
+            return
+        response = self._best_of(facts.layouts, rows, tasks)
+        self.config_ = self._settled(response, rows)
+        self._fit_network(rows.with_targets(response.to_line), response, tasks)
+
+    def _best_of(self, layouts: tuple[OnALine, ...], rows: LabelledRows, tasks: FitTasks) -> OnALine:
+        """The layout under which rows kept back are likeliest, where there are several."""
+        if len(layouts) == 1:
+            return layouts[0]
+        trained = self._resolve(layouts[0], "map", options.FOLDS, rows.n_rows, rows.n_features)
+        some = rows.some(TRIAL_ROWS)
+        some = some.with_inputs(self._scaling(rows).apply(some.inputs))
         run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
-        return best_layout(scaled, (response, layout_of(rows, True)), trained, run)
+        return best_layout(some, layouts, trained, run)
+
+    def _settled(self, response: OnALine, rows: LabelledRows) -> FitConfig:
+        """The options in force."""
+        inference = self._chosen_inference()
+        criterion = "aic_inputs" if inference == "gibbs" else options.FOLDS
+        return self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
 
     def _fit_source(
         self, source: StreamedSource, read: Reader, tasks: FitTasks, log: bool | str, cuts: Any = ()
@@ -135,8 +145,11 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         source = source.read_by(read)
         self._take_columns_of(source)
         sample = informative(opening.spread_sample(source, SAMPLE_ROWS))
-        response = self._laid_out(sample, tasks, log, cuts)
-        if response is not None:
+        facts = line_facts(sample.targets, sample.weights, log, cuts)
+        if facts.constant is not None:
+            self._adopt_constant(sample, facts.constant, f"y has only one value ({facts.constant:g})")
+        else:
+            response = self._best_of(facts.layouts, sample, tasks)
             self.config_ = self._resolve(response, "map", "aic_inputs", source.n_rows)
             self._fit_network(source.read_by(lambda y: response.to_line(read(y))), response, tasks)
         return sample
@@ -162,9 +175,8 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
             known = layout(rows)
         targets = known.to_line(rows.targets)
         if known.log:
-            known = replace(
-                known, reach=max(known.reach, float(targets[np.isfinite(targets)].max(initial=0.0)) + BEYOND)
-            )
+            most = float(targets[np.isfinite(targets)].max(initial=0.0)) + BEYOND
+            known = replace(known, reach=max(known.reach, most))
         network = self.network_ if self._known_line() is not None else None
         self._learn(replace(rows, targets=targets), known, "aic_inputs", network)
 
@@ -207,9 +219,15 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
             yield self._of_rows(rows[low : low + CHUNK_ROWS])
 
+    def _together(self, parts: list[Any]) -> Distribution:
+        """What the distributions of ``models_`` say together."""
+        raise NotImplementedError
+
     @property
     def _line(self) -> OnALine:
-        """The response, which says how targets lie on the line."""
+        """The response, which says how targets lie on the line; an estimator of several networks has none of its own."""
+        if self.models_:
+            raise AttributeError("The model has several networks; ask one of them: model.models_[0].")
         response = network_of(self).response
         assert isinstance(response, OnALine)
         return response
@@ -221,6 +239,10 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
 
     def _of_rows(self, rows: Any) -> Distribution:
         """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
+        if self.models_:
+            return self._together(
+                [model._of_rows(checked_rows(model, with_names(self, rows))) for model in self.models_]
+            )
         network = network_of(self)
         if self.config_.prediction == "point" or not network.top.draws:
             return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)
@@ -228,6 +250,8 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
 
     def _drawn(self, rows: Any) -> Distribution:
         """The distributions of checked rows, by posterior draws."""
+        if self.models_:
+            return self._together([model._drawn(checked_rows(model, with_names(self, rows))) for model in self.models_])
         parts = [drawn_arrays(one.top.draws, one.top_inputs(rows)) for one in self._averaged()]
         return Distribution(joined_arrays(parts), self._line)
 
@@ -236,7 +260,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         check_is_fitted(self)
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
-        if not network_of(self).top.draws:
+        if not all(network_of(model).top.draws for _, model in parts_of(self)):
             raise InvalidInputError(
                 f"inference={self.inference_!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
             )
@@ -262,15 +286,36 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         )
 
 
-def layout_of(rows: LabelledRows, log: bool) -> OnALine:
+class LineFacts(NamedTuple):
+    """What all targets say together: the only value, if there is one, and how they may be laid on the line.
+
+    Of several layouts a trial chooses.
+    """
+
+    constant: float | None
+    layouts: tuple[OnALine, ...]
+
+
+def line_facts(bounds: FloatArray, weights: FloatArray | None, log: bool | str, cuts: Any = ()) -> LineFacts:
+    """Facts of targets; ``log`` may be "auto"; with ``cuts``, those of grades, they are values on the line already."""
+    check_informative(bounds)
+    if _is_constant(bounds):
+        return LineFacts(float(bounds[0, 0]), ())
+    if len(cuts):
+        return LineFacts(None, (OnALine(cuts=tuple(cuts)),))
+    kinds = (False, True) if log == "auto" and _may_be_logarithms(bounds) else (log is True,)
+    return LineFacts(None, tuple(layout_of(bounds, weights, kind) for kind in kinds))
+
+
+def layout_of(targets: FloatArray, weights: FloatArray | None, log: bool) -> OnALine:
     """Values, or their logarithms, less their mean and divided by their standard deviation."""
     with np.errstate(divide="ignore"):
-        bounds = np.log(np.maximum(rows.targets, 0.0)) if log else rows.targets
-    scaling = standard_scaling(known_values(bounds)[:, None], rows.weights)
+        bounds = np.log(np.maximum(targets, 0.0)) if log else targets
+    scaling = standard_scaling(known_values(bounds)[:, None], weights)
     response = OnALine(float(scaling.center[0]), float(scaling.scale[0]), log)
     if not log:
         return response
-    return replace(response, reach=float(response.to_line(rows.targets[np.isfinite(rows.targets)]).max()) + BEYOND)
+    return replace(response, reach=float(response.to_line(targets[np.isfinite(targets)]).max()) + BEYOND)
 
 
 def _narrow(value: float) -> float:
@@ -279,16 +324,16 @@ def _narrow(value: float) -> float:
 
 
 def informative(rows: LabelledRows) -> LabelledRows:
-    """The rows that have a bound.
+    """The rows that have a bound; refuses rows of which all lack the same one."""
+    check_informative(rows.targets)
+    return rows.take(np.isfinite(rows.targets).any(axis=1))
 
-    Raises
-    ------
-    InvalidInputError
-        All rows only say "more than", or all only "less than": nothing holds the values on the other side.
-    """
-    low, high = (bool(np.isfinite(column).any()) for column in rows.targets.T)
+
+def check_informative(bounds: FloatArray) -> None:
+    """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
+    low, high = (bool(np.isfinite(column).any()) for column in bounds.T)
     if low and high:
-        return rows.take(np.isfinite(rows.targets).any(axis=1))
+        return
     what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"
     if not low and not high:
         what = "any bound"

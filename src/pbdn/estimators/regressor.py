@@ -163,7 +163,9 @@ criterion_path_
         self
         """
         self._check_parameters()
-        self._learn_bounds(X, y, sample_weight, self._bounds, lambda rows: layout_of(rows, self.log is True))
+        self._learn_bounds(
+            X, y, sample_weight, self._bounds, lambda rows: layout_of(rows.targets, rows.weights, self.log is True)
+        )
         return self
 
     def _check_parameters(self) -> None:

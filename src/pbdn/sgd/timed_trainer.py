@@ -58,11 +58,11 @@ class Steps(NamedTuple):
         width = self.stack.n_inputs[0]
         nothing = np.zeros(width)
         rows = NoisyRows(
-            block.inputs, block.targets, block.weights * (n_rows / len(block)), nothing,
+            block.inputs, block.targets, block.weights, nothing,
             np.zeros(len(chunk.order), np.int64), nothing, np.empty((0, 0)), np.empty(0, np.int64),
         )  # fmt: skip
         run_joint_steps(
-            rows, chunk.order, chunk.batch_size, rates, done, total_weight, self.stack, self.parameters,
+            rows, chunk.order, chunk.batch_size, rates, done, n_rows, total_weight, self.stack, self.parameters,
             self.first_moment, self.second_moment, self.slopes, self.prior, np.empty(0), losses,
         )  # fmt: skip
         return losses
