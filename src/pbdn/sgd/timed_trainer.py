@@ -24,10 +24,9 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.joint_training import FLAT, Packed
 from pbdn.sgd.joint_workspace import NoisyRows, Stack, make_stack
-from pbdn.sgd.kernel_arguments import CALL_NUMBERS, TINY_RATE
+from pbdn.sgd.kernel_arguments import CALL_NUMBERS, TIME_PRECISION, TINY_RATE
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, penalty, prior_constants, unpack
-from pbdn.sgd.timed_sides import TIME_PRECISION
 from pbdn.sgd.trainer import POLISH, Trainer, falling_rates, start_of
 
 FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
