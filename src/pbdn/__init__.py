@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from pbdn.config import GibbsConfig, MapConfig
     from pbdn.estimators.amounts import PBDNAmountRegressor
     from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
-    from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
+    from pbdn.estimators.counts import PBDNCountRegressor
+    from pbdn.estimators.grades import PBDNOrdinalClassifier
     from pbdn.estimators.regressor import PBDNRegressor
     from pbdn.estimators.survival import PBDNSurvival
 
@@ -31,9 +32,9 @@ _HOMES = {
     "ISHMClassifier": "pbdn.estimators.classifier",
     "PBDNRegressor": "pbdn.estimators.regressor",
     "PBDNSurvival": "pbdn.estimators.survival",
-    "PBDNOrdinalClassifier": "pbdn.estimators.grades_and_counts",
+    "PBDNOrdinalClassifier": "pbdn.estimators.grades",
     "PBDNAmountRegressor": "pbdn.estimators.amounts",
-    "PBDNCountRegressor": "pbdn.estimators.grades_and_counts",
+    "PBDNCountRegressor": "pbdn.estimators.counts",
     "GibbsConfig": "pbdn.config",
     "MapConfig": "pbdn.config",
 }

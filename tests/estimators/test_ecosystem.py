@@ -43,7 +43,7 @@ CASES = [
     (ISHMClassifier, "gibbs", {"gibbs_config": SWEEPS}),
 ]
 ON_A_LINE = [
-    cls(max_depth=1, max_experts=4, map_config=SHORT)
+    cls(inference="map", max_depth=1, max_experts=4, map_config=SHORT)  # named, so that there is partial_fit to check
     for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor, PBDNAmountRegressor, PBDNSurvival)
 ] + [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=4, gibbs_config=SWEEPS)]
 

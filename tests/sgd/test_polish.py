@@ -16,8 +16,9 @@ from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import loss_and_gradient, pack, penalty, prior_constants, unpack
 from pbdn.sgd.polish import polish
 from pbdn.sgd.pruning import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
-from pbdn.sgd.starts import START_GAIN, fit_from_starts, scattered_sides
+from pbdn.sgd.starts import fit_from_starts
 from pbdn.sgd.train_layer import fit_map
+from pbdn.sgd.trainer import START_GAIN, scattered_sides
 
 BOTH = Labelling((0, 1))
 CONFIG = MapSettings(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)

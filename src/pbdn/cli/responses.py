@@ -11,7 +11,8 @@ from pbdn.cli.command import counted
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.amounts import PBDNAmountRegressor
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
-from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
+from pbdn.estimators.counts import PBDNCountRegressor
+from pbdn.estimators.grades import PBDNOrdinalClassifier
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.estimators.survival import PBDNSurvival, time_bounds
 from pbdn.inspection.access import parts_of, titled

@@ -36,6 +36,8 @@ OF_FOLDS: dict[str, Any] = {"n_minibatches": 750, "schedule": "cosine", "learnin
 """Where the networks of folds differ: their layers are trained together afterwards, so growing them is short."""
 ON_A_LINE: dict[str, Any] = OF_FOLDS | {"n_minibatches": 1500}
 """Where those of values on a line differ: a distribution takes more steps than a label."""
+LINE_IN_PIECES: dict[str, Any] = {"schedule": "cosine", "learning_rate": 0.02}
+"""Where MAP of values on a line that come in pieces differs."""
 MOST_PASSES, MOST_VISITS = 20, 1e8  # over the rows that a layer is trained on; rows seen in all passes
 N_STARTS = 3  # of every layer and side of a network of a fold, fewer where there are many inputs
 START_EXPERTS = 10  # of every start, or max_experts if that is less
@@ -105,6 +107,8 @@ def resolve(
         device=gibbs.device,
     )
     of_folds = None if criterion != FOLDS else ON_A_LINE if response.timed else OF_FOLDS
+    if response.timed and inference == "map" and criterion != FOLDS:
+        of_folds = LINE_IN_PIECES
     settings = resolve_map(map_config, priors, n_sides, int(max_experts), of_folds, n_rows, n_features)
     if settings.is_monotonic:
         _check_can_be_monotonic(inference, criterion, n_sides)

@@ -9,12 +9,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.frames import forget_preparation
-from pbdn.estimators.on_a_line import numeric_bounds, positive_bounds
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.depth import Engine
 from pbdn.growth.engines import MapEngine
@@ -94,7 +93,7 @@ class OnCluster:
             return ClusterGibbsEngine(rows, response, config, run, path)
         if response.timed:
             return ClusterLineEngine(rows, config.map, run)
-        return MapEngine(rows.source(response.n_outputs), response.labelling, config.map, run)
+        return MapEngine(rows.source(response.n_outputs), response, config.map, run)
 
     def to_local(self) -> Any:
         """The fitted model as an estimator of `pbdn`, which needs no Dask: to predict, explain, save and export."""

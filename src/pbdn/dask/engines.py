@@ -21,7 +21,6 @@ from pbdn.gibbs.responses import RowResponse
 from pbdn.gibbs.rows import Rows, RowsElsewhere
 from pbdn.gibbs.timed_responses import SCALE_PRIOR, TimeScale
 from pbdn.growth.checkpoint import arrays_of_sides, sides_from_arrays
-from pbdn.growth.committee import FIRST_PENALTY, PENALTY_ABOVE
 from pbdn.growth.depth import LayerFit
 from pbdn.growth.engines import GibbsEngine
 from pbdn.growth.run import Run
@@ -36,6 +35,7 @@ from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.starts import fit_timed_from_starts, timed_log_likelihoods
+from pbdn.sgd.timed_trainer import penalty_at
 from pbdn.sgd.trainer import Trainer
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class ClusterTrainer(Trainer):
 class ClusterSource:
     """Rows on the workers as the MAP engine sees them (`pbdn.data.row_source.RowSource`)."""
 
-    feature_names = None
+    feature_names, timed = None, False
 
     def __init__(self, inputs: "Shards", labels: Sequence[Future], classes: NDArray[Any], total: float) -> None:
         self.inputs, self.labels, self.classes, self.total_weight = inputs, tuple(labels), classes, total
@@ -280,7 +280,7 @@ class ClusterLineEngine(OnShards):
                     rows,
                     None,
                     None,
-                    penalty=FIRST_PENALTY if depth == 1 else PENALTY_ABOVE,
+                    penalty=penalty_at(depth),
                     depth=depth,
                     config=replace(self.settings, max_experts=n_experts),
                     seed=self.run.seed,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pbdn.data.columns import Columns
 from pbdn.data.prefetch import read_ahead, work_ahead
-from pbdn.data.row_source import Block, Result, encode, row_weights
+from pbdn.data.row_source import Block, Result, row_weights
 from pbdn.data.streams import BUFFER_ROWS, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError, MissingExtraError
 
@@ -37,8 +37,9 @@ class ArrowSource(StreamedSource):
     ----------
     data : path, pyarrow Dataset or Table
         A Parquet file, a folder of them, or an open dataset.
-    target : str or None
-        Name of the column with the labels; None for prediction.
+    target : str, tuple of str or None
+        Name of the column with the labels; None for prediction. Values on a line may have several: a reader
+        (`pbdn.data.streams.StreamedSource.read_by`) then sees a structured array.
     features : sequence of str or None
         Columns used as inputs, in this order; all others but target and weight by default.
     weight : str or None
@@ -52,7 +53,7 @@ class ArrowSource(StreamedSource):
     def __init__(
         self,
         data: Any,
-        target: str | None,
+        target: str | tuple[str, ...] | None,
         *,
         features: Any = None,
         weight: str | None = None,
@@ -64,10 +65,12 @@ class ArrowSource(StreamedSource):
         pa = _arrow()
         self.dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
         names = self.dataset.schema.names
-        for role, name in (("target", target), ("weight", weight)):
+        targets = () if target is None else (target,) if isinstance(target, str) else target
+        beside = [*targets, *([] if weight is None else [weight])]
+        for role, name in [*(("target", name) for name in targets), ("weight", weight)]:
             if name is not None and name not in names:
                 raise InvalidInputError(f"{role}={name!r} is not a column; the columns are {names[:20]}.")
-        chosen = [n for n in names if n not in (target, weight)] if features is None else list(features)
+        chosen = [n for n in names if n not in beside] if features is None else list(features)
         for name in chosen:
             if name not in names:
                 raise InvalidInputError(f"features names {name!r}; the columns are {names[:20]}.")
@@ -80,7 +83,7 @@ class ArrowSource(StreamedSource):
         self.target, self.weight = target, weight
         self.feature_names = tuple(chosen)
         self.declared = None if classes is None else np.asarray(classes)
-        self._columns = chosen + [name for name in (target, weight) if name is not None]
+        self._columns = chosen + beside
         self._names = tuple(chosen)
 
     @cached_property
@@ -180,12 +183,19 @@ class ArrowSource(StreamedSource):
         """The columns of a record batch."""
         inputs = Columns([_to_numpy(batch.column(name)) for name in self._names])
         weights = None if self.weight is None else _to_numpy(batch.column(self.weight))
-        codes = (
-            np.zeros(batch.num_rows, np.int64)
-            if self.target is None
-            else encode(_to_numpy(batch.column(self.target)), self.classes)
-        )
-        return Block(inputs, codes, row_weights(weights, batch.num_rows))
+        nothing = self.target is None
+        targets = np.zeros(batch.num_rows, np.int64) if nothing else self.says(self._target(batch))
+        return Block(inputs, targets, row_weights(weights, batch.num_rows))
+
+    def _target(self, batch: Any) -> NDArray[Any]:
+        """The target column of a record batch, or several as the fields of one array."""
+        if isinstance(self.target, str):
+            return _to_numpy(batch.column(self.target))
+        columns = {name: _to_numpy(batch.column(name)) for name in self.target or ()}
+        out = np.empty(batch.num_rows, dtype=[(name, values.dtype) for name, values in columns.items()])
+        for name, values in columns.items():
+            out[name] = values
+        return out
 
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """Decoded record batches, by column; one is read ahead."""

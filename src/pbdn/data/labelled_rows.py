@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import compute_sample_weight
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils import assert_all_finite, compute_sample_weight
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from pbdn.data.row_source import ArraySource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import Scaling
+from pbdn.numerics.arrays import FloatArray
 
 MOST_TRAINED = 4_000_000  # numbers of the rows from which a fit in memory learns
 FEWEST_TRAINED = 20_000  # rows that are never thinned
@@ -174,6 +175,63 @@ def _is_missing(label: Any) -> bool:
         return True
     differs = label != label
     return not isinstance(differs, bool | np.bool_) or bool(differs)
+
+
+def numeric_bounds(y: Any) -> FloatArray:
+    """Targets of a regressor as bounds: numbers say "exactly here", pairs of numbers "between these".
+
+    Raises
+    ------
+    InvalidInputError
+        Something is no number, or bounds are the wrong way round.
+    """
+    values = np.asarray(y)
+    if values.dtype.names is not None and len(values.dtype.names) == 2:
+        values = np.column_stack([values[name] for name in values.dtype.names])
+    if values.ndim != 2 or values.shape[1] != 2:
+        values = column_or_1d(y, warn=True)
+        if values.dtype.kind not in "fiub":
+            values = _as_numbers(values)
+        assert_all_finite(values, input_name="y")
+        exact = values.astype(np.float64)
+        return np.column_stack([exact, exact])
+    bounds = _as_numbers(values)
+    low, high = bounds.T
+    wrong = np.flatnonzero(np.isnan(bounds).any(axis=1))
+    if wrong.size:
+        raise InvalidInputError(f"y has NaN in row {wrong[0]}; give -inf or inf where there is no bound.")
+    wrong = np.flatnonzero((low > high) | ((low == high) & np.isinf(low)))
+    if wrong.size:
+        i = wrong[0]
+        raise InvalidInputError(
+            f"y has the bounds ({low[i]:g}, {high[i]:g}) in row {i}; the first must not be above the second, and equal "
+            "bounds must be finite."
+        )
+    return bounds
+
+
+def positive_bounds(bounds: FloatArray) -> FloatArray:
+    """Bounds whose logarithms are bounds too: a lower one of 0 is none.
+
+    Raises
+    ------
+    InvalidInputError
+        A value is not above 0.
+    """
+    wrong = np.flatnonzero((bounds[:, 1] <= 0.0) | (bounds[:, 0] < 0.0) & np.isfinite(bounds[:, 0]))
+    if wrong.size:
+        raise InvalidInputError(
+            f"y has {bounds[wrong[0], 1]:g} in row {wrong[0]}, but only values above 0 have a logarithm; use log=False, or "
+            "mend the rows that are not."
+        )
+    return np.column_stack([np.where(bounds[:, 0] > 0.0, bounds[:, 0], -np.inf), bounds[:, 1]])
+
+
+def _as_numbers(values: Any) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"y must be numbers: {error}.") from None
 
 
 def settled_classes(declared: Any, known: NDArray[Any] | None, most: int | None) -> NDArray[Any]:

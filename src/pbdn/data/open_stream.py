@@ -17,8 +17,9 @@ from sklearn.utils import compute_class_weight
 from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.columns import column_moments
 from pbdn.data.frames import NamedArray
-from pbdn.data.labelled_rows import LabelledRows
-from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource
+from pbdn.data.labelled_rows import LabelledRows, weigh_rows
+from pbdn.data.row_source import join
+from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
 from pbdn.numerics.arrays import FloatArray
@@ -55,11 +56,15 @@ def _is_batches(X: Any) -> bool:
     return hasattr(X, "__iter__") and not isinstance(X, dict | set)
 
 
+def _is_pair_of_names(y: Any) -> bool:
+    return isinstance(y, list | tuple) and len(y) == 2 and all(isinstance(name, str) for name in y)
+
+
 def is_stream(X: Any, y: Any = None) -> bool:
     """Whether X is read piece by piece; an Arrow table counts if y names its target column."""
     if isinstance(X, StreamedSource) or _is_path(X) or _is_dataset(X) or _is_large_memmap(X):
         return True
-    if isinstance(y, str) and type(X).__module__.startswith("pyarrow"):
+    if (isinstance(y, str) or _is_pair_of_names(y)) and type(X).__module__.startswith("pyarrow"):
         return True
     return y is None and _is_batches(X)
 
@@ -84,8 +89,9 @@ def open_source(
     Parameters
     ----------
     X : stream
-    y : str, array or None
-        Name of the target column (Parquet, Arrow), labels (memory map), or None (batches that hold them).
+    y : str, pair of str, array or None
+        Name of the target column (Parquet, Arrow; two names for values on a line), labels (memory map), or None (batches
+        that hold them).
     sample_weight : str, array or None
         Name of a column, or weights of a memory map's rows; batches bring theirs as a third member.
     classes : array or None
@@ -102,7 +108,8 @@ def open_source(
             raise InvalidInputError(f"y={y!r}; a memory map needs one label per row.")
         return MemmapSource(X, np.asarray(y), weights=sample_weight, classes=declared)
     if _is_path(X) or _is_dataset(X) or not _is_batches(X):
-        if not isinstance(y, str):
+        y = tuple(y) if _is_pair_of_names(y) else y
+        if not isinstance(y, str | tuple):
             raise InvalidInputError(
                 f"y is a {type(y).__name__}; with Parquet or Arrow data it names the target column."
             )
@@ -144,6 +151,8 @@ def weigh_classes(source: StreamedSource, class_weight: Any) -> StreamedSource:
 
 def classes_of(source: StreamedSource) -> NDArray[Any]:
     """The classes of a stream: labels rather than measurements."""
+    if isinstance(getattr(source, "target", None), tuple):
+        raise InvalidInputError("y names two columns; a classifier has one target column.")
     labels = source.classes
     if np.issubdtype(labels.dtype, np.floating) and not np.all(labels == np.floor(labels)):
         raise InvalidInputError(
@@ -181,6 +190,31 @@ def scaling_of(rows: LabelledRows | StreamedSource) -> Scaling:
     return Scaling(mean, scale, quantum=0.0)  # rounding, which steadies long chains, would cost a pass
 
 
+def spread_sample(source: StreamedSource, most: int) -> LabelledRows:
+    """Up to ``most`` rows of values on a line, evenly from the first to the last, and those of the outermost finite bounds.
+
+    Fewer where they would fill more than a buffer. Rows without weight are left out.
+    """
+    step = -(-source.n_rows // rows_within(most, source.n_features))
+    seen, parts, ends = 0, [], []
+    for block in source.blocks():
+        parts.append(block.take(np.arange(-seen % step, len(block), step)))
+        ends.append(block.take(_outermost(block.targets) if step > 1 else slice(0)))
+        seen += len(block)
+    last = join(ends)
+    whole = join([*parts, last.take(_outermost(last.targets))])
+    return weigh_rows(whole.inputs, None, whole.targets, whole.weights)
+
+
+def _outermost(bounds: FloatArray) -> NDArray[np.int64]:
+    """Rows of the smallest and the largest finite bound, lower and upper."""
+    rows = np.arange(len(bounds))
+    finite = [(rows[np.isfinite(column)], column[np.isfinite(column)]) for column in bounds.T]
+    return np.unique([own[at(values)] for own, values in finite if own.size for at in (np.argmin, np.argmax)]).astype(
+        int
+    )
+
+
 def marks_of(rows: LabelledRows | StreamedSource) -> list[Any]:
     """What a checkpoint remembers of the data: the arrays themselves, or a stream's size and first rows."""
     if isinstance(rows, LabelledRows):
@@ -191,7 +225,7 @@ def marks_of(rows: LabelledRows | StreamedSource) -> list[Any]:
     return [
         np.array([rows.n_rows, rows.n_features, rows.total_weight]),
         first.inputs,
-        first.codes,
+        first.targets,
     ]
 
 

@@ -19,6 +19,7 @@ from pbdn.numerics.arrays import FloatArray
 
 Result = TypeVar("Result")
 Transform = Callable[[Any], Any]
+Reader = Callable[[Any], FloatArray]  # from targets to bounds of values on a line
 BLOCK_ROWS = 16_384
 NOT_FINITE = "X holds NaN or infinity; impute or drop those rows before a MAP fit."
 CHUNK_BATCHES = 1000  # minibatches handed to the compiled loop at once
@@ -26,19 +27,27 @@ CHUNK_BATCHES = 1000  # minibatches handed to the compiled loop at once
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows: inputs (C-contiguous floats or CSR), class codes and row weights."""
+    """Consecutive rows: inputs (C-contiguous floats or CSR), what each says, and row weights.
+
+    ``targets`` are class codes or, for values on a line, bounds of shape (n_rows, 2) (`pbdn.model.labelling`).
+    """
 
     inputs: Any
-    codes: NDArray[np.int64]
+    targets: NDArray[Any]
     weights: FloatArray
+
+    @property
+    def codes(self) -> NDArray[np.int64]:
+        """The targets, where they are class codes."""
+        return self.targets
 
     def __len__(self) -> int:
         """Number of rows."""
-        return len(self.codes)
+        return len(self.targets)
 
     def take(self, index: Any) -> "Block":
         """The rows of a slice or an index array."""
-        return Block(self.inputs[index], self.codes[index], self.weights[index])
+        return Block(self.inputs[index], self.targets[index], self.weights[index])
 
 
 @dataclass(frozen=True)
@@ -83,6 +92,10 @@ class RowSource(Protocol):
     @property
     def total_weight(self) -> float:
         """Sum of the row weights."""
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows have values on a line, not classes."""
 
     def blocks(self) -> Iterator[Block]:
         """All rows once, in order."""
@@ -165,8 +178,8 @@ def join(blocks: list[Block]) -> Block:
         return blocks[0]
     inputs = [block.inputs for block in blocks]
     stacked = sp.csr_array(sp.vstack(inputs)) if sp.issparse(inputs[0]) else np.concatenate(inputs)
-    codes = np.concatenate([block.codes for block in blocks])
-    return Block(stacked, codes, np.concatenate([block.weights for block in blocks]))
+    targets = np.concatenate([block.targets for block in blocks])
+    return Block(stacked, targets, np.concatenate([block.weights for block in blocks]))
 
 
 def shuffled_orders(
@@ -191,7 +204,7 @@ class ArraySource:
     """Rows in memory: a dense float array or a CSR matrix, never copied if already contiguous floats.
 
     Without ``classes`` the distinct labels are the classes; with ``target=None`` every code is 0
-    (prediction). Dense inputs whose share of non-zeros is below ``sparse_below`` are held as CSR: the same
+    (prediction). A target of shape (n_rows, 2) has bounds of values on a line. Dense inputs whose share of non-zeros is below ``sparse_below`` are held as CSR: the same
     numbers, less work.
     """
 
@@ -215,9 +228,15 @@ class ArraySource:
             target = np.zeros(n_rows, np.int64)
         if len(target) != n_rows:
             raise InvalidInputError(f"X has {n_rows} rows but y has {len(target)}.")
-        self.classes = np.unique(np.asarray(target)) if classes is None else np.asarray(classes)
+        self.timed = np.ndim(target) == 2
         self.feature_names = feature_names
-        self.block = Block(matrix, encode(target, self.classes), row_weights(weights, n_rows))
+        if self.timed:
+            self.classes = np.zeros(0, np.int64)
+            targets: NDArray[Any] = np.ascontiguousarray(target, dtype=np.float64)
+        else:
+            self.classes = np.unique(np.asarray(target)) if classes is None else np.asarray(classes)
+            targets = encode(target, self.classes)
+        self.block = Block(matrix, targets, row_weights(weights, n_rows))
 
     @property
     def n_rows(self) -> int:
@@ -251,8 +270,12 @@ class ArraySource:
 
     def emptied(self) -> "ArraySource":
         """No rows, the same columns and classes."""
-        labels = np.empty(0, self.classes.dtype)
-        return ArraySource(np.empty((0, self.n_features)), labels, classes=self.classes)
+        return self._with(np.empty((0, self.n_features)), self.block.take(slice(0)))
+
+    def _with(self, inputs: Any, rows: Block) -> "ArraySource":
+        """Other inputs of some rows."""
+        target = rows.targets if self.timed else self.classes[rows.codes]
+        return ArraySource(inputs, target, classes=self.classes, weights=rows.weights)
 
     def mapped(self, transform: Transform) -> "ArraySource":
         """A new in-memory source; the transform sees blocks of rows."""
@@ -265,4 +288,4 @@ class ArraySource:
             for part in [self.block.take(slice(begin, begin + BLOCK_ROWS))]
         ]
         block = join(parts)
-        return ArraySource(block.inputs, self.classes[self.block.codes], classes=self.classes, weights=block.weights)
+        return self._with(block.inputs, block)

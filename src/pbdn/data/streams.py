@@ -23,6 +23,7 @@ from pbdn.data.row_source import (
     BLOCK_ROWS,
     Block,
     Minibatches,
+    Reader,
     Result,
     Transform,
     contiguous,
@@ -57,6 +58,12 @@ class StreamedSource(ABC):
         self.scale: FloatArray | None = None
         self.transforms: tuple[Transform, ...] = ()
         self.class_factors: FloatArray | None = None
+        self.reader: Reader | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows have values on a line, not classes."""
+        return self.reader is not None
 
     @property
     @abstractmethod
@@ -98,6 +105,10 @@ class StreamedSource(ABC):
     @abstractmethod
     def slabs(self, rng: Generator | None) -> Iterator[Block]:
         """One pass of raw rows or columns, in order or, given a generator, in random order of slabs; unchecked."""
+
+    def says(self, target: Any) -> NDArray[Any]:
+        """Class codes of a piece of the target or, where there is a reader, bounds."""
+        return encode(target, self.classes) if self.reader is None else self.reader(target)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -181,26 +192,23 @@ class StreamedSource(ABC):
 
     def standardised(self, center: FloatArray, scale: FloatArray) -> "StreamedSource":
         """The same stream with inputs (x - center) / scale, CSR inputs x / scale; before any transform."""
-        twin = self._twin()
-        twin.center, twin.scale = center, scale
-        return twin
+        return self._twin(center=center, scale=scale)
 
     def mapped(self, transform: Transform) -> "StreamedSource":
         """The same stream with inputs transformed as they are read."""
-        twin = self._twin("n_features")
-        twin.transforms = (*self.transforms, transform)
-        twin.feature_names = None
-        return twin
+        return self._twin("n_features", transforms=(*self.transforms, transform), feature_names=None)
 
     def weighted(self, class_factors: FloatArray) -> "StreamedSource":
         """The same stream with the rows of every class weighted by its factor."""
-        twin = self._twin("total_weight")
-        twin.class_factors = class_factors
-        return twin
+        return self._twin("total_weight", class_factors=class_factors)
 
-    def _twin(self, forget: str = "") -> "StreamedSource":
+    def read_by(self, reader: Reader) -> "StreamedSource":
+        """The same stream of values on a line: ``reader`` makes bounds of pieces of the target."""
+        return self._twin(reader=reader)
+
+    def _twin(self, forget: str = "", **changes: Any) -> "StreamedSource":
         twin = object.__new__(type(self))
-        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != forget})
+        twin.__dict__.update({k: v for k, v in self.__dict__.items() if k != forget} | changes)
         return twin
 
 
@@ -227,7 +235,7 @@ class MemmapSource(StreamedSource):
             raise InvalidInputError(f"X has {inputs.shape[0]} rows but y has {len(target)}.")
         self.target = target
         self.weights = None if weights is None else row_weights(weights, inputs.shape[0])
-        self._classes = np.unique(np.asarray(target)) if classes is None else np.asarray(classes)
+        self.declared = None if classes is None else np.asarray(classes)
 
     @property
     def n_rows(self) -> int:
@@ -239,10 +247,10 @@ class MemmapSource(StreamedSource):
         """Number of columns."""
         return int(self.inputs.shape[1])
 
-    @property
+    @cached_property
     def classes(self) -> NDArray[Any]:
         """Class labels."""
-        return self._classes
+        return np.unique(np.asarray(self.target)) if self.declared is None else self.declared
 
     @cached_property
     def row_weight(self) -> float:
@@ -254,9 +262,9 @@ class MemmapSource(StreamedSource):
         n_slabs = -(-self.n_rows // self.slab_rows)
         for slab in range(n_slabs) if rng is None else rng.permutation(n_slabs):
             where = slice(int(slab) * self.slab_rows, min((int(slab) + 1) * self.slab_rows, self.n_rows))
-            codes = encode(self.target[where], self._classes)
-            weights = np.ones(len(codes)) if self.weights is None else self.weights[where]
-            yield Block(self.inputs[where], codes, weights)
+            targets = self.says(self.target[where])
+            weights = np.ones(len(targets)) if self.weights is None else self.weights[where]
+            yield Block(self.inputs[where], targets, weights)
 
 
 class BatchSource(StreamedSource):
@@ -294,14 +302,14 @@ class BatchSource(StreamedSource):
 
     @cached_property
     def _summary(self) -> tuple[int, int, float, NDArray[Any]]:
-        n_rows, n_features, weight, labels = 0, -1, 0.0, self.declared
+        n_rows, n_features, weight, labels = 0, -1, 0.0, np.zeros(0) if self.timed else self.declared
         for batch in self._batches():
             shape = np.shape(batch[0]) if not sp.issparse(batch[0]) else batch[0].shape
             if n_features not in (-1, shape[1]):
                 raise InvalidInputError(f"A batch has {shape[1]} features, the first had {n_features}.")
             n_rows, n_features = n_rows + shape[0], shape[1]
             weight += float(np.sum(batch[2])) if len(batch) == 3 else shape[0]
-            if self.declared is None:
+            if self.declared is None and not self.timed:
                 found = np.unique(np.asarray(batch[1]))
                 labels = found if labels is None else np.union1d(labels, found)
         if n_rows == 0 or labels is None:
@@ -333,4 +341,4 @@ class BatchSource(StreamedSource):
         for batch in self._batches():
             inputs = contiguous(batch[0])
             weights = row_weights(batch[2] if len(batch) == 3 else None, inputs.shape[0])
-            yield Block(inputs, encode(batch[1], self.classes), weights)
+            yield Block(inputs, self.says(batch[1]), weights)

@@ -8,11 +8,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, column_or_1d
 
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import numeric_bounds
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.estimators.frames import checked_inputs, require_target
+from pbdn.estimators.growing import in_steps
+from pbdn.estimators.on_a_line import LineEstimator
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import checked_rows, network_of
@@ -65,7 +69,7 @@ checkpoint, time_limit
         return (PBDNClassifier, PBDNRegressor)
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit both networks.
 
         Parameters
@@ -79,14 +83,16 @@ checkpoint, time_limit
         -------
         self
         """
+        self._check_parameters()
+        if opening.is_stream(X, y):
+            raise InvalidInputError("Amounts are not read in pieces by fit; call partial_fit on the batches.")
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
         amounts = _amounts(y)
         X = self._shared(X, rows)
         weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
         more = (amounts > 0.0) & (weights > 0.0)
-        seed = self._seed()
-        either, positive = PBDNClassifier(**self._settings(seed, "zero")), self._regressor(seed)
+        either, positive = self._models()
         with warnings.catch_warnings():
             if not more.any() or more.sum() == (weights > 0.0).sum():  # nothing to tell apart, which is no fault
                 warnings.filterwarnings("ignore", "y has only one")
@@ -96,12 +102,54 @@ checkpoint, time_limit
             warn(
                 "y is zero in every row; the model will always predict it. Give rows of other amounts to learn something."
             )
+        self._adopt_models(either, positive)
+        tasks.end()
+        return self
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from one batch of rows: `PBDNClassifier.partial_fit` of "zero or not", `PBDNRegressor.partial_fit` of the others.
+
+        The first batch decides what is told there, and needs some amounts above zero.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        require_target(y)
+        first = not self.models_
+        rows = checked_inputs(self, X) if first else checked_rows(self.models_[1], X)
+        check_consistent_length(rows, y)
+        amounts, weights = _amounts(y), np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
+        more = (amounts > 0.0) & (weights > 0.0)
+        if first and not more.any():
+            raise InvalidInputError("No amount of the first batch is above zero; begin with a batch that has some.")
+        either, positive = self._models() if first else self.models_
+        either.partial_fit(X, amounts > 0.0, [False, True], weights)
+        if more.any():
+            positive.partial_fit(X, np.where(more, amounts, 1.0), np.where(more, weights, 0.0))
+        self._adopt_models(either, positive)
+        return self
+
+    def _adopt_models(self, either: PBDNClassifier, positive: PBDNRegressor) -> None:
+        """Fill the fitted attributes."""
         self.models_, self.network_, self.paths_ = (either, positive), None, ()
         self.config_ = positive.config_
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
         self._importances = np.mean([model.feature_importances_ for model in self.models_], axis=0)
-        tasks.end()
-        return self
+
+    def _models(self) -> tuple[PBDNClassifier, PBDNRegressor]:
+        """Both, not fitted."""
+        seed = self._seed()
+        other = self._settings((seed + 1) % (2**31 - 1), "amount")
+        return PBDNClassifier(**self._settings(seed, "zero")), PBDNRegressor(log=True, **other)
 
     def _settings(self, seed: int, name: str) -> dict[str, Any]:
         """Parameters of one of the two, with half of the time and a checkpoint of its own."""
@@ -111,9 +159,6 @@ checkpoint, time_limit
         if self.checkpoint is not None:
             settings["checkpoint"] = f"{os.fspath(self.checkpoint)}.{name}"
         return settings
-
-    def _regressor(self, seed: int) -> PBDNRegressor:
-        return PBDNRegressor(log=True, **self._settings((seed + 1) % (2**31 - 1), "amount"))
 
     # ----------------------------------------------------------------------------- prediction
 

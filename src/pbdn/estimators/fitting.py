@@ -1,10 +1,9 @@
 """How the estimators are fitted: validate, call, fill attributes."""
 
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from pbdn import config as options
 from pbdn.config import GibbsConfig, MapConfig
@@ -13,40 +12,20 @@ from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
-from pbdn.estimators.frames import checked_for_fit, forget_preparation
-from pbdn.estimators.growing import GrowsNetworks
+from pbdn.estimators.frames import checked_for_fit
+from pbdn.estimators.growing import LearnsFromStreams, in_steps
 from pbdn.estimators.predicting import FittedNetwork
-from pbdn.growth.depth import Growth
-from pbdn.growth.fit_network import FitResult, Increment
-from pbdn.growth.run import FitTasks, Method, with_callbacks
+from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import checked_rows
-from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
 from pbdn.validation import check_choice
 
 
-def _learns_in_steps(model: Any) -> bool:
-    """Only MAP has batches to learn from; Gibbs sampling needs all rows in every sweep."""
-    if model.inference != "map":
-        raise AttributeError(
-            f"partial_fit and grow need inference='map'; this estimator has inference={model.inference!r}."
-        )
-    return True
-
-
-def _in_steps(method: Method) -> Method:
-    """Offer the method only where the estimator learns in steps; it keeps its type."""
-    return cast(Method, available_if(_learns_in_steps)(method))
-
-
-class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
+class NetworkClassifier(LearnsFromStreams, FittedNetwork):  # type: ignore[misc]
     """Base of the classifiers. A subclass adds what decides the depth, and says which response its labels are."""
 
     _most_classes: ClassVar[int | None] = None
-    _increment: Increment | None = None
-    _grow_next = False
-
     criterion: Any
     max_depth: Any
 
@@ -109,8 +88,7 @@ class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
         self
         """
         self._check_parameters()
-        self._increment, self._grow_next = None, False
-        self.__dict__.pop("network_", None)  # a fit that does not end leaves nothing of the one before
+        self._begin_anew()
         tasks = FitTasks(self, X, y)
         streams = opening.is_stream(X, y)
         if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):
@@ -149,11 +127,7 @@ class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
         """Fit on rows that are read again and again."""
         self.classes_ = opening.classes_of(source)
         self._check_number_of_classes("the target")
-        forget_preparation(self)
-        self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+        self._take_columns_of(source)
         response = self._response()
         criterion = options.choose_criterion(self.criterion, response.labelling.n_sides, "map", None)
         self.config_ = self._resolve(response, "map", criterion, source.n_rows)
@@ -162,7 +136,7 @@ class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
         else:
             self._fit_network(opening.weigh_classes(source, self.class_weight), response, tasks)
 
-    @_in_steps
+    @in_steps
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn from one batch of rows, which need not be kept.
 
@@ -200,33 +174,8 @@ class NetworkClassifier(GrowsNetworks, FittedNetwork):  # type: ignore[misc]
             check_consistent_length(X, y)
         self.classes_ = settled_classes(classes, None if network is None else self.classes_, self._most_classes)
         rows = weigh_rows(X, y, encode(y, self.classes_), sample_weight, self.class_weight)
-        response = self._response()
-        if self._increment is None:
-            self.config_ = self._resolve(response, "map", self.criterion)  # `grow` decides the depth
-            scaling = self._scaling(rows)
-            self._increment = Increment.begin(scaling, response, self.config_.map, self._seed(), network)
-        self._increment.learn(rows, self._grow_next)
-        self._grow_next = False
-        self._adopt(
-            FitResult(self._increment.network(X.shape[1]), Growth((), (), "incremental"), []), rows, FEWEST_ROWS
-        )
+        self._learn(rows, self._response(), self.criterion, network)
         return self
-
-    @_in_steps
-    def grow(self) -> Self:
-        """Let the next `partial_fit` freeze the present layers and start a new one on top.
-
-        Returns
-        -------
-        self
-        """
-        check_is_fitted(self)
-        self._check_can_grow()
-        self._grow_next = True
-        return self
-
-    def _check_can_grow(self) -> None:
-        """Refuse where there can only be one layer."""
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name."""

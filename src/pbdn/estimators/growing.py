@@ -1,25 +1,27 @@
-"""How every estimator grows its network: options, scaling, what accompanies the fit, attributes."""
+"""How every estimator grows its network, at once or batch by batch: options, scaling, what accompanies the fit, attributes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Self, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
 
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
-from pbdn.estimators.frames import per_column, with_signs_of_features
+from pbdn.estimators.frames import forget_preparation, per_column, with_signs_of_features
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
-from pbdn.growth.fit_network import FitResult, assemble, fit_network
+from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
-from pbdn.growth.run import CallbackSupportMixin, FitTasks, Run, StopSignal, n_threads
-from pbdn.inspection.effects import MAX_ROWS, training_importances
+from pbdn.growth.run import CallbackSupportMixin, FitTasks, Method, Run, StopSignal, n_threads
+from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
 from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response
@@ -129,3 +131,67 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
         self.trace_ = [fit.traces() for fit in result.growth.fits]
         self.convergence_ = [asdict(one) for one in result.convergence]
         self._importances = per_column(self, training_importances(self, rows, n_rows))
+
+
+def _learns_in_steps(model: Any) -> bool:
+    """Only MAP has batches to learn from; Gibbs sampling needs all rows in every sweep."""
+    if model.inference != "map":
+        raise AttributeError(
+            f"partial_fit and grow need inference='map'; this estimator has inference={model.inference!r}."
+        )
+    return True
+
+
+def in_steps(method: Method) -> Method:
+    """Offer the method only where the estimator learns in steps; it keeps its type."""
+    return cast(Method, available_if(_learns_in_steps)(method))
+
+
+class LearnsFromStreams(GrowsNetworks):
+    """What data that come in pieces ask of an estimator, whatever its response."""
+
+    _increment: Increment | None = None
+    _grow_next = False
+
+    def _begin_anew(self) -> None:
+        """A fit that does not end leaves nothing of the one before, nor of steps."""
+        self._increment, self._grow_next = None, False
+        self.__dict__.pop("network_", None)
+
+    def _take_columns_of(self, source: StreamedSource) -> None:
+        """The number and the names of the features are those of a stream."""
+        forget_preparation(self)
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.asarray(source.feature_names, dtype=object)
+
+    def _learn(self, rows: LabelledRows, response: Response, criterion: Any, network: Network | None) -> None:
+        """Take the steps of one batch, from the network where there is one, and fill the fitted attributes."""
+        if self._increment is None:
+            self.config_ = self._resolve(response, "map", criterion)  # `grow` decides the depth
+            settings, scaling = self.config_.map, self._scaling(rows)
+            self._increment = Increment.begin(scaling, response, settings, self._seed(), network)
+        self._increment.response = response
+        self._increment.learn(rows, self._grow_next)
+        self._grow_next = False
+        learnt = self._increment.network(rows.n_features)
+        self._adopt(FitResult(learnt, Growth((), (), "incremental"), []), rows, FEWEST_ROWS)
+
+    @in_steps
+    def grow(self) -> Self:
+        """Let the next `partial_fit` freeze the present layers and start a new one on top.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._check_can_grow()
+        for model in getattr(self, "models_", ()):
+            model.grow()
+        self._grow_next = True
+        return self
+
+    def _check_can_grow(self) -> None:
+        """Refuse where there can only be one layer."""

@@ -5,16 +5,18 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
+from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
+from pbdn.data.row_source import Reader
+from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.exporting import Exports
-from pbdn.estimators.frames import PreparedRows, checked_inputs, require_target
-from pbdn.estimators.growing import GrowsNetworks
+from pbdn.estimators.frames import PreparedRows, checked_inputs, raw_pieces, require_target
+from pbdn.estimators.growing import LearnsFromStreams
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
 from pbdn.growth.run import FitTasks, Run, n_threads
@@ -32,13 +34,14 @@ from pbdn.validation import check_choice
 INFERENCES = ("auto", "gibbs", "map")
 CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
 NARROW = 1e-9  # spread of the distribution of a constant, relative to it
+SAMPLE_ROWS = 20_000  # of a stream, which decide how values lie on the line
 TRIAL_SEED = 0
 TRIAL_ROWS = 20_000  # the first in content order, which is as good as at random
 BEYOND = 1.0  # standard deviations of logarithms above all values of training that a mean may count
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
 
-class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[misc]
+class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: ignore[misc]
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False
@@ -80,10 +83,14 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
     # -------------------------------------------------------------------------------- fitting
 
+    def _streams(self, X: Any, y: Any) -> bool:
+        """Whether X is read in pieces, which only MAP can do. Nothing of an old fit is left."""
+        self._begin_anew()
+        return opening.is_stream(X, y) and opening.check_can_stream(X, self._chosen_inference())
+
     def _rows(self, X: Any, y: Any) -> Any:
         """The rows checked, before their targets are looked at."""
-        self._check_parameters()
-        self.__dict__.pop("network_", None)  # a fit that does not end leaves nothing of the one before
+        self._begin_anew()
         require_target(y)
         rows = checked_inputs(self, X)
         check_consistent_length(rows, y)
@@ -100,9 +107,7 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
         With ``cuts``, those of grades, the bounds are values on the line already.
         """
-        rows = weigh_rows(X, None, bounds, sample_weight)
-        _check_informative(rows.targets)
-        rows = rows.take(np.isfinite(rows.targets).any(axis=1)).repeated(can_merge=True).in_content_order()
+        rows = informative(weigh_rows(X, None, bounds, sample_weight)).repeated(can_merge=True).in_content_order()
         self._fit_line(rows, line_facts(rows.targets, rows.weights, log, cuts), tasks)
 
     def _fit_line(self, rows: LabelledRows, facts: "LineFacts", tasks: FitTasks) -> None:
@@ -110,21 +115,70 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         if facts.constant is not None:
             self._adopt_constant(rows, facts.constant, f"y has only one value ({facts.constant:g})")
             return
-        response = facts.layouts[0]
-        if len(facts.layouts) > 1:
-            trained = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
-            some = rows.some(TRIAL_ROWS)
-            some = some.with_inputs(self._scaling(rows).apply(some.inputs))
-            run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
-            response = best_layout(some, facts.layouts, trained, run)
+        response = self._best_of(facts.layouts, rows, tasks)
         self.config_ = self._settled(response, rows)
         self._fit_network(rows.with_targets(response.to_line), response, tasks)
+
+    def _best_of(self, layouts: tuple[OnALine, ...], rows: LabelledRows, tasks: FitTasks) -> OnALine:
+        """The layout under which rows kept back are likeliest, where there are several."""
+        if len(layouts) == 1:
+            return layouts[0]
+        trained = self._resolve(layouts[0], "map", options.FOLDS, rows.n_rows, rows.n_features)
+        some = rows.some(TRIAL_ROWS)
+        some = some.with_inputs(self._scaling(rows).apply(some.inputs))
+        run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
+        return best_layout(some, layouts, trained, run)
 
     def _settled(self, response: OnALine, rows: LabelledRows) -> FitConfig:
         """The options in force."""
         inference = self._chosen_inference()
         criterion = "aic_inputs" if inference == "gibbs" else options.FOLDS
         return self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
+
+    def _fit_source(
+        self, source: StreamedSource, read: Reader, tasks: FitTasks, log: bool | str, cuts: Any = ()
+    ) -> LabelledRows:
+        """Grow a network on rows that are read again and again; ``read`` makes bounds of targets.
+
+        Returns the sample by which the layout was decided.
+        """
+        source = source.read_by(read)
+        self._take_columns_of(source)
+        sample = informative(opening.spread_sample(source, SAMPLE_ROWS))
+        facts = line_facts(sample.targets, sample.weights, log, cuts)
+        if facts.constant is not None:
+            self._adopt_constant(sample, facts.constant, f"y has only one value ({facts.constant:g})")
+        else:
+            response = self._best_of(facts.layouts, sample, tasks)
+            self.config_ = self._resolve(response, "map", "aic_inputs", source.n_rows)
+            self._fit_network(source.read_by(lambda y: response.to_line(read(y))), response, tasks)
+        return sample
+
+    def _known_line(self) -> OnALine | None:
+        """The layout of values on the line that batches go on with; None where there is none, or of one value only."""
+        network = getattr(self, "network_", None)
+        if network is None or network.response.scale <= _narrow(network.response.center):
+            return None
+        return self._line
+
+    def _learn_bounds(
+        self, X: Any, y: Any, sample_weight: Any, read: Reader, layout: Callable[[LabelledRows], OnALine]
+    ) -> None:
+        """One call of `partial_fit`: in the first, ``layout`` decides how values lie on the line."""
+        known = self._known_line()
+        require_target(y)
+        X = checked_inputs(self, X) if known is None else checked_rows(self, X)
+        check_consistent_length(X, y)
+        rows = weigh_rows(X, None, read(y), sample_weight)
+        if known is None:
+            rows = informative(rows)
+            known = layout(rows)
+        targets = known.to_line(rows.targets)
+        if known.log:
+            most = float(targets[np.isfinite(targets)].max(initial=0.0)) + BEYOND
+            known = replace(known, reach=max(known.reach, most))
+        network = self.network_ if self._known_line() is not None else None
+        self._learn(replace(rows, targets=targets), known, "aic_inputs", network)
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name."""
@@ -142,11 +196,11 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
             )
         return self.inference if self.inference != "auto" else "gibbs" if averages else "map"
 
-    def _adopt_constant(self, rows: LabelledRows, value: float, why: str) -> None:
+    def _adopt_constant(self, rows: LabelledRows | StreamedSource, value: float, why: str) -> None:
         """One value only: predict it."""
         warn(f"{why}; the model will always predict it. Give rows of other values to learn something.")
         side = Side(np.zeros((1, rows.n_features + 1)), np.ones(1), np.ones(1))
-        response = OnALine(value, NARROW * max(abs(value), np.finfo(float).tiny / NARROW))
+        response = OnALine(value, _narrow(value))
         self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
         self.network_, self.paths_ = Network((Layer((side, side)),), rows.n_features, response), ()
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
@@ -155,8 +209,12 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
     # ----------------------------------------------------------------------------- prediction
 
     def _distributions(self, X: Any) -> Iterator[Distribution]:
-        """The distributions of all rows, some rows at a time."""
+        """The distributions of all rows, some rows at a time; X may be a stream."""
         check_is_fitted(self)
+        if opening.is_stream(X):
+            for piece in opening.pieces(raw_pieces(self, X), getattr(self, "feature_names_in_", None)):
+                yield from self._distributions(piece)
+            return
         rows = checked_rows(self, X)
         for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
             yield self._of_rows(rows[low : low + CHUNK_ROWS])
@@ -240,7 +298,7 @@ class LineFacts(NamedTuple):
 
 def line_facts(bounds: FloatArray, weights: FloatArray | None, log: bool | str, cuts: Any = ()) -> LineFacts:
     """Facts of targets; ``log`` may be "auto"; with ``cuts``, those of grades, they are values on the line already."""
-    _check_informative(bounds)
+    check_informative(bounds)
     if _is_constant(bounds):
         return LineFacts(float(bounds[0, 0]), ())
     if len(cuts):
@@ -260,62 +318,18 @@ def layout_of(targets: FloatArray, weights: FloatArray | None, log: bool) -> OnA
     return replace(response, reach=float(response.to_line(targets[np.isfinite(targets)]).max()) + BEYOND)
 
 
-def numeric_bounds(y: Any) -> FloatArray:
-    """Targets of a regressor as bounds: numbers say "exactly here", pairs of numbers "between these".
-
-    Raises
-    ------
-    InvalidInputError
-        Something is no number, or bounds are the wrong way round.
-    """
-    values = np.asarray(y)
-    if values.ndim != 2 or values.shape[1] != 2:
-        values = column_or_1d(y, warn=True)
-        if values.dtype.kind not in "fiub":
-            values = _as_numbers(values)
-        assert_all_finite(values, input_name="y")
-        exact = values.astype(np.float64)
-        return np.column_stack([exact, exact])
-    bounds = _as_numbers(values)
-    low, high = bounds.T
-    wrong = np.flatnonzero(np.isnan(bounds).any(axis=1))
-    if wrong.size:
-        raise InvalidInputError(f"y has NaN in row {wrong[0]}; give -inf or inf where there is no bound.")
-    wrong = np.flatnonzero((low > high) | ((low == high) & np.isinf(low)))
-    if wrong.size:
-        i = wrong[0]
-        raise InvalidInputError(
-            f"y has the bounds ({low[i]:g}, {high[i]:g}) in row {i}; the first must not be above the second, and equal "
-            "bounds must be finite."
-        )
-    return bounds
+def _narrow(value: float) -> float:
+    """The scale of a line on which only this value lies."""
+    return NARROW * max(abs(value), np.finfo(float).tiny / NARROW)
 
 
-def positive_bounds(bounds: FloatArray) -> FloatArray:
-    """Bounds whose logarithms are bounds too: a lower one of 0 is none.
-
-    Raises
-    ------
-    InvalidInputError
-        A value is not above 0.
-    """
-    wrong = np.flatnonzero((bounds[:, 1] <= 0.0) | (bounds[:, 0] < 0.0) & np.isfinite(bounds[:, 0]))
-    if wrong.size:
-        raise InvalidInputError(
-            f"y has {bounds[wrong[0], 1]:g} in row {wrong[0]}, but only values above 0 have a logarithm; use log=False, or "
-            "mend the rows that are not."
-        )
-    return np.column_stack([np.where(bounds[:, 0] > 0.0, bounds[:, 0], -np.inf), bounds[:, 1]])
+def informative(rows: LabelledRows) -> LabelledRows:
+    """The rows that have a bound; refuses rows of which all lack the same one."""
+    check_informative(rows.targets)
+    return rows.take(np.isfinite(rows.targets).any(axis=1))
 
 
-def _as_numbers(values: Any) -> FloatArray:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"y must be numbers: {error}.") from None
-
-
-def _check_informative(bounds: FloatArray) -> None:
+def check_informative(bounds: FloatArray) -> None:
     """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
     low, high = (bool(np.isfinite(column).any()) for column in bounds.T)
     if low and high:

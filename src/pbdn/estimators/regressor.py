@@ -7,7 +7,10 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
 from pbdn.config import GibbsConfig, MapConfig
-from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds, positive_bounds
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
+from pbdn.estimators.growing import in_steps
+from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
@@ -106,31 +109,74 @@ criterion_path_
         self.log = log
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow a network on rows with numbers.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            Missing values, categories, text, booleans and dates are prepared (docs/columns.md).
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream
+            Missing values, categories, text, booleans and dates are prepared (docs/columns.md). With MAP also data larger
+            than memory, all numbers, as in `PBDNClassifier`: a NumPy memory map, Parquet or Arrow data, or batches (X, y) or
+            (X, y, sample_weight) that can be read several times. Of a stream, one network grows by AIC on all rows. A first
+            pass takes a sample, from the first row to the last, which decides center and scale of y and, with
+            ``log="auto"``, whether logarithms are modelled.
         y : array of shape (n_samples,) or (n_samples, 2)
-            Values, or bounds between which they lie: equal bounds are a value, -inf or inf is no bound.
+            Values, or bounds between which they lie: equal bounds are a value, -inf or inf is no bound. The name of the
+            target column, or the names of the two of bounds, for Parquet and Arrow; None for batches.
         sample_weight : array of shape (n_samples,), optional
-            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row.
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. The name of a column for
+            Parquet and Arrow.
 
         Returns
         -------
         self
         """
-        rows = self._rows(X, y)
-        check_choice("log", self.log, (True, False, "auto"))
+        self._check_parameters()
         tasks = FitTasks(self, X, y)
-        bounds = numeric_bounds(y)
-        if self.log is True:
-            bounds = positive_bounds(bounds)
-        self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
+        if self._streams(X, y):
+            self._fit_source(opening.open_source(X, y, sample_weight), self._bounds, tasks, self.log)
+        else:
+            rows = self._rows(X, y)
+            self._fit_bounds(rows, self._bounds(y), sample_weight, tasks, self.log)
         tasks.end()
         return self
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from one batch of rows, which need not be kept.
+
+        The first call starts one layer of ``max_experts`` experts per side. Its rows decide what stays: the standardisation
+        of X, and the center and scale of y (give a few hundred). ``log="auto"`` takes y as it is, because later values need
+        not be positive. Every call makes one shuffled pass of Adam steps over its rows, on the top layer; the prior counts
+        against the rows seen, and Adam's moments carry over. Experts found inactive are dropped once ``prune_every`` steps
+        (of ``map_config``) have passed. Depth changes by `grow` only. After `fit` or `load`, training of the fitted top layer
+        goes on, and y stays as it was laid out.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, 2)
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._learn_bounds(
+            X, y, sample_weight, self._bounds, lambda rows: layout_of(rows.targets, rows.weights, self.log is True)
+        )
+        return self
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters out of range, by name."""
+        super()._check_parameters()
+        check_choice("log", self.log, (True, False, "auto"))
+
+    def _bounds(self, y: Any) -> FloatArray:
+        """What targets say."""
+        logs = self.log is True or (self._known_line() is not None and self.log_)
+        return positive_bounds(numeric_bounds(y)) if logs else numeric_bounds(y)
 
     @property
     def log_(self) -> bool:

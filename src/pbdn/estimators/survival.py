@@ -9,8 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import numeric_bounds
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.estimators.growing import in_steps
+from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import network_of
@@ -18,6 +21,8 @@ from pbdn.inspection.quality import concordance
 from pbdn.model.distribution import Distribution, DistributionOfFirst
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
+
+MOST_TIMES = 2000  # of events in batches that are kept
 
 
 @dataclass(frozen=True)
@@ -89,34 +94,58 @@ checkpoint, time_limit
     causes_: FloatArray
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow a network on rows with survival times.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream as in `PBDNRegressor`
+            A stream has one cause; ``unique_times_`` are those of a sample.
         y : structured array of shape (n_samples,), or array of shape (n_samples, 2) or (n_samples,)
             A structured array has two fields: whether the event was seen, and the time of it or of the last look
             (right-censored). The first field is a bool, or with competing causes the number of the cause, 1, 2, …, and 0
             where no event was seen. An array has bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t
-            (left-censored), (s, t) one between s and t. Plain numbers are times of events that were all seen.
+            (left-censored), (s, t) one between s and t. Plain numbers are times of events that were all seen. For Parquet
+            and Arrow the names of the two columns of events and times, or of bounds.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
         -------
         self
         """
-        rows = self._rows(X, y)
+        self._check_parameters()
         tasks = FitTasks(self, X, y)
+        self.models_ = ()
+        if self._streams(X, y):
+            sample = self._fit_source(opening.open_source(X, y, sample_weight), _of_one_cause, tasks, True)
+            self.causes_, self.unique_times_ = np.ones(1), _event_times(sample.targets)
+            tasks.end()
+            return self
+        rows = self._rows(X, y)
         bounds, cause = time_bounds(y), causes_of(y)
         self.causes_ = np.unique(cause[cause > 0]).astype(float)
-        self.unique_times_ = np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
-        self.models_ = ()
+        self.unique_times_ = _event_times(bounds)
         if self.causes_.size > 1:
             self._fit_causes(self._shared(X, rows), bounds, cause, sample_weight)
         else:
             self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
+        return self
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from one batch of rows, as `PBDNRegressor.partial_fit`; y as in `fit`, of one cause.
+
+        Center and scale of the logarithms follow from the first batch, and stay. ``unique_times_`` are those of all batches, at
+        most about 2000 of them.
+        """
+        self._check_parameters()
+        if self.models_:
+            raise InvalidInputError("This model has several causes; call partial_fit of one of models_.")
+        before = self.unique_times_ if self._known_line() is not None else np.zeros(0)
+        self._learn_bounds(X, y, sample_weight, _of_one_cause, lambda rows: layout_of(rows.targets, rows.weights, True))
+        times = np.union1d(before, _event_times(time_bounds(y)))
+        self.causes_, self.unique_times_ = np.ones(1), times[:: 1 + len(times) // MOST_TIMES]
         return self
 
     def _fit_causes(self, X: Any, bounds: FloatArray, cause: NDArray[np.int64], sample_weight: Any) -> None:
@@ -276,6 +305,22 @@ def time_bounds(y: Any) -> FloatArray:
             f"y has the time {high[wrong[0]]:g} in row {wrong[0]}; times must be above 0. Shift them, or drop the row."
         )
     return np.column_stack([np.where(low > 0.0, low, -np.inf), high])
+
+
+def _of_one_cause(y: Any) -> FloatArray:
+    """`time_bounds` of a piece of a stream."""
+    bounds, cause = time_bounds(y), causes_of(y)
+    if cause.max(initial=0) > 1:
+        raise InvalidInputError(
+            f"y has the cause {cause.max()}; data in pieces have one cause. Fit a model for each cause, for which the events "
+            "of others are censored times."
+        )
+    return bounds
+
+
+def _event_times(bounds: FloatArray) -> FloatArray:
+    """Times of events, sorted."""
+    return np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
 
 
 def causes_of(y: Any) -> NDArray[np.int64]:

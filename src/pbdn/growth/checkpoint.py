@@ -16,7 +16,8 @@ from pbdn._version import __version__
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.files import read_container, write_container
 from pbdn.gibbs.chain import ChainState
-from pbdn.model.network import Side
+from pbdn.model.network import Layer, Side
+from pbdn.sgd.train_layer import MapResult
 
 LEAST_SECONDS = 1.0  # between two writes
 COST_SHARE = 0.01  # of the running time that writing may take
@@ -148,6 +149,35 @@ def sides_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[Side, ...]:
         Side(arrays[f"hyperplanes.{s}"], arrays[f"expert_weights.{s}"], arrays.get(f"time_coefs.{s}"))
         for s in range(n_sides)
     )
+
+
+def arrays_of_layers(layers: Sequence[Layer]) -> Arrays:
+    """Layers as entries of a checkpoint."""
+    return {
+        f"{t}.{name}": array for t, layer in enumerate(layers) for name, array in arrays_of_sides(layer.sides).items()
+    }
+
+
+def layers_from_arrays(arrays: Arrays) -> tuple[Layer, ...]:
+    """Inverse of `arrays_of_layers`."""
+    parts: dict[int, Arrays] = {}
+    for full_name, array in arrays.items():
+        t, name = full_name.split(".", 1)
+        parts.setdefault(int(t), {})[name] = array
+    return tuple(Layer(sides_from_arrays(parts[t])) for t in sorted(parts))
+
+
+def arrays_of_map_result(result: MapResult) -> Arrays:
+    """A layer trained by MAP as entries of a checkpoint."""
+    arrays = {f"trace.{name}": np.asarray(values) for name, values in result.trace.items()}
+    arrays["log_likelihood"] = np.asarray(result.log_likelihood)
+    return arrays | arrays_of_sides(result.sides)
+
+
+def map_result_from_arrays(arrays: Arrays) -> MapResult:
+    """Inverse of `arrays_of_map_result`."""
+    trace = {name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")}
+    return MapResult(sides_from_arrays(arrays), trace, arrays["log_likelihood"])
 
 
 def _name(task: Task) -> str:

@@ -31,11 +31,11 @@ from pbdn.model.network import Network
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.map_settings import MapSettings
+from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
 
 logger = logging.getLogger("pbdn")
 
 SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
-FIRST_PENALTY = 0.3  # precision of a Gaussian prior on the coefficients of standardised inputs
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 NOISES = (0.0, 0.5, FULL_NOISE)
@@ -45,8 +45,7 @@ AGAIN = 1000  # added to the number of a network that is trained once more
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 SEARCH_STEPS = 2 / 3  # of networks that only show what is better, of those that predict
 
-LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise,
-PENALTY_ABOVE = 2.0  # and layers above the first, which can follow every row, more penalty
+LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
 
 
@@ -130,7 +129,7 @@ class Search:
     def new_layer(self, depth: int) -> Step:
         """Add layer ``depth``, and train it together with those below."""
         timed = self.response.timed
-        penalty = PENALTY_ABOVE if timed and depth > 1 else FIRST_PENALTY
+        penalty = penalty_at(depth) if timed else FIRST_PENALTY
         return Step(True, penalty, LITTLE_NOISE if timed else FULL_NOISE, self.config.map.n_minibatches)
 
     def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:

@@ -1,4 +1,4 @@
-"""The engines that train a layer, Gibbs sampling and MAP; the one that a configuration asks for; independent runs from bottom to top, the sequential ("cut") posterior."""
+"""The engines that train a layer, Gibbs sampling and MAP; the one that a configuration asks for."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.config import FitConfig, starts_for
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, dense_rows
 from pbdn.data.row_source import RowSource
 from pbdn.data.streams import StreamedSource
 from pbdn.gibbs.chain import ChainResult, ChainSettings, ChainState, run_chain
@@ -18,16 +18,23 @@ from pbdn.gibbs.rows import BLOCK_ROWS, Rows, RowsElsewhere, make_rows
 from pbdn.gibbs.state import Extras, GlobalState, state_from_side
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.gibbs.timed_responses import common_scale, timed_rows, with_scale
-from pbdn.growth.checkpoint import Arrays, Task, arrays_of_sides, sides_from_arrays
+from pbdn.growth.checkpoint import (
+    Task,
+    arrays_of_layers,
+    arrays_of_map_result,
+    layers_from_arrays,
+    map_result_from_arrays,
+)
 from pbdn.growth.depth import Engine, LayerFit, most_inputs_above
 from pbdn.growth.run import Run
-from pbdn.model.labelling import Labelling, flipped
-from pbdn.model.network import Layer, Side, inputs_above
+from pbdn.model.labelling import flipped
+from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import Inputs, inputs_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.starts import fit_timed_from_starts
+from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
+from pbdn.sgd.timed_trainer import timed_log_likelihoods, train_from_source
 from pbdn.sgd.train_layer import MapResult, fit_map
 
 START_PENALTY = 0.3  # precision of the coefficients of a MAP start of values on a line
@@ -241,47 +248,79 @@ class MapEngine:
     Parameters
     ----------
     source : RowSource
-        Rows with scaled features and class codes.
-    labelling : Labelling
+        Rows with scaled features and class codes, or bounds of values on a line.
+    response : Response
     settings : MapSettings
     run : Run
     """
 
-    def __init__(self, source: RowSource, labelling: Labelling, settings: MapSettings, run: Run) -> None:
-        self.source, self.labelling, self.settings, self.run = source, labelling, settings, run
-        self.layers: list[Layer] = []
+    def __init__(self, source: RowSource, response: Response, settings: MapSettings, run: Run) -> None:
+        self.source, self.response, self.settings, self.run = source, response, settings, run
+        self.layers: tuple[Layer, ...] = ()
+        self._below: tuple[Layer, ...] = ()  # the same, as the layer trained last has changed them
         self.n_rows = source.n_rows
 
     def inputs_source(self) -> RowSource:
         """The rows as the next layer sees them: units of the lower layers computed on the fly."""
-        layers = tuple(self.layers)
+        layers = self.layers
         return self.source.mapped(lambda features: inputs_above(layers, features)) if layers else self.source
 
     def fit_layer(self, depth: int) -> LayerFit:
-        """Optimise all sides of a layer."""
+        """Optimise all sides of a layer; values on a line then train all layers together."""
         began = time.perf_counter()
         name, checkpoint = f"map.{depth}", self.run.checkpoint
         if checkpoint is not None and name in checkpoint.saved:
-            result = _from_arrays(checkpoint.saved[name])
+            result = map_result_from_arrays(checkpoint.saved[name])
         else:
-            result = fit_map(
-                self.inputs_source(),
-                self.labelling,
-                depth=depth,
-                config=self.settings,
-                seed=self.run.seed,
-                on_progress=lambda info: self._tell(depth, info),
-                should_stop=self.run.stop,
-            )
+            result = self._train(depth)
             if checkpoint is not None and self._complete(result):
-                checkpoint.store(name, _to_arrays(result))
-        sides = tuple(side.strongest_first() for side in result.sides)
-        scores = tuple(float(value) for value in result.log_likelihood)
-        return LayerFit(Layer(sides), scores, result, self._complete(result), time.perf_counter() - began)
+                checkpoint.store(name, arrays_of_map_result(result))
+        layer, self._below = Layer(tuple(side.strongest_first() for side in result.sides)), self.layers
+        scores, complete = tuple(float(value) for value in result.log_likelihood), self._complete(result)
+        fit = LayerFit(layer, scores, result, complete, time.perf_counter() - began)
+        return self._together(fit, began) if self.response.timed and self.layers and complete else fit
 
-    def _tell(self, depth: int, info: dict[str, Any]) -> None:
-        note = f"experts {info['n_experts']}, loss {info['loss']:.4g}"
-        self.run.bar.update(f"layer {depth}", info["n_steps"], "map", info["step"], note)
+    def _train(self, depth: int) -> MapResult:
+        """A new layer on the units of those below."""
+        source, run = self.inputs_source(), self.run
+        settings: dict[str, Any] = {"depth": depth, "seed": run.seed, "should_stop": run.stop}
+        settings["on_progress"] = lambda info: self._tell(
+            f"layer {depth}", info, f"experts {info['n_experts']}, loss {info['loss']:.4g}"
+        )
+        labelling = self.response.labelling
+        if not self.response.timed:
+            return fit_map(source, labelling, config=self.settings, **settings)
+        rng = np.random.default_rng(np.random.SeedSequence(run.seed, spawn_key=(depth,)))
+        some = next(iter(source.minibatches(rng, min(START_ROWS, source.n_rows), 1)))
+        rows = dense_rows(some.block.inputs, some.order)
+        n_starts, n_experts = starts_for(source.n_features, labelling.n_sides, self.settings.max_experts)
+        config = replace(self.settings, max_experts=n_experts)
+        return fit_from_starts(source, rows, labelling, config=config, n_starts=n_starts, **settings)
+
+    def _together(self, fit: LayerFit, began: float) -> LayerFit:
+        """The same layers after training together; as they were, and not complete, where there was no time."""
+        grown = Network((*self.layers, fit.layer), self.source.n_features, self.response)
+        checkpoint, labelling, name = self.run.checkpoint, self.response.labelling, f"together.{grown.depth}"
+        if checkpoint is not None and name in checkpoint.saved:
+            layers = layers_from_arrays(checkpoint.saved[name])
+        else:
+            trained = train_from_source(
+                self.source, grown.layers, labelling, self.settings, self.run.seed, should_stop=self.run.stop,
+                on_progress=lambda info: self._tell(f"{grown.depth} layers", info, f"loss {info['loss']:.4g}"),
+            )  # fmt: skip
+            if trained is None:
+                return replace(fit, complete=not self.run.stop(), whole=grown)
+            layers = trained
+            if checkpoint is not None:
+                checkpoint.store(name, arrays_of_layers(layers))
+        below = self._below = layers[:-1]
+        source = self.source.mapped(lambda features: inputs_above(below, features))
+        scores = tuple(timed_log_likelihoods(source, layers[-1], labelling, self.run.stop).tolist())
+        whole, seconds = replace(grown, layers=layers), time.perf_counter() - began
+        return replace(fit, layer=layers[-1], log_likelihood=scores, seconds=seconds, whole=whole)
+
+    def _tell(self, phase: str, info: dict[str, Any], note: str) -> None:
+        self.run.bar.update(phase, info["n_steps"], "map", info["step"], note)
 
     def _complete(self, result: MapResult) -> bool:
         """Whether training ran to its end."""
@@ -289,23 +328,12 @@ class MapEngine:
 
     def advance(self, layer: Layer) -> None:
         """Let the next layer see this one's units."""
-        self.layers.append(layer)
+        self.layers = self._below = (*self._below, layer)
 
     def has_room(self, layer: Layer) -> bool:
         """Two sides always have; the links between layers of S sides grow like S²."""
-        n_sides = self.labelling.n_sides
+        n_sides = self.response.labelling.n_sides
         return n_sides <= 2 or n_sides * self.settings.max_experts * most_inputs_above(layer) <= MOST_COEFFICIENTS
-
-
-def _to_arrays(result: MapResult) -> Arrays:
-    arrays = {f"trace.{name}": np.asarray(values) for name, values in result.trace.items()}
-    arrays["log_likelihood"] = np.asarray(result.log_likelihood)
-    return arrays | arrays_of_sides(result.sides)
-
-
-def _from_arrays(arrays: Arrays) -> MapResult:
-    trace = {name.removeprefix("trace."): values for name, values in arrays.items() if name.startswith("trace.")}
-    return MapResult(sides_from_arrays(arrays), trace, arrays["log_likelihood"])
 
 
 def make_engine(
@@ -313,36 +341,7 @@ def make_engine(
 ) -> Engine:
     """Gibbs sampling or MAP on these rows, whose features are scaled; ``path`` as in `GibbsEngine`."""
     if isinstance(rows, StreamedSource):
-        return MapEngine(rows, response.labelling, config.map, run)
+        return MapEngine(rows, response, config.map, run)
     if config.inference != "gibbs":
-        return MapEngine(rows.source(response.n_outputs), response.labelling, config.map, run)
+        return MapEngine(rows.source(response.n_outputs), response, config.map, run)
     return GibbsEngine(rows, response, config, run, path)
-
-
-def grow_paths(
-    rows: LabelledRows, response: Response, config: FitConfig, run: Run, depth: int, maker: EngineMaker = make_engine
-) -> list[tuple[LayerFit, ...]]:
-    """The layers of ``config.n_paths`` runs up to ``depth``; those cut short are left out.
-
-    Each run has one chain, and the runs share the number of draws that the configuration asks for.
-    """
-    n_draws = -(-config.chain.n_draws * config.n_chains // config.n_paths)
-    part = replace(
-        config,
-        chain=replace(config.chain, n_draws=n_draws),
-        gibbs=replace(config.gibbs, n_chains=1),
-        max_depth=depth,
-    )
-    shared = run.shared_by(config.n_paths)
-
-    def climb(path: int) -> tuple[LayerFit, ...]:
-        engine = maker(rows, response, part, shared, path)
-        fits = [engine.fit_layer(1)]
-        while len(fits) < depth and fits[-1].complete:
-            engine.advance(fits[-1].layer)
-            fits.append(engine.fit_layer(len(fits) + 1))
-        return tuple(fits)
-
-    with single_blas_thread():
-        paths = run.on_threads(climb, range(1, config.n_paths + 1))
-    return [fits for fits in paths if fits[-1].complete]

@@ -15,7 +15,7 @@ from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.committee import Search, grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
-from pbdn.growth.engines import EngineMaker, GibbsEngine, grow_paths, make_engine
+from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
 from pbdn.growth.holdout import folds_of_rows, grow_by_holdout
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import make_views
@@ -124,6 +124,35 @@ def sample_top(growth: Growth, scaled: LabelledRows, response: Response, config:
     return replace(growth, fits=(*growth.fits[:-1], replace(last, layer=layer, details=sampled.details)))
 
 
+def grow_paths(
+    rows: LabelledRows, response: Response, config: FitConfig, run: Run, depth: int, maker: EngineMaker = make_engine
+) -> list[tuple[LayerFit, ...]]:
+    """The layers of ``config.n_paths`` runs up to ``depth``; those cut short are left out.
+
+    Each run has one chain, and the runs share the number of draws that the configuration asks for.
+    """
+    n_draws = -(-config.chain.n_draws * config.n_chains // config.n_paths)
+    part = replace(
+        config,
+        chain=replace(config.chain, n_draws=n_draws),
+        gibbs=replace(config.gibbs, n_chains=1),
+        max_depth=depth,
+    )
+    shared = run.shared_by(config.n_paths)
+
+    def climb(path: int) -> tuple[LayerFit, ...]:
+        engine = maker(rows, response, part, shared, path)
+        fits = [engine.fit_layer(1)]
+        while len(fits) < depth and fits[-1].complete:
+            engine.advance(fits[-1].layer)
+            fits.append(engine.fit_layer(len(fits) + 1))
+        return tuple(fits)
+
+    with single_blas_thread():
+        paths = run.on_threads(climb, range(1, config.n_paths + 1))
+    return [fits for fits in paths if fits[-1].complete]
+
+
 def assemble(growth: Growth, scaling: Scaling, response: Response, n_features: int) -> Network:
     """The network of finished layers, acting on unscaled features."""
     return scaling.fold(_stack(growth, n_features, response))
@@ -131,9 +160,9 @@ def assemble(growth: Growth, scaling: Scaling, response: Response, n_features: i
 
 def _stack(growth: Growth, n_features: int, response: Response) -> Network:
     """A network with draws kept on the top layer only: lower layers act by their recorded point."""
-    lower = (Layer(fit.layer.sides) for fit in growth.fits[:-1])
-    layers = (*lower, growth.fits[-1].layer)
     whole = growth.fits[-1].whole
+    lower = [fit.layer for fit in growth.fits[:-1]] if whole is None else whole.layers[:-1]
+    layers = (*(Layer(layer.sides) for layer in lower), growth.fits[-1].layer)
     return Network(layers, int(n_features), response) if whole is None else replace(whole, layers=layers)
 
 
@@ -232,7 +261,7 @@ class Increment:
             self.layer = self.initial = None
         inputs = self._stack(Layer(()), rows.n_features).top_inputs(self.scaling.apply(rows.inputs))
         classes = range(self.response.n_outputs)
-        batch = ArraySource(inputs, rows.codes, classes=list(classes), weights=rows.weights, sparse_below=0.0)
+        batch = ArraySource(inputs, rows.targets, classes=list(classes), weights=rows.weights, sparse_below=0.0)
         if self.layer is None:
             depth = len(self.frozen) + 1
             self.layer = IncrementalLayer(batch, self.response.labelling, depth, self.settings, self.seed, self.initial)

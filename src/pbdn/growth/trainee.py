@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pbdn.config import is_wide, starts_for
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
-from pbdn.growth.checkpoint import Arrays, arrays_of_sides, sides_from_arrays
+from pbdn.growth.checkpoint import arrays_of_layers, layers_from_arrays
 from pbdn.growth.holdout import losses_on
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run
@@ -23,8 +23,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
-from pbdn.sgd.train_layer import falling_rates
-from pbdn.sgd.trainer import POLISH
+from pbdn.sgd.trainer import POLISH, falling_rates
 
 Layers = tuple[Layer, ...]
 
@@ -163,10 +162,10 @@ class Trainee:
         """The layers after one more step, and whether it was done to its end; looked up in the checkpoint first."""
         checkpoint, name = self.run.checkpoint, self._name((*history, step))
         if checkpoint is not None and name in checkpoint.saved:
-            return _layers_from(checkpoint.saved[name]), True
+            return layers_from_arrays(checkpoint.saved[name]), True
         layers, done = self._take(layers, len(history), step)
         if checkpoint is not None and done:
-            checkpoint.store(name, _arrays_of(layers))
+            checkpoint.store(name, arrays_of_layers(layers))
         return layers, done
 
     def follow(self, history: tuple[Step, ...]) -> Layers | None:
@@ -303,19 +302,3 @@ def only_busy(layer: Layer, most: Sequence[FloatArray]) -> Layer:
     return Layer(
         tuple(side.take((own > IDLE) | (own == own.max())) for side, own in zip(layer.sides, most, strict=True))
     )
-
-
-def _arrays_of(layers: Layers) -> Arrays:
-    """Layers for a checkpoint."""
-    return {
-        f"{t}.{name}": array for t, layer in enumerate(layers) for name, array in arrays_of_sides(layer.sides).items()
-    }
-
-
-def _layers_from(arrays: Arrays) -> Layers:
-    """Inverse of `_arrays_of`."""
-    parts: dict[int, Arrays] = {}
-    for full_name, array in arrays.items():
-        t, name = full_name.split(".", 1)
-        parts.setdefault(int(t), {})[name] = array
-    return tuple(Layer(sides_from_arrays(parts[t])) for t in sorted(parts))

@@ -248,8 +248,11 @@ def run_joint_steps(
     slopes: Any,
     prior: Prior,
     signs: Any,
+    losses: Any,
 ) -> float:
     """Take one Adam step per minibatch of ``order``; returns the last loss per unit of weight, NaN as soon as one is not finite.
+
+    Fills the loss of every step in ``losses``. The last minibatch may be smaller than the others.
 
     Where ``signs``, which may be empty, has a sign, a parameter with another one becomes zero.
 
@@ -260,10 +263,12 @@ def run_joint_steps(
     loss = 0.0
     for b in range(rates.shape[0]):
         index = order[b * batch_size : (b + 1) * batch_size]
-        loss = network_gradient(rows, index, b * batch_size, n_rows / batch_size, parameters, stack, work, gradient)
+        scale = n_rows / index.shape[0]
+        loss = network_gradient(rows, index, b * batch_size, scale, parameters, stack, work, gradient)
         loss += add_network_penalty(parameters, stack, slopes, prior, gradient)
         if not math.isfinite(loss):
             return math.nan
+        losses[b] = loss / total_weight
         adam_step(parameters, first, second, gradient, 1.0 / total_weight, rates[b], done + b + 1)
         for j in range(signs.shape[0]):
             if signs[j] * parameters[j] < 0.0:

@@ -245,6 +245,7 @@ class KernelSteps:
                 network.slopes,
                 network.prior,
                 network.signs,
+                np.empty(len(rates)),
             )
         )
 

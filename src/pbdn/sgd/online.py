@@ -13,8 +13,6 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import unpack
-from pbdn.sgd.pruning import log_inactivity
 from pbdn.sgd.train_layer import make_trainer
 from pbdn.sgd.trainer import BATCHES
 
@@ -43,7 +41,6 @@ class IncrementalLayer:
     ) -> None:
         """Set the starting point."""
         self.trainer = make_trainer(first, labelling, depth, config, seed)
-        self.labelling = labelling
         self.trainer.start(initial)
         self.config = config
         self.n_rows, self.weight, self.n_calls = 0, 0.0, 0
@@ -53,7 +50,7 @@ class IncrementalLayer:
     @property
     def sides(self) -> tuple[Side, ...]:
         """The sides as they are now."""
-        return unpack(self.trainer.state.parameters, self.trainer.starts)
+        return self.trainer.sides
 
     def learn(self, batch: ArraySource) -> float:
         """One shuffled pass over the batch; returns its mean minibatch loss per unit of weight.
@@ -87,10 +84,8 @@ class IncrementalLayer:
 
     def _gather_evidence(self, batch: ArraySource) -> None:
         """ln P(expert inactive) on this batch, added to that of the batches since the last pruning."""
-        trainer = self.trainer
-        self._log_inactive += log_inactivity(batch, trainer.state.parameters, trainer.starts, trainer.positive)
-        codes, weights = batch.block.codes, batch.block.weights
-        weight = np.array([weights[yes].sum() for yes in self.labelling.targets(codes).T])
+        log_inactive, weight = self.trainer.evidence(batch)
+        self._log_inactive += log_inactive
         self._positive += weight
         self._positive_seen += weight
 

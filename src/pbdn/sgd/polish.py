@@ -17,8 +17,7 @@ from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_togeth
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_likelihoods
-from pbdn.sgd.train_layer import falling_rates
-from pbdn.sgd.trainer import POLISH
+from pbdn.sgd.trainer import POLISH, falling_rates
 
 SHARE_OF_STEPS = 0.5  # minibatches, of those that one layer took
 MOST_PASSES = 400  # over the rows, which few rows make many times with half the minibatches of a layer

@@ -4,48 +4,23 @@ Sides share the inputs and no parameter. So several starts of a side are trained
 pass of the compiled kernel over the rows.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.random import Generator
 
 from pbdn.data.row_source import RowSource
 from pbdn.model.labelling import Labelling, flipped
-from pbdn.model.network import Layer, Side
+from pbdn.model.network import Layer
 from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, RowsElsewhere, train_together
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.train_layer import MapResult, falling_rates, fit_map
-from pbdn.sgd.trainer import INITIAL
+from pbdn.sgd.train_layer import MapResult, fit_map
+from pbdn.sgd.trainer import INITIAL, falling_rates, start_of
 
-START_GAIN = 3.0  # standard deviation of x'β over standardised rows at the start
 START_ROWS = 4096  # rows among which hyperplanes are placed
-LEAST_SPREAD = 0.01  # of an input, where standardised features have one: units that hardly speak are not shouted at
-START_TIME = 2.0  # τ at the start, for values of standard deviation one
-
-
-def scattered_sides(
-    rng: Generator, rows: FloatArray, n_experts: int, n_sides: int, least_spread: float = 0.0
-) -> tuple[Side, ...]:
-    """Random hyperplanes, each through a random row; inputs that vary no more than ``least_spread`` get no coefficient.
-
-    Started near zero, all experts of a side learn the same direction, and all but one die. Scattered ones differ.
-    """
-    spread = rows.std(axis=0)
-    gain = START_GAIN / math.sqrt(max(1, int(np.count_nonzero(spread))))
-    slope = np.divide(gain, spread, out=np.zeros_like(spread), where=spread > least_spread)
-    sides = []
-    for _ in range(n_sides):
-        coefficients = slope * rng.standard_normal((n_experts, rows.shape[1]))
-        anchors = rows[rng.integers(len(rows), size=n_experts)]
-        bias = -np.einsum("kv,kv->k", coefficients, anchors)
-        planes = np.column_stack([bias, coefficients])
-        sides.append(Side(np.ascontiguousarray(planes), np.full(n_experts, 1.0 / n_experts)))
-    return tuple(sides)
 
 
 def fit_from_starts(
@@ -65,6 +40,7 @@ def fit_from_starts(
     Parameters
     ----------
     source : RowSource
+        Rows of classes, or of values on a line.
     rows : array
         Some rows of the source, dense, through which the first hyperplanes are laid.
     labelling, depth, config, seed, should_stop, on_progress
@@ -84,7 +60,7 @@ def fit_from_starts(
         depth=depth,
         config=config,
         seed=seed,
-        initial=scattered_sides(rng, rows, config.max_experts, n_sides * n_starts),
+        initial=start_of(source.timed, rng, rows, config.max_experts, n_sides * n_starts),
         should_stop=should_stop,
         on_progress=on_progress,
     )
@@ -156,8 +132,7 @@ def fit_timed_from_starts(
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(depth, INITIAL)))
     n_rows = inputs.shape[0]
     some = inputs[np.linspace(0, n_rows - 1, min(n_rows, START_ROWS)).astype(np.int64)]
-    scattered = scattered_sides(rng, some, config.max_experts, 2 * n_starts, LEAST_SPREAD)
-    begun = Layer(tuple(replace(side, time_coefs=np.full(side.n_experts, START_TIME)) for side in scattered))
+    begun = Layer(start_of(True, rng, some, config.max_experts, 2 * n_starts))
     free = replace(config, monotonic_cst=())  # signs are set when the layer stands in its network
     trained = train_together(
         Packed.of([begun], inputs.shape[1], Labelling((0, 1) * n_starts), free).with_gaussian_penalty(penalty),

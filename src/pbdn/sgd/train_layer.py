@@ -16,8 +16,8 @@ from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import penalty, prior_constants, unpack
-from pbdn.sgd.trainer import BATCHES, Trainer
+from pbdn.sgd.timed_trainer import TimedTrainer
+from pbdn.sgd.trainer import BATCHES, Trainer, falling_rates
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,6 @@ def _rates(config: MapSettings, depth: int) -> FloatArray:
     if config.schedule == "constant":
         return np.full(config.n_minibatches, base)
     return falling_rates(base, config.n_minibatches)
-
-
-def falling_rates(base: float, n_steps: int) -> FloatArray:
-    """From ``base`` to zero along half a cosine."""
-    progress = (np.arange(n_steps) + 0.5) / n_steps
-    return base * 0.5 * (1.0 + np.cos(np.pi * progress))
 
 
 def _segments(config: MapSettings) -> Iterator[tuple[int, bool]]:
@@ -136,7 +130,6 @@ def fit_map(
         trainer.prune(end < config.n_minibatches and not stopped, should_stop)
         pruned_at.append(step)
         experts.append(np.diff(trainer.starts))
-    parameters = trainer.state.parameters
     wait_for_helper()
     likelihood = trainer.log_likelihoods(should_stop)
     trainer.release()
@@ -147,13 +140,13 @@ def fit_map(
         "step_halvings": trainer.state.counters[1:2].copy(),
         "reinitialised": trainer.reinitialised,
         "kept_strongest": trainer.kept_strongest,
-        "objective": np.array(penalty(parameters, prior_constants(config, trainer.starts)) - likelihood.sum()),
+        "objective": np.array(trainer.penalty() - likelihood.sum()),
     }
-    return MapResult(unpack(parameters, trainer.starts), trace, likelihood)
+    return MapResult(trainer.sides, trace, likelihood)
 
 
 def make_trainer(source: RowSource, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> Trainer:
-    """The CPU trainer, or the torch one when a device is asked for (imported only then)."""
+    """The CPU trainer of classes or of values on a line, or the torch one of classes when a device is asked for."""
     if depth < 1:
         raise InvalidInputError(f"depth={depth}; layers are counted from 1.")
     if source.n_rows == 0:
@@ -161,6 +154,8 @@ def make_trainer(source: RowSource, labelling: Labelling, depth: int, config: Ma
     if hasattr(source, "trainer"):  # rows that other processes hold
         made: Trainer = source.trainer(labelling, depth, config, seed)
         return made
+    if source.timed:
+        return TimedTrainer(source, labelling, depth, config, seed)
     if config.device is None:
         return Trainer(source, labelling, depth, config, seed)
     from pbdn.sgd.torch_engine import TorchTrainer

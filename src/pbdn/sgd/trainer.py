@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
-from pbdn.data.row_source import Minibatches, RowSource
+from pbdn.data.row_source import ArraySource, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
@@ -15,10 +16,13 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
 from pbdn.sgd.kernel_arguments import CALL_NUMBERS, SideColumns, Steps, workspace
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import as_labelled_rows, pack, prior_constants
-from pbdn.sgd.pruning import log_likelihoods, surviving
+from pbdn.sgd.objective import as_labelled_rows, pack, penalty, prior_constants, unpack
+from pbdn.sgd.pruning import log_inactivity, log_likelihoods, surviving
 
 INITIAL_SPREAD = 0.1
+START_GAIN = 3.0  # standard deviation of x'β over standardised rows at a scattered start
+LEAST_SPREAD = 0.01  # of an input, where standardised features have one: units that hardly speak are not shouted at
+START_TIME = 2.0  # τ at the start, for values of standard deviation one
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
 
 
@@ -28,6 +32,40 @@ def initial_parameters(rng: Generator, n_inputs: int, width: int, config: MapSet
     if config.initial == "balanced":
         parameters[0] -= math.log(width)
     return parameters
+
+
+def falling_rates(base: float, n_steps: int) -> FloatArray:
+    """From ``base`` to zero along half a cosine."""
+    progress = (np.arange(n_steps) + 0.5) / n_steps
+    return base * 0.5 * (1.0 + np.cos(np.pi * progress))
+
+
+def scattered_sides(
+    rng: Generator, rows: FloatArray, n_experts: int, n_sides: int, least_spread: float = 0.0
+) -> tuple[Side, ...]:
+    """Random hyperplanes, each through a random row; inputs that vary no more than ``least_spread`` get no coefficient.
+
+    Started near zero, all experts of a side learn the same direction, and all but one die. Scattered ones differ.
+    """
+    spread = rows.std(axis=0)
+    gain = START_GAIN / math.sqrt(max(1, int(np.count_nonzero(spread))))
+    slope = np.divide(gain, spread, out=np.zeros_like(spread), where=spread > least_spread)
+    sides = []
+    for _ in range(n_sides):
+        coefficients = slope * rng.standard_normal((n_experts, rows.shape[1]))
+        anchors = rows[rng.integers(len(rows), size=n_experts)]
+        bias = -np.einsum("kv,kv->k", coefficients, anchors)
+        planes = np.column_stack([bias, coefficients])
+        sides.append(Side(np.ascontiguousarray(planes), np.full(n_experts, 1.0 / n_experts)))
+    return tuple(sides)
+
+
+def start_of(timed: bool, rng: Generator, rows: FloatArray, n_experts: int, n_sides: int) -> tuple[Side, ...]:
+    """Scattered sides for classes, or for values on a line."""
+    if not timed:
+        return scattered_sides(rng, rows, n_experts, n_sides)
+    sides = scattered_sides(rng, rows, n_experts, n_sides, LEAST_SPREAD)
+    return tuple(replace(side, time_coefs=np.full(side.n_experts, START_TIME)) for side in sides)
 
 
 class Trainer:
@@ -40,7 +78,7 @@ class Trainer:
         self.total_weight = max(source.total_weight, 1e-300)
         self.n_inputs = source.n_features
         self.batch_size = min(config.batch_size, self.n_rows)
-        self.positive = labelling.positive
+        self.labelling, self.positive = labelling, labelling.positive
         self.width = config.max_experts
         self._seed = seed
         self.rng = self.stream(PRUNING)
@@ -53,10 +91,10 @@ class Trainer:
 
     def start(self, initial: tuple[Side, ...] | None) -> None:
         """Set the starting point."""
+        self.starts: IntArray
         if initial is None:
-            rng = self.stream(INITIAL)
-            parameters = initial_parameters(rng, self.n_inputs, self.width, self.config, self.n_sides)
-            self.starts: IntArray = np.arange(self.n_sides + 1, dtype=np.int64) * self.width
+            parameters = self.fresh(self.stream(INITIAL), self.width, self.n_sides)
+            self.starts = np.arange(self.n_sides + 1, dtype=np.int64) * self.width
         else:
             if len(initial) != self.n_sides or any(
                 side.hyperplanes.shape[1] != self.n_inputs + 1 or side.n_experts == 0 for side in initial
@@ -65,8 +103,31 @@ class Trainer:
                     f"initial does not fit: {self.n_sides} sides with at least one expert on "
                     f"{self.n_inputs} inputs are needed."
                 )
-            parameters, self.starts = pack(initial)
+            parameters, self.starts = self.packed(initial)
         self.state = AdamState.start(parameters)
+
+    def fresh(self, rng: Generator, width: int, n_sides: int) -> FloatArray:
+        """A starting point of sides of the same width, where none is given."""
+        return initial_parameters(rng, self.n_inputs, width, self.config, n_sides)
+
+    def packed(self, sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
+        """Parameters of sides, one column per expert, and where sides start."""
+        return pack(sides)
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides as they are now."""
+        return unpack(self.state.parameters, self.starts)
+
+    def penalty(self) -> float:
+        """Minus log-prior of the sides as they are now, up to a constant."""
+        return penalty(self.state.parameters, prior_constants(self.config, self.starts))
+
+    def evidence(self, rows: ArraySource) -> tuple[FloatArray, FloatArray]:
+        """ln P(expert inactive) on these rows, and the weight of the rows that say "yes" to each side."""
+        weights = rows.block.weights
+        weight = np.array([weights[yes].sum() for yes in self.labelling.targets(rows.block.codes).T])
+        return log_inactivity(rows, self.state.parameters, self.starts, self.positive), weight
 
     def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
         """One compiled call; returns the minibatch losses."""
@@ -138,8 +199,7 @@ class Trainer:
 
     def _restart(self, s: int) -> None:
         a, b = self.starts[s], self.starts[s + 1]
-        rng = self.stream(INITIAL, 1 + s)
-        self.state.parameters[:, a:b] = initial_parameters(rng, self.n_inputs, int(b - a), self.config)
+        self.state.parameters[:, a:b] = self.fresh(self.stream(INITIAL, 1 + s), int(b - a), 1)
         self.state.first_moment[:, a:b] = 0.0
         self.state.second_moment[:, a:b] = 0.0
 

@@ -1,8 +1,7 @@
 """Tables of any kind to numbers: reading files, deciding about columns, preparing them, labels."""
 
 from pbdn.errors import TableWarning
-from pbdn.tables.column_options import ColumnOptions
-from pbdn.tables.decide_columns import decide_columns
+from pbdn.tables.decide_columns import ColumnOptions, decide_columns
 from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, column

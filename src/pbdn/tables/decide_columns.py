@@ -1,9 +1,13 @@
-"""What each column is: number, category, date, or left out. Decided once, on all rows in the order of the file."""
+"""What each column is: number, category, date, or left out. Decided once, on all rows in the order of the file.
+
+What a user says goes before everything that is found out.
+"""
 
 import re
+import shlex
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +25,8 @@ from pbdn.tables.column_format import (
     style_words,
     whole_codes,
 )  # fmt: skip
-from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.read_cell import is_missing, to_date, to_number
-from pbdn.tables.table import Table, numbers, words
+from pbdn.tables.table import Table, column, numbers, words
 
 LEAST_ROWS = 11
 ANYWHERE = re.compile(
@@ -41,6 +44,65 @@ WELL = 0.6
 MAX_LEVELS = 50  # categories of one column with a feature of their own
 MANY_NUMBERS = 20  # different numbers of a column that is rather a quantity than a category
 MAX_ODD = 50  # different odd cells that are remembered
+
+
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Columns by name: what each is, whatever its cells look like.
+
+    Attributes
+    ----------
+    categorical, numeric, date : tuple of str
+        Read as categories, numbers or dates. Cells that are none count as missing.
+    id, drop : tuple of str
+        Left out: they tell rows apart only, or are not wanted.
+    formats : mapping
+        Column to the style of its numbers (decimal mark, then the mark between thousands: ``","``, ``",."``) or of its
+        dates (``"%d/%m/%Y"``).
+    """
+
+    categorical: tuple[str, ...] = ()
+    numeric: tuple[str, ...] = ()
+    date: tuple[str, ...] = ()
+    id: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    def asked(self, name: str) -> str:
+        """The option that names a column; empty if none does."""
+        return next((kind for kind in self.kinds() if name in getattr(self, kind)), "")
+
+    @property
+    def read_as_text(self) -> tuple[str, ...]:
+        """Columns of which the cells count as they stand, whatever numbers they are."""
+        return (*self.categorical, *self.date, *self.formats)
+
+    @staticmethod
+    def kinds() -> list[str]:
+        """Names of the options that say what a column is."""
+        return [one.name for one in fields(ColumnOptions) if one.name != "formats"]
+
+    def check(self, table: Table, target: str | None) -> None:
+        """Refuse columns that are not there, that are the target, or of which two things are said."""
+        said: dict[str, str] = {}
+        for kind in self.kinds():
+            for name in getattr(self, kind):
+                column(table, name)
+                if name == target and kind != "drop":
+                    raise InvalidInputError(f"{option(kind, name)}: {name!r} is the target; give another column.")
+                if said.setdefault(name, kind) != kind:
+                    raise InvalidInputError(
+                        f"Column {name!r} cannot be both --{said[name]} and --{kind}; give one of them."
+                    )
+        for name in self.formats:
+            column(table, name)
+            if said.get(name, "numeric") not in ("numeric", "date"):
+                raise InvalidInputError(f"--format {name!r} does not go with --{said[name]}; give one of them.")
+
+
+def option(kind: str, name: str, value: str = "") -> str:
+    """An option of the command line, ready to be copied."""
+    return f"--{kind} {shlex.quote(name + value)}"
 
 
 def identifier_words(name: str, number: FloatArray) -> str:

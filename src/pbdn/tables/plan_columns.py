@@ -9,16 +9,17 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.tables.column_format import style_words
-from pbdn.tables.column_options import ColumnOptions, option
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
 from pbdn.tables.decide_columns import (
     ALMOST_PERFECT,
     MAX_LEVELS,
     WELL,
+    ColumnOptions,
     Decision,
     decide_columns,
     error_alone,
     frequent_levels,
+    option,
 )
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, numbers, seconds, words

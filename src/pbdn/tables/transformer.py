@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 
 from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError, TableWarning, warn
-from pbdn.tables.column_options import ColumnOptions
+from pbdn.tables.decide_columns import ColumnOptions
 from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, collected, table_from

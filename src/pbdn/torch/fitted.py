@@ -55,7 +55,7 @@ class GrownOnHead(MapEngine):
         """The first layer as it is; the others are optimised."""
         if depth > 1:
             return super().fit_layer(depth)
-        scores = log_likelihoods(self.source, *pack(self.first.sides), self.labelling.positive)
+        scores = log_likelihoods(self.source, *pack(self.first.sides), self.response.labelling.positive)
         return LayerFit(self.first, tuple(scores.tolist()))
 
 
@@ -79,7 +79,7 @@ class FeatureClassifier(PBDNClassifier):
     ) -> Engine:
         if self.first_layer is None or config.inference == "gibbs" or not isinstance(rows, LabelledRows):
             return super()._make_engine(rows, response, config, run, path)
-        engine = GrownOnHead(rows.source(response.n_outputs), response.labelling, config.map, run)
+        engine = GrownOnHead(rows.source(response.n_outputs), response, config.map, run)
         engine.first = self.first_layer
         return engine
 

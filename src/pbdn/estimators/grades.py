@@ -1,22 +1,28 @@
-"""The estimators of ordered grades and of counts: both know their values up to an interval."""
+"""The estimator of ordered grades, which say of a hidden number in which interval it lies."""
 
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from pbdn.config import GibbsConfig, MapConfig
-from pbdn.data.labelled_rows import check_labels_present, weigh_rows
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh_rows
+from pbdn.data.row_source import encode
+from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
+from pbdn.estimators.frames import require_target
+from pbdn.estimators.growing import in_steps
+from pbdn.estimators.on_a_line import LineEstimator
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.distribution import COUNTED, Distribution
+from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
+from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 
 SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
@@ -85,12 +91,13 @@ checkpoint, time_limit
         self.categories = categories
 
     @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow a network on rows with grades.
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream as in `PBDNClassifier`
+            The cuts between grades follow from their shares in all rows, of a stream too.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), optional
 
@@ -98,8 +105,13 @@ checkpoint, time_limit
         -------
         self
         """
-        rows = self._rows(X, y)
+        self._check_parameters()
         tasks = FitTasks(self, X, y)
+        if self._streams(X, y):
+            self._fit_grades_of(opening.open_source(X, y, sample_weight, self.categories), tasks)
+            tasks.end()
+            return self
+        rows = self._rows(X, y)
         grades = self._grades(y)
         weighed = weigh_rows(rows, None, np.arange(len(grades)), sample_weight)
         present, places = np.unique(grades[weighed.targets], return_inverse=True)
@@ -107,10 +119,58 @@ checkpoint, time_limit
         if present.size == 1:
             self._adopt_constant(weighed, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
         else:
-            shares = np.bincount(places, weighed.weights)[:-1].cumsum() / weighed.total_weight
-            cuts = norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))
-            self._fit_bounds(weighed.inputs, _grade_bounds(places, cuts), weighed.weights, tasks, False, cuts.tolist())
+            cuts = _cuts_of(np.bincount(places, weighed.weights))
+            self._fit_bounds(weighed.inputs, _grade_bounds(places, cuts), weighed.weights, tasks, False, cuts)
         tasks.end()
+        return self
+
+    def _fit_grades_of(self, source: StreamedSource, tasks: FitTasks) -> None:
+        """Fit on rows that are read again and again."""
+        labels, weights = source.classes, source.class_totals[1]
+        order = labels if self.categories is None else np.asarray(self.categories)
+        places = encode(order, labels)
+        present = weights[places] > 0.0
+        self.classes_ = order[present]
+        if self.classes_.size == 1:
+            self._take_columns_of(source)
+            self._adopt_constant(source, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
+        else:
+            cuts = _cuts_of(weights[places][present])
+            self._fit_source(source, lambda y: _grade_bounds(encode(y, self.classes_), cuts), tasks, False, cuts)
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from one batch of rows, as `PBDNRegressor.partial_fit`.
+
+        The cuts between grades follow from the shares of the grades in the first batch, and stay.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        classes : array of shape (n_classes,)
+            All grades that will ever come; needed in the first call unless ``categories`` has them.
+        sample_weight : array of shape (n_samples,), optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        known = self._known_line()
+        given = self.categories if classes is None and known is None else classes
+        labels = settled_classes(given, None if known is None else np.unique(self.classes_), None)
+        require_target(y)
+        check_labels_present(y)
+        order = (
+            self.classes_ if known is not None else labels if self.categories is None else np.asarray(self.categories)
+        )
+        places = encode(column_or_1d(y, warn=True), order)
+        cuts = _cuts_of(np.bincount(places, minlength=order.size) + 1.0) if known is None else known.cuts
+        self._learn_bounds(
+            X, y, sample_weight, lambda y: _grade_bounds(places, cuts), lambda rows: OnALine(cuts=tuple(cuts))
+        )
+        self.classes_ = order
         return self
 
     def _order(self, y: Any) -> NDArray[Any]:
@@ -175,133 +235,13 @@ checkpoint, time_limit
         return np.asarray(self.classes_[best])
 
 
+def _cuts_of(weights: NDArray[Any]) -> list[float]:
+    """Where a standard normal number is cut to have these shares of the grades."""
+    shares = weights[:-1].cumsum() / weights.sum()
+    return [float(cut) for cut in norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))]
+
+
 def _grade_bounds(places: NDArray[np.int64], cuts: ArrayLike) -> FloatArray:
     """The ends of the grades at these places, on the line."""
     ends = np.concatenate([[-np.inf], np.asarray(cuts, dtype=float), [np.inf]])
     return np.column_stack([ends[places], ends[places + 1]])
-
-
-class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
-    """Parsimonious Bayesian deep network for counts.
-
-    A count y says that a hidden positive number lies in (y, y + 1]; its logarithm is predicted as by `PBDNRegressor`. So counts
-    may vary less or more than Poisson counts, and the second side, for large counts, is there too.
-
-    Parameters
-    ----------
-    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
-checkpoint, time_limit
-        As in `PBDNRegressor`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pbdn import PBDNCountRegressor
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.normal(size=(200, 2))
-    >>> y = rng.poisson(np.exp(1.0 + X[:, 0]))
-    >>> model = PBDNCountRegressor(random_state=0, max_depth=1).fit(X, y)
-    >>> bool(model.score(X, y) > 0.5)
-    True
-    """
-
-    _predicts: ClassVar[str] = "count"
-
-    @with_callbacks
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
-        """Grow a network on rows with counts.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-        y : array of shape (n_samples,)
-            Counts of 0 or more.
-        sample_weight : array of shape (n_samples,), optional
-        exposure : array of shape (n_samples,), optional
-            How long, or over how much, each row was counted; the default is one. Twice the exposure has twice the counts.
-
-        Returns
-        -------
-        self
-        """
-        rows = self._rows(X, y)
-        tasks = FitTasks(self, X, y)
-        self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
-        tasks.end()
-        return self
-
-    def predict(self, X: Any, exposure: Any = None) -> FloatArray:
-        """Means."""
-        whole = self._distribution(X)
-        return _mean_count(whole, _exposures(exposure, len(whole)))
-
-    _tells: ClassVar[str] = "mean"
-
-    def _tell(self, draw: Distribution) -> FloatArray:
-        """Means with exposure one."""
-        return _mean_count(draw, np.ones(len(draw)))
-
-    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
-        """Counts with exposure one as bounds, and as they are."""
-        bounds = _count_bounds(y, np.ones(len(y)))
-        return bounds, bounds[:, 1] - 1.0
-
-    def predict_mean_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> FloatArray:
-        """Credible intervals of the means, from posterior draws, shape (n_samples, 2). It needs ``inference="gibbs"``."""
-        exposures = _exposures(exposure, _num_samples(X))
-        return self._interval(X, lambda draw, rows: _mean_count(draw, exposures[rows]), level)
-
-    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95), exposure: Any = None) -> FloatArray:
-        """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
-        levels = np.atleast_1d(np.asarray(q, dtype=float))[:, None]
-        whole = self._distribution(X)
-        found = np.ceil(whole.ppf(levels) * _exposures(exposure, len(whole))).T - 1.0
-        found = np.maximum(found, 0.0)
-        return found[:, 0] if np.ndim(q) == 0 else np.ascontiguousarray(found)
-
-    def predict_probability(self, X: Any, counts: ArrayLike, exposure: Any = None) -> FloatArray:
-        """P(Y = count) of every row and every one of ``counts``, shape (n_samples, n_counts)."""
-        whole = self._distribution(X)
-        exposures = _exposures(exposure, len(whole))
-        asked = np.atleast_1d(np.asarray(counts, dtype=float))[:, None]
-        return np.ascontiguousarray((whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)).T)
-
-    def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
-        """Mean log-probability of the counts. More is better."""
-        whole = self._distribution(X)
-        found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
-        return float(np.average(found, weights=sample_weight))
-
-    def __sklearn_tags__(self) -> Any:
-        """Counts are not negative."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
-
-
-def _mean_count(whole: Distribution, exposures: FloatArray) -> FloatArray:
-    """Means of counts: a sum over few of them, and an integral from there on."""
-    counts = np.arange(1, COUNTED + 1)[:, None]
-    few = whole.sf(counts / exposures).sum(axis=0)
-    return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
-
-
-def _exposures(exposure: Any, n: int) -> FloatArray:
-    """An exposure for every row, checked."""
-    if exposure is None:
-        return np.ones(n)
-    values = np.asarray(column_or_1d(exposure), dtype=float)
-    check_consistent_length(values, np.empty(n))
-    wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))
-    if wrong.size:
-        raise InvalidInputError(f"exposure has {values[wrong[0]]:g} in row {wrong[0]}; it must be above 0 and finite.")
-    return values
-
-
-def _count_bounds(y: Any, exposure: FloatArray) -> FloatArray:
-    """(y, y + 1] per unit of exposure."""
-    counts = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
-    wrong = np.flatnonzero(counts < 0.0)
-    if wrong.size:
-        raise InvalidInputError(f"y has {counts[wrong[0]]:g} in row {wrong[0]}; counts must be 0 or more.")
-    return np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0]) / exposure[:, None]

@@ -1,0 +1,177 @@
+"""The estimator of counts, which say of a hidden number in which interval it lies."""
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
+
+from pbdn.data import open_stream as opening
+from pbdn.data.labelled_rows import numeric_bounds
+from pbdn.errors import InvalidInputError
+from pbdn.estimators.growing import in_steps
+from pbdn.estimators.on_a_line import LineEstimator, layout_of
+from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.model.distribution import COUNTED, Distribution
+from pbdn.numerics.arrays import FloatArray
+
+
+class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
+    """Parsimonious Bayesian deep network for counts.
+
+    A count y says that a hidden positive number lies in (y, y + 1]; its logarithm is predicted as by `PBDNRegressor`. So counts
+    may vary less or more than Poisson counts, and the second side, for large counts, is there too.
+
+    Parameters
+    ----------
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, n_jobs, random_state, verbose, \
+checkpoint, time_limit
+        As in `PBDNRegressor`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pbdn import PBDNCountRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 2))
+    >>> y = rng.poisson(np.exp(1.0 + X[:, 0]))
+    >>> model = PBDNCountRegressor(random_state=0, max_depth=1).fit(X, y)
+    >>> bool(model.score(X, y) > 0.5)
+    True
+    """
+
+    _predicts: ClassVar[str] = "count"
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
+        """Grow a network on rows with counts.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream as in `PBDNRegressor`
+        y : array of shape (n_samples,)
+            Counts of 0 or more.
+        sample_weight : array of shape (n_samples,), optional
+        exposure : array of shape (n_samples,), optional
+            How long, or over how much, each row was counted; the default is one. Twice the exposure has twice the counts.
+            Counts of a stream have none.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        tasks = FitTasks(self, X, y)
+        if self._streams(X, y):
+            if exposure is not None:
+                raise InvalidInputError(
+                    "exposure must be None for a stream; use partial_fit(X, y, exposure=...) on its batches."
+                )
+            self._fit_source(opening.open_source(X, y, sample_weight), _counts_of_one, tasks, True)
+        else:
+            rows = self._rows(X, y)
+            self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
+        tasks.end()
+        return self
+
+    @in_steps
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
+        """Learn from one batch of rows, as `PBDNRegressor.partial_fit`; the parameters are those of `fit`.
+
+        Center and scale of the logarithms follow from the first batch, and stay.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        self._learn_bounds(
+            X,
+            y,
+            sample_weight,
+            lambda y: _count_bounds(y, _exposures(exposure, len(y))),
+            lambda rows: layout_of(rows.targets, rows.weights, True),
+        )
+        return self
+
+    def predict(self, X: Any, exposure: Any = None) -> FloatArray:
+        """Means."""
+        whole = self._distribution(X)
+        return _mean_count(whole, _exposures(exposure, len(whole)))
+
+    _tells: ClassVar[str] = "mean"
+
+    def _tell(self, draw: Distribution) -> FloatArray:
+        """Means with exposure one."""
+        return _mean_count(draw, np.ones(len(draw)))
+
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Counts with exposure one as bounds, and as they are."""
+        bounds = _counts_of_one(y)
+        return bounds, bounds[:, 1] - 1.0
+
+    def predict_mean_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> FloatArray:
+        """Credible intervals of the means, from posterior draws, shape (n_samples, 2). It needs ``inference="gibbs"``."""
+        exposures = _exposures(exposure, _num_samples(X))
+        return self._interval(X, lambda draw, rows: _mean_count(draw, exposures[rows]), level)
+
+    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95), exposure: Any = None) -> FloatArray:
+        """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
+        levels = np.atleast_1d(np.asarray(q, dtype=float))[:, None]
+        whole = self._distribution(X)
+        found = np.ceil(whole.ppf(levels) * _exposures(exposure, len(whole))).T - 1.0
+        found = np.maximum(found, 0.0)
+        return found[:, 0] if np.ndim(q) == 0 else np.ascontiguousarray(found)
+
+    def predict_probability(self, X: Any, counts: ArrayLike, exposure: Any = None) -> FloatArray:
+        """P(Y = count) of every row and every one of ``counts``, shape (n_samples, n_counts)."""
+        whole = self._distribution(X)
+        exposures = _exposures(exposure, len(whole))
+        asked = np.atleast_1d(np.asarray(counts, dtype=float))[:, None]
+        return np.ascontiguousarray((whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)).T)
+
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+        """Mean log-probability of the counts. More is better."""
+        whole = self._distribution(X)
+        found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
+        return float(np.average(found, weights=sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        """Counts are not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+def _mean_count(whole: Distribution, exposures: FloatArray) -> FloatArray:
+    """Means of counts: a sum over few of them, and an integral from there on."""
+    counts = np.arange(1, COUNTED + 1)[:, None]
+    few = whole.sf(counts / exposures).sum(axis=0)
+    return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
+
+
+def _exposures(exposure: Any, n: int) -> FloatArray:
+    """An exposure for every row, checked."""
+    if exposure is None:
+        return np.ones(n)
+    values = np.asarray(column_or_1d(exposure), dtype=float)
+    check_consistent_length(values, np.empty(n))
+    wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))
+    if wrong.size:
+        raise InvalidInputError(f"exposure has {values[wrong[0]]:g} in row {wrong[0]}; it must be above 0 and finite.")
+    return values
+
+
+def _counts_of_one(y: Any) -> FloatArray:
+    """Bounds of counts with exposure one."""
+    return _count_bounds(y, np.ones(len(y)))
+
+
+def _count_bounds(y: Any, exposure: FloatArray) -> FloatArray:
+    """(y, y + 1] per unit of exposure."""
+    counts = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
+    wrong = np.flatnonzero(counts < 0.0)
+    if wrong.size:
+        raise InvalidInputError(f"y has {counts[wrong[0]]:g} in row {wrong[0]}; counts must be 0 or more.")
+    return np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0]) / exposure[:, None]
