@@ -18,7 +18,7 @@ from pbdn.gibbs import event_times, expert_weights, first_events, hyperplanes, p
 from pbdn.variates.polya_gamma import polya_gamma
 from pbdn.variates.random_stream import HYPERPLANES
 
-MOST_SWEEPS = 12_000  # with so many the seeded bugs are caught
+MOST_SWEEPS = 6_000  # with so many the seeded bugs are caught
 SAMPLED = [
     ("first_events", Binary),
     ("event_times", Binary),
@@ -42,7 +42,7 @@ def assert_joint(z, effective, least):
 @pytest.mark.parametrize(("sampler", "response"), SAMPLED)
 def test_joint_law(rng, seed, sampler, response):
     z, effective = joint_z(rng, seed, sampler, response(), n_sweeps=MOST_SWEEPS)
-    assert_joint(z, effective, 180)
+    assert_joint(z, effective, 90)
 
 
 @pytest.mark.statistical
@@ -312,7 +312,7 @@ def standard_world():
 
 
 def largest_z(seed, sampler, n_sweeps):
-    """A bug that shows at twice the limit in a quarter or half of the sweeps needs no more of them."""
+    """A bug that shows at one and a half times the limit in a quarter or half of the sweeps needs no more of them."""
     world, direct = standard_world()
     limit = z_limit(ALPHA, direct.shape[1])
 
@@ -322,7 +322,7 @@ def largest_z(seed, sampler, n_sweeps):
     try:
         chain = successive(
             np.random.default_rng(seed), seed, n_sweeps, sampler, Binary(), world, guarded_sweep,
-            lambda chain: largest(chain) > 2.0 * limit,
+            lambda chain: largest(chain) > 1.5 * limit,
         )  # fmt: skip
     except DivergedError:
         return np.inf, limit
