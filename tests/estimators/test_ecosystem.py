@@ -33,6 +33,7 @@ pytestmark = [
 ]
 LONGER = MapConfig(n_minibatches=100)
 SHORT = MapConfig(n_minibatches=20, n_members=2)  # many times
+SHORTEST = MapConfig(n_minibatches=10, n_members=1, curved=False)
 SWEEPS = GibbsConfig(n_sweeps=12, n_burn_in=6, n_draws=4, n_paths=2)
 ONE = {"max_depth": 1, "criterion": "aic_inputs", "map_config": LONGER, "gibbs_config": SWEEPS}
 CASES = [
@@ -42,9 +43,9 @@ CASES = [
     (ISHMClassifier, "gibbs", {"gibbs_config": SWEEPS}),
 ]
 ON_A_LINE = [
-    cls(max_depth=1, max_experts=4, map_config=SHORT)
+    cls(max_depth=1, max_experts=2, map_config=SHORTEST)
     for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor, PBDNAmountRegressor)
-] + [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=4, gibbs_config=SWEEPS)]
+] + [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=2, gibbs_config=SWEEPS)]
 
 
 # Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind.
