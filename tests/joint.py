@@ -90,7 +90,7 @@ def forward(rng, n_draws, response, world):
     return functions(p, counts)
 
 
-def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=sweep, is_enough=None):
+def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=sweep, is_enough=lambda chain: False):
     """Functions along the chain that alternates one sweep with new labels.
 
     At a quarter and at half of the sweeps ``is_enough(functions so far)`` may end the chain.
@@ -119,7 +119,7 @@ def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=swe
 
     with single_blas_thread():
         for index in range(n_sweeps):
-            if is_enough and index in (n_sweeps // 4, n_sweeps // 2) and is_enough(so_far()):
+            if index in (n_sweeps // 4, n_sweeps // 2) and is_enough(so_far()):
                 break
             rows = response.rows(rows, counts[0])
             state, latent, _ = sweep_function(sampler, rows, state, latent, active, priors, key, index, workers)
@@ -231,11 +231,20 @@ def z_scores(direct, chain, n_batches=50):
     return z, effective
 
 
-def joint_z(rng, seed, sampler, response, n_sweeps, n_forward=100_000, sweep_function=sweep):
-    """z-scores of all functions, and the effective sample sizes of the chain."""
+def joint_z(rng, seed, sampler, response, n_sweeps, n_forward=100_000, sweep_function=sweep, beyond=np.inf):
+    """z-scores of all functions, and the effective sample sizes of the chain, which may end early: when one is ``beyond``."""
     world = design(rng)
     direct = forward(rng, n_forward, response, world)
-    return z_scores(direct, successive(rng, seed, n_sweeps, sampler, response, world, sweep_function))
+    return chain_z(rng, seed, sampler, response, n_sweeps, world, direct, sweep_function, beyond)
+
+
+def chain_z(rng, seed, sampler, response, n_sweeps, world, direct, sweep_function=sweep, beyond=np.inf):
+    """The same, given the rows and the functions of forward draws."""
+
+    def shows(chain):
+        return np.abs(z_scores(direct, chain)[0]).max() > beyond
+
+    return z_scores(direct, successive(rng, seed, n_sweeps, sampler, response, world, sweep_function, shows))
 
 
 def z_limit(alpha, n_functions, n_batches=50):

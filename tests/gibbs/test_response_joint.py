@@ -274,7 +274,7 @@ def largest_z(seed, world, n):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_sweep_keeps_the_joint_law(seed, world):
-    found, limit = largest_z(seed, world(), 1_500)
+    found, limit = largest_z(seed, world(), 1_000)
     assert found < limit, f"largest |z| {found:.1f}, limit {limit:.1f}"
 
 
@@ -422,8 +422,12 @@ BUGS = [
 
 @pytest.mark.parametrize(("world", "plant"), BUGS, ids=lambda p: p.__name__)
 def test_seeded_bug_is_caught(seed, monkeypatch, world, plant):
+    """A bug that shows at one and a half times the limit in a quarter of the draws needs no more of them."""
     plant(monkeypatch.setattr)
-    found, limit = largest_z(seed, world(), 2_000 if world in (Values, Grades) else 600)  # their moves take turns
+    n_draws = 2_000 if world in (Values, Grades) else 600  # their moves take turns
+    found, limit = largest_z(seed, world(), n_draws // 4)
+    if found < 1.5 * limit:
+        found, limit = largest_z(seed, world(), n_draws)
     print(f"{plant.__name__}: largest |z| {found:.1f}, limit {limit:.1f}")
     assert found > limit, f"{plant.__name__} was missed: largest |z| {found:.1f}, limit {limit:.1f}"
 
