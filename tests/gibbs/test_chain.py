@@ -236,7 +236,7 @@ def test_real_weights(rng, seed):
         assert np.isfinite(run_chain(rows, quick(sampler), seed).trace["log_likelihood"]).all()
 
 
-SWEEPS, AT_FIRST, N_BATCHES = 3250, 500, 25  # the t law of so few batches: limits are 1.3 times those of a normal law
+SWEEPS, AT_FIRST, N_BATCHES = 2250, 500, 25  # the t law of so few batches: limits are 1.3 times those of a normal law
 ANCHORS = np.column_stack([np.ones(5), np.linspace(-2, 2, 5)])
 
 
@@ -424,7 +424,7 @@ def test_a_long_easy_chain_is_silent():
         mass_shape=20.0, mass_rate=20.0, inv_scale_shape=20.0, inv_scale_rate=20.0, coef_shape=5.0, coef_rate_shape=20.0
     )
     X, y = np.linspace(-2.0, 2.0, 60)[:, None], np.arange(60) % 2
-    model = small(max_depth=1, n_sweeps=9000, n_burn_in=1000, n_draws=200, n_paths=1, max_experts=1, priors=priors)
+    model = small(max_depth=1, n_sweeps=5000, n_burn_in=1000, n_draws=200, n_paths=1, max_experts=1, priors=priors)
     model.fit(X, y)
     assert len(model.convergence_) == 22
     every_sweep = [one for one in model.convergence_ if "anchor" not in one["quantity"]]
