@@ -105,7 +105,7 @@ def test_killed_fits_resume_to_the_same_bits(inference, n_kills, tmp_path, rng):
 @pytest.mark.statistical
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
 def test_killed_often(inference, tmp_path, rng):
-    assert kill_until_done(tmp_path, inference, rng, 50) > 0
+    assert kill_until_done(tmp_path, inference, rng, 25) > 0
     assert_same_fit(tmp_path, inference)
 
 

@@ -185,4 +185,4 @@ def test_logistic_regression(rng, seed, first_only, merge):
 @pytest.mark.statistical
 @pytest.mark.parametrize("first_only", [False, True])
 def test_logistic_regression_in_a_long_run(rng, seed, first_only):
-    check(rng, seed, first_only, 2_000_000, False)
+    check(rng, seed, first_only, 600_000, False)
