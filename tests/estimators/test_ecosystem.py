@@ -33,7 +33,7 @@ pytestmark = [
 ]
 LONGER = MapConfig(n_minibatches=100)
 SHORT = MapConfig(n_minibatches=20, n_members=2)  # many times
-SHORTEST = MapConfig(n_minibatches=10, n_members=1, curved=False)
+ONE_NETWORK = MapConfig(n_minibatches=60, n_members=1, curved=False)
 SWEEPS = GibbsConfig(n_sweeps=12, n_burn_in=6, n_draws=4, n_paths=2)
 ONE = {"max_depth": 1, "criterion": "aic_inputs", "map_config": LONGER, "gibbs_config": SWEEPS}
 CASES = [
@@ -43,7 +43,7 @@ CASES = [
     (ISHMClassifier, "gibbs", {"gibbs_config": SWEEPS}),
 ]
 ON_A_LINE = [
-    cls(max_depth=1, max_experts=2, map_config=SHORTEST)
+    cls(max_depth=1, max_experts=4, map_config=ONE_NETWORK)
     for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor, PBDNAmountRegressor)
 ] + [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=2, gibbs_config=SWEEPS)]
 
