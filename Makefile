@@ -19,8 +19,8 @@ $(STAMP): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(STAMP)
 
-# `make setup-torch TORCH=torch==X+cpu` takes a build without CUDA where the package index offers one
-TORCH ?= torch
+# the version that CI tests with; of its builds pip takes the one without CUDA (+cpu) where it finds one
+TORCH ?= torch==2.13.0
 setup-torch: setup
 	$(BIN)/python -c 'import torch, onnxscript, skorch, lightning' 2>/dev/null || $(BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)' --editable '.[torch]' skorch lightning
 
@@ -32,7 +32,7 @@ test: setup
 
 # what needs torch; `make test` leaves it out where there is none
 test-torch: setup-torch
-	$(BIN)/python -m pytest -n 2 -m "not statistical" tests/images tests/gibbs/test_device.py tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not statistical" tests/images tests/gibbs/test_device.py tests/sgd/test_torch_engine.py tests/sgd/test_objective.py
 
 test-statistical: setup
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m statistical

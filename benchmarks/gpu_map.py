@@ -5,7 +5,7 @@ python -m benchmarks.gpu_map [--rows 10000000] [--features 100] [--device cuda] 
 It times the steps that ``device="cuda"`` takes, which the
 estimator does not show, hence the internal modules. The rows are made on the device and stay
 there. Two sides of ``--experts`` experts take Adam steps on the library's objective, minibatches of every size of
-``--batches`` (100 as in the paper), rows gathered by a shuffled index. Variants:
+``--batches`` (100 as in the paper), rows gathered by a shuffled index, which is drawn before the clock starts. Variants:
 
 - eager: step by step;
 - captured: windows of 20 steps replayed as a CUDA graph, which is what ``MapConfig(device="cuda")`` runs;
@@ -13,8 +13,9 @@ there. Two sides of ``--experts`` experts take Adam steps on the library's objec
 
 "tf32" lets float32 products round their factors to 10 bits. The share of bandwidth counts every input once per
 row (a lower bound of what any method must read) against a copy of 2 GiB timed in the same run, read and write
-counted. First of all one window is compared with the same steps on the CPU, in float64, and one of the kernels with float64. Last, a
-whole fit of one layer from rows in the host's memory is timed: transfer, steps, pruning and likelihood.
+counted. An input counts four bytes, as the rows come (eight in float64); the kernels read two of them in a step, and all for likelihoods and
+pruning. First of all one window is compared with the same steps on the CPU, in float64, and one of the kernels with float64. Last,
+a whole fit of one layer from rows in the host's memory is timed: transfer, steps, pruning and likelihood.
 """
 
 import argparse
@@ -122,12 +123,13 @@ def copy_bandwidth(device: str, n_bytes: int) -> float:
 
 
 def passes(training: Training, window: StepWindow, n_windows: int, is_captured: bool) -> Callable[[], int]:
-    """So many windows of a shuffled pass."""
+    """So many windows of a shuffled pass, and ten at least: then of several passes."""
     n_steps, batch = window.index.shape
+    order = torch.randperm(training.n_rows, device=training.device)[: n_windows * n_steps * batch]
+    n_rounds = -(-10 // n_windows)
 
     def work() -> int:
-        order = torch.randperm(training.n_rows, device=training.device)[: n_windows * n_steps * batch]
-        for index in order.view(n_windows, n_steps, batch):
+        for index in n_rounds * list(order.view(n_windows, n_steps, batch)):
             scales = training.scales(n_steps)
             if is_captured:
                 window.run(index, scales)
@@ -136,7 +138,7 @@ def passes(training: Training, window: StepWindow, n_windows: int, is_captured: 
                     window.step(index[k], scales[k, 0], scales[k, 1])
         if not bool(training.moving.healthy):
             raise FloatingPointError("a loss is not finite")
-        return n_windows * n_steps * batch
+        return n_rounds * n_windows * n_steps * batch
 
     return work
 

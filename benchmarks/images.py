@@ -9,11 +9,16 @@ Needs torch, NumPy, SciPy, scikit-learn, numba and this package's sources alone 
 MNIST is read from the folder PBDN_DATA. Methods:
 
 - softmax: a linear layer on standardised features, trained with the trunk;
-- softmax_settled: the same, trained on alone on the frozen features for as many steps as the PBDN head;
+- softmax_tempered: the same without the images that are kept back, on which one temperature is chosen by likelihood;
+- softmax_settled: softmax, trained on alone on the frozen features for as many steps as the PBDN head;
 - ensemble: the average of three networks of the kind before;
-- pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, as in `ConvPBDNClassifier(max_depth=1)`;
-- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it. They run in processes
-  of their own while the softmax networks learn.
+- pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, tempered on the images that are kept back, as in
+  `ConvPBDNClassifier(max_depth=1)`;
+- pbdn_untempered: the same before it is tempered;
+- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it, tempered likewise. They
+  run in processes of their own while the softmax networks learn.
+
+One image in twenty of the training set is kept back, of every class; the methods that need none train on all.
 
 Scores are those of test images: error in percent, log-loss, Brier score, calibration error, and the area under the ROC curve by
 which the predictive entropy tells other images from test images: the same ones turned by 90 degrees, and pieces of photographs
@@ -49,11 +54,20 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.inspection.subtypes import subtype_means
 from pbdn.model.network import Layer, Side
 from pbdn.torch.head import PBDNHead
-from pbdn.torch.training import Pixels, Training, features_of, repeatable, settle, small_trunk
+from pbdn.torch.training import (
+    Pixels,
+    Training,
+    features_of,
+    kept_back,
+    likeliest_strength,
+    repeatable,
+    settle,
+    small_trunk,
+)
 
 EXPERIMENT, HELD_BACK = "images", "images_held_back"
 MEASURES = ("error", "log_loss", "ece", "ood_turned", "seconds")
-LEARNING_RATE, WEIGHT_DECAY = 2e-3, 1e-4
+LEARNING_RATE, WEIGHT_DECAY, CALIBRATION_FRACTION = 2e-3, 1e-4, 0.05
 N_HELD_BACK, N_PHOTOGRAPHS = 10_000, 1000
 
 
@@ -69,6 +83,13 @@ class Data(NamedTuple):
     @property
     def n_classes(self) -> int:
         return int(self.test_codes.max()) + 1
+
+    def parted(self, seed: int) -> tuple["Data", "Data"]:
+        """The images to learn from, and those that are kept back."""
+        aside = kept_back(self.codes.cpu().numpy(), CALIBRATION_FRACTION, seed)
+        masks = (torch.as_tensor(one, device=self.codes.device) for one in (~aside, aside))
+        kept, back = (self._replace(images=self.images[one], codes=self.codes[one]) for one in masks)
+        return kept, back
 
 
 class Settings(NamedTuple):
@@ -114,6 +135,17 @@ class SoftmaxHead(torch.nn.Module):
 
     def loss(self, features: Any, y: Any, weights: Any = None) -> Any:
         return torch.nn.functional.nll_loss(self(features), y)
+
+    def temper(self, features: Any, y: Any) -> float:
+        """Divide the logits by one temperature, the one that makes these rows likeliest."""
+        with torch.no_grad():
+            logits = self.linear(self.standardized(features.float())).double()
+            found = likeliest_strength(
+                lambda a: -float(torch.nn.functional.cross_entropy(a * logits, y, reduction="sum"))
+            )
+            self.linear.weight *= found
+            self.linear.bias *= found
+        return found
 
     def prune(self, features: Any, y: Any, weights: Any = None) -> None:
         """Nothing dies here."""
@@ -246,15 +278,37 @@ def settled(fitted: Fitted, data: Data, settings: Settings, seed: int, **rate: f
     return fitted._replace(seconds=fitted.seconds + time.perf_counter() - began)
 
 
+def temper(fitted: Fitted, back: Data) -> float:
+    """Let images that were kept back say how sure the head may be."""
+    return float(fitted.head.eval().temper(features_of(fitted.trunk, back.images, back.images.device), back.codes))
+
+
 class Sampled(NamedTuple):
-    """Posterior draws of the sides on the standardised features of a fitted head."""
+    """Posterior draws of the sides on the standardised features of a fitted head, with one strength."""
 
     fitted: Fitted
     draws: list[Layer]
+    strength: float = 1.0
 
     def predict(self, images: Any) -> np.ndarray:
-        inputs, response = self.fitted.inputs(images), self.fitted.head.response
-        return np.mean([response.prediction(layer, inputs) for layer in self.draws], axis=0)
+        return self._average(self._rates(images), self.strength)
+
+    def _rates(self, images: Any) -> list[np.ndarray]:
+        inputs = self.fitted.inputs(images)
+        return [layer.side_rate(inputs) for layer in self.draws]
+
+    def _average(self, rates: list[np.ndarray], strength: float) -> np.ndarray:
+        return np.mean([self.fitted.head.response.pool(strength * rate) for rate in rates], axis=0)
+
+    def tempered(self, back: Data) -> "Sampled":
+        """With the strength that makes images kept back likeliest."""
+        rates, codes = self._rates(back.images), back.codes.cpu().numpy()
+
+        def log_likelihood(strength: float) -> float:
+            own = self._average(rates, strength)[np.arange(len(codes)), codes]
+            return float(np.log(np.maximum(own, record.SMALLEST)).sum())
+
+        return self._replace(strength=likeliest_strength(log_likelihood))
 
 
 def chain(folder: str, s: int, side: Side, settings: Settings, seed: int) -> tuple[tuple[Side, ...], float]:
@@ -331,24 +385,29 @@ def pictures(fitted: Fitted, data: Data) -> dict[str, Any]:
 def cells(data: Data, settings: Settings, seed: int, pool: Executor) -> Iterator[tuple[str, dict[str, Any]]]:
     """The records of one set of images and one seed, one after the other."""
     n_members = settings.n_members
+    kept, back = data.parted(seed)
     with tempfile.TemporaryDirectory() as folder:
-        pbdn = settled(train(data, settings, n_members * seed, "pbdn"), data, settings, seed)
-        chains = sample(pbdn, data, settings, seed, pool, folder)
-        size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts)}
+        pbdn = settled(train(kept, settings, n_members * seed, "pbdn"), kept, settings, seed)
+        chains = sample(pbdn, kept, settings, seed, pool, folder)
+        size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts), "seconds": pbdn.seconds}
+        yield "pbdn_untempered", {**scores([pbdn], data), **size}
+        size["strength"] = temper(pbdn, back)
         extra = {"pictures": pictures(pbdn, data)} if seed == 0 else {}
-        yield "pbdn", {**scores([pbdn], data), **size, "seconds": pbdn.seconds, **extra}
-        alone = []
-        for m in range(n_members):
-            softmax = train(data, settings, n_members * seed + m, "softmax")
-            if m == 0:
-                yield "softmax", {**scores([softmax], data), "seconds": softmax.seconds}
-            alone.append(settled(softmax, data, settings, seed, rate=LEARNING_RATE))
+        yield "pbdn", {**scores([pbdn], data), **size, **extra}
+        members = [train(data, settings, n_members * seed, "softmax")]
+        yield "softmax", {**scores(members, data), "seconds": members[0].seconds}
+        tempered = train(kept, settings, n_members * seed, "softmax")
+        strength = temper(tempered, back)
+        yield "softmax_tempered", {**scores([tempered], data), "strength": strength, "seconds": tempered.seconds}
+        members += [train(data, settings, n_members * seed + m, "softmax") for m in range(1, n_members)]
+        alone = [settled(one, data, settings, seed, rate=LEARNING_RATE) for one in members]
         yield "softmax_settled", {**scores(alone[:1], data), "seconds": alone[0].seconds}
         if n_members > 1:
             yield "ensemble", {**scores(alone, data), "seconds": sum(one.seconds for one in alone)}
         drawn, seconds = chains.end()
-        units = float(np.mean([sum(layer.n_experts) for layer in drawn.draws]))
-        yield "pbdn_gibbs", {**scores([drawn], data), "units": units, "seconds": pbdn.seconds + seconds}
+        drawn = drawn.tempered(back)
+        size = {"units": float(np.mean([sum(layer.n_experts) for layer in drawn.draws])), "strength": drawn.strength}
+        yield "pbdn_gibbs", {**scores([drawn], data), **size, "seconds": pbdn.seconds + seconds}
 
 
 def run(options: argparse.Namespace, pool: Executor) -> None:

@@ -1,5 +1,7 @@
 """Hyperplanes on patches: joint-distribution tests of the sweep, their power, the objective, and the estimator."""
 
+import copy
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -7,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 import joint
 from checks import ALPHA
-from pbdn import GibbsConfig, MapConfig
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier
+from pbdn.errors import FileFormatError
 from pbdn.experimental import PatchPBDNClassifier
 from pbdn.experimental import patches as module
 from pbdn.experimental.patches import AnyPatch, distinct_patches
@@ -249,6 +252,40 @@ def test_three_classes_are_sampled_from_a_start_by_map(planted):
     assert np.mean(model.predict(X[60:])[y[60:] == "cross"] == "cross") > 0.8
     again = clone(model).fit(X[:60], y[:60])
     np.testing.assert_array_equal(again.predict_proba(X), p)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_a_saved_model_predicts_the_same(depth, model, planted, tmp_path):
+    X, y, _ = planted
+    if depth == 1:
+        chains = GibbsConfig(n_sweeps=6, n_draws=2)
+        options = QUICK | {"inference": "gibbs", "gibbs_config": chains, "max_depth": 1, "position": True}
+        saved = PatchPBDNClassifier(**options).fit(X[:30], y[:30])
+    else:
+        saved = copy.copy(model)
+        config = MapConfig(n_minibatches=20)
+        saved.classifier_ = PBDNClassifier(inference="map", max_depth=1, map_config=config).fit(model.maps(X), y)
+    saved.save(tmp_path / "cross.pbdn")
+    loaded = PatchPBDNClassifier.load(tmp_path / "cross.pbdn")
+    assert (loaded.classifier_ is None) == (depth == 1)
+    np.testing.assert_array_equal(loaded.predict_proba(X), saved.predict_proba(X))
+    np.testing.assert_array_equal(loaded.predict(X), saved.predict(X))
+    assert loaded.get_params() == saved.get_params()
+    assert (loaded.n_experts_, loaded.criterion_) == (saved.n_experts_, saved.criterion_)
+
+
+@pytest.mark.parametrize("change", ["image_shape_", "_scale", "classes_", "patch"])
+def test_a_file_whose_parts_do_not_fit_is_refused(change, model, tmp_path):
+    broken = copy.copy(model)
+    value = {"image_shape_": (8, 8, 3), "_scale": np.zeros(1), "classes_": np.arange(5), "patch": 4}[change]
+    setattr(broken, change, value)
+    broken.save(tmp_path / "broken.pbdn")
+    with pytest.raises(FileFormatError, match="do not fit together"):
+        PatchPBDNClassifier.load(tmp_path / "broken.pbdn")
+    with pytest.raises(NotFittedError):
+        PatchPBDNClassifier().save(tmp_path / "none.pbdn")
+    with pytest.raises(FileFormatError):
+        PBDNClassifier.load(tmp_path / "broken.pbdn")
 
 
 def test_awkward_pictures_and_parameters_are_named(planted):

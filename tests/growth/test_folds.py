@@ -14,12 +14,12 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.committee import FIRST_PENALTY, Search, Stage, Step, _without_failures, grow_committee
+from pbdn.growth.committee import FIRST_PENALTY, SEARCH_STEPS, Search, Stage, Step, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
-from pbdn.growth.trimming import ALLOWED, trimmed, without_expert
+from pbdn.growth.trimming import ALLOWED, smaller, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.wiring import sources_of
@@ -113,6 +113,24 @@ def test_needless_experts_are_left_out_and_needed_ones_stay(rng):
     assert loss[1] <= loss[0] + ALLOWED
 
 
+def test_experts_leave_once_others_have_learned_to_stand_in(rng):
+    """Two experts of one weight share a plane: without one of them the rows are far less likely, until the other is trained."""
+    X, y = half_planes(rng)
+    plane = np.array([[0.3, 3.0, 1.5, 0.0]])
+    side = Side(np.concatenate([plane, plane]), np.array([0.6, 0.6]))
+    layers = (Layer((replace(side, hyperplanes=-side.hyperplanes), side)),)
+    view = make_views(LabelledRows(X, y), False, 0)[0]
+    trainee = Trainee(view, np.ones(y.size, dtype=bool), 0, RESPONSE, config_of().map, Run(seed=0))
+    history = (Step(True, FIRST_PENALTY, 1.0, 900),)
+    small = smaller(trainee, layers, history)
+    assert trimmed(layers, view.rows, RESPONSE)[0].n_experts == (2, 2)
+    assert sum(small[0].n_experts) < 4
+    every = np.ones(y.size, dtype=bool)
+    assert view.losses(small, every, RESPONSE).sum() < view.losses(layers, every, RESPONSE).sum()
+    least = (Layer((side.take([0]), side.take([0]))),)
+    assert smaller(trainee, least, history) is least
+
+
 def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):
     ring, plane = fitted(model(max_depth=1), *rings(rng)), fitted(model(max_depth=1), *half_planes(rng))
     assert ring.network_.curve is not None
@@ -141,10 +159,11 @@ def test_the_deviance_is_that_of_rows_a_network_has_not_seen(rng):
     growth = grow_committee(rows, RESPONSE, config, run)
     view = make_views(rows, False, run.seed)[0]
     folds = folds_of_rows(y, run.seed)
-    step = Step(True, FIRST_PENALTY, 1.0, 200)
+    settings = config.map.shortened(SEARCH_STEPS)
+    step = Step(True, FIRST_PENALTY, 1.0, settings.n_minibatches)
     total = 0.0
     for f in range(5):
-        layers = Trainee(view, folds != f, f, RESPONSE, config.map, run).follow((step,))
+        layers = Trainee(view, folds != f, f, RESPONSE, settings, run).follow((step,))
         p = Network(layers, 3, RESPONSE).predict(X[folds == f])
         total += RESPONSE.deviance(p, y[folds == f]).sum()
     flat = next(one for one in growth.trials if not one.curved)

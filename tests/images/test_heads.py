@@ -173,6 +173,31 @@ def test_trunk_and_head_in_one_onnx_file(rng):
     assert session.get_modelmeta().custom_metadata_map["classes"] == '["a", "b", "c", "d"]'
 
 
+@pytest.mark.parametrize("kind", HEADS)
+def test_rows_that_were_not_learned_say_how_sure_a_head_may_be(kind, rng):
+    head = make_head(kind).eval()
+    X, y = tensors(*rows_for(head, rng))  # labels that have nothing to do with the features
+    with torch.no_grad():
+        head.hyperplanes.mul_(4.0)
+        planes, weights = head.hyperplanes.clone(), head.log_weights.clone()
+
+    def score(strength):
+        with torch.no_grad():
+            head.log_weights.copy_(weights + np.log(strength))
+            return head(X).gather(1, y[:, None]).sum().item() - 0.5 * np.log(strength) ** 2
+
+    best = max(np.exp(np.linspace(-3.0, 3.0, 601)), key=score)
+    head.log_weights.data.copy_(weights)
+    strength = head.train().temper(X, y)
+    assert head.training
+    assert strength == pytest.approx(best, rel=0.02)
+    head.eval()
+    assert score(strength) > score(1.0)
+    head.log_weights.data.copy_(weights)
+    assert head.temper(X, y, weights=torch.full((len(y),), 1e-9)) == pytest.approx(1.0, abs=2e-3)  # the prior alone
+    assert torch.equal(head.hyperplanes, planes)
+
+
 def test_weights_of_experts_have_steps_of_their_own(rng):
     """The first step of Adam is as long as its rate."""
     head = PBDNHead(3, 2, 40, max_experts=2)

@@ -210,6 +210,13 @@ def checked_labels(X: Any, y: Any) -> NDArray[Any]:
     return np.asarray(y)
 
 
+def channels_last(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Height, width and channels of one image of this shape; the shorter axis at the ends is the channels."""
+    if len(shape) == 2:
+        return *shape, 1
+    return shape if shape[2] <= shape[0] else (*shape[1:], shape[0])
+
+
 def image_array(X: Any, shape: tuple[int, ...] | None = None, dtype: Any = np.float64) -> NDArray[Any]:
     """Images with the channels last; ``shape`` is that of one image in the fit."""
     try:
@@ -225,4 +232,4 @@ def image_array(X: Any, shape: tuple[int, ...] | None = None, dtype: Any = np.fl
         raise InvalidInputError(f"X has images of the shape {images.shape[1:]}; the model was fitted on {shape}.")
     if images.ndim == 3:
         return images[..., None]
-    return images if images.shape[3] <= images.shape[1] else images.transpose(0, 2, 3, 1)
+    return images if channels_last(images.shape[1:]) == images.shape[1:] else images.transpose(0, 2, 3, 1)

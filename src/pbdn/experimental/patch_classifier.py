@@ -1,12 +1,13 @@
 """A classifier of pictures whose experts are filters on patches (experimental)."""
 
+import math
+import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from joblib import effective_n_jobs
-from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
@@ -14,29 +15,42 @@ from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.config.defaults import INFERENCES, resolve
-from pbdn.errors import InvalidInputError
+from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.frames import checked_labels, image_array
-from pbdn.experimental.patches import AnyPatch, Patches, PatchLayer, distinct_patches, fit_map, patch_rows
+from pbdn.estimators.frames import channels_last, checked_labels, image_array
+from pbdn.experimental.patches import (
+    AnyPatch,
+    Patches,
+    PatchLayer,
+    distinct_patches,
+    fit_map,
+    patch_rows,
+    places,
+    windows,
+)
+from pbdn.files import SCHEMA_VERSION, atomic_write, check_schema, container_bytes, read_container
+from pbdn.files.estimator import (
+    estimator_from_parts,
+    estimator_parts,
+    restored_parameters,
+    stored_parameters,
+    with_prefix,
+)
+from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.gibbs.chain import run_chain
 from pbdn.gibbs.state import state_from_side
 from pbdn.model.criteria import aic_inputs
 from pbdn.model.likelihood import log_likelihood
-from pbdn.model.network import Layer, Side
+from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import response_for_classes
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.plots import ExpertImagesDisplay
 from pbdn.validation import check_choice, check_flag, check_integer, check_kind
 
+KIND = "patch_model"
 DEFAULT_RATE, DEFAULT_STEPS = 0.05, 1500  # of Adam
-SHARED = (
-    "inference",
-    "max_experts",
-    "priors",
-    "gibbs_config",
-    "map_config",
-)  # parameters of the layers on the maps too
+SHARED = ("inference", "max_experts", "priors", "gibbs_config", "map_config")  # of the layers on the maps too
 PICTURES_AT_A_TIME = 256  # whose patches are in memory where maps are made
 
 
@@ -140,9 +154,8 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         patches = distinct_patches(self._inputs(images))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         layer = self._first_layer(patches, targets, seed)
-        first = aic_inputs(
-            [layer], float(log_likelihood(PatchLayer(layer.sides).side_rate(patches), targets).sum()), len(y)
-        )
+        likelihood = log_likelihood(PatchLayer(layer.sides).side_rate(patches), targets).sum()
+        first = aic_inputs([layer], float(likelihood), len(y))
         self.classifier_: PBDNClassifier | None = None
         self.criterion_: tuple[float, ...] = (first,)
         self.n_experts_ = layer.n_experts
@@ -194,33 +207,22 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------------------ pictures to numbers
 
-    def _positions(self, images: FloatArray) -> tuple[IntArray, IntArray]:
+    def _positions(self, height: int, width: int) -> tuple[IntArray, IntArray]:
         """Upper edges and left edges of the patches."""
-        height, width = images.shape[1:3]
         return np.arange(0, height - self.patch + 1, self.stride), np.arange(0, width - self.patch + 1, self.stride)
-
-    def _pixels(self, images: FloatArray) -> FloatArray:
-        """Patches as they are, (n, n_positions, patch, patch, channels)."""
-        windows = sliding_window_view(images, (self.patch, self.patch), axis=(1, 2))
-        windows = windows[:, :: self.stride, :: self.stride].transpose(0, 1, 2, 4, 5, 3)
-        return windows.reshape(len(images), -1, self.patch, self.patch, images.shape[3])
 
     def _inputs(self, images: FloatArray) -> FloatArray:
         """What experts see of every patch, (n, n_positions, d): scaled pixels, then its place and the squares of that."""
-        pixels = self._pixels((images - self._center) / self._scale)
+        pixels = windows((images - self._center) / self._scale, self.patch, self.stride)
         pixels = pixels.reshape(*pixels.shape[:2], -1)
         if not self.position:
             return pixels
-        place = np.stack(
-            np.meshgrid(*(_from_minus_one_to_one(edges) for edges in self._positions(images)), indexing="ij")
-        )
-        place = place.reshape(2, -1).T
-        place = np.broadcast_to(np.column_stack([place, place**2]), (len(images), len(place), 4))
-        return np.concatenate([pixels, place], axis=2)
+        place = places(*self._positions(*images.shape[1:3]))
+        return np.concatenate([pixels, np.broadcast_to(place, (len(images), *place.shape))], axis=2)
 
     def _maps(self, layer: Layer, images: FloatArray) -> FloatArray:
         """Largest s(x_ip'β_k) of every expert in every part of the picture, (n, n_experts n_parts²)."""
-        shape = tuple(len(edges) for edges in self._positions(images))
+        shape = tuple(len(edges) for edges in self._positions(*images.shape[1:3]))
         cuts = [np.array_split(np.arange(n), min(self.n_parts, n)) for n in shape]
         found = []
         for first in range(0, len(images), PICTURES_AT_A_TIME):
@@ -266,13 +268,75 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         images = image_array(X, self.image_shape_)
-        inputs, pixels = self._inputs(images), self._pixels(images)
+        inputs, pixels = self._inputs(images), windows(images, self.patch, self.stride)
         inputs, pixels = inputs.reshape(-1, inputs.shape[2]), pixels.reshape(-1, *pixels.shape[2:])
         labelling = self._response.labelling
         named = zip(labelling.names(self.classes_.tolist()), labelling.sides, self.layer_.sides, strict=True)
         names, sides = zip(*((name, side) for name, stands_for, side in named if stands_for >= 0), strict=True)
         display = ExpertImagesDisplay.of_sides(sides, names, inputs, pixels, n_nearest)
         return display.plot(ax) if draw else display
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file of data (see `load`)."""
+        check_is_fitted(self)
+        n_inputs = self.layer_.sides[0].hyperplanes.shape[1] - 1
+        network, arrays = network_to_arrays(Network((self.layer_,), n_inputs, self._response))
+        arrays |= {"pixels.center": self._center, "pixels.scale": self._scale}
+        header = {
+            "kind": KIND,
+            "schema": SCHEMA_VERSION,
+            "parameters": stored_parameters(self),
+            "classes": self.classes_,
+            "image_shape": list(self.image_shape_),
+            "criterion": list(self.criterion_),
+            "network": network,
+        }
+        if self.classifier_ is not None:
+            header["classifier"], own = estimator_parts(self.classifier_)
+            arrays |= {f"classifier.{name}": array for name, array in own.items()}
+        atomic_write(path, container_bytes(header, arrays))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model written by `save`; never executes anything from the file."""
+        header, arrays = read_container(path, kind=KIND)
+        try:
+            return cls._restored(header, arrays, path)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: {error}.") from error
+
+    @classmethod
+    def _restored(cls, header: Any, arrays: Any, path: Any) -> Self:
+        check_schema(header["schema"])
+        model = cls(**restored_parameters(header["parameters"]))
+        model._check_parameters()
+        network = network_from_arrays(header["network"], arrays)
+        model.classes_, model.layer_, model._response = np.asarray(header["classes"]), network.top, network.response
+        model.n_experts_, model.criterion_ = network.top.n_experts, tuple(header["criterion"])
+        model.image_shape_ = tuple(int(n) for n in header["image_shape"])
+        model._center, model._scale = (np.array(arrays[f"pixels.{name}"], float) for name in ("center", "scale"))
+        model.classifier_ = None
+        if "classifier" in header:
+            own = with_prefix("classifier.", arrays)
+            model.classifier_ = estimator_from_parts(PBDNClassifier, header["classifier"], own, path)
+        if not model._fits_together(network.n_features):
+            raise FileFormatError(f"{os.fspath(path)!r} is not a complete pbdn model: its parts do not fit together.")
+        return model
+
+    def _fits_together(self, n_inputs: int) -> bool:
+        """Whether the parts of a file belong to one model: pictures, scales of their pixels, experts, layers on the maps."""
+        if len(self.image_shape_) not in (2, 3) or min(self.image_shape_) < 1:
+            return False
+        height, width, n_channels = channels_last(self.image_shape_)
+        n_parts = math.prod(min(self.n_parts, len(edges)) for edges in self._positions(height, width))
+        return (
+            self.patch <= min(height, width)
+            and n_inputs == self.patch**2 * n_channels + (4 if self.position else 0)
+            and self._center.shape == self._scale.shape == (n_channels,)
+            and bool(np.all(np.isfinite(self._center)) and np.all(self._scale > 0))
+            and self._response == response_for_classes(self.classes_.size)
+            and (self.classifier_ is None or self.classifier_.n_features_in_ == n_parts * sum(self.n_experts_))
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether a fit has come to its end."""
@@ -284,8 +348,3 @@ class PatchPBDNClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _from_minus_one_to_one(edges: IntArray) -> FloatArray:
-    """Places along one edge of the picture; 0 where there is one alone."""
-    return np.asarray(2.0 * edges / max(edges[-1], 1) - (1.0 if len(edges) > 1 else 0.0))

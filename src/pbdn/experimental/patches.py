@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 from scipy.special import expit
 
@@ -87,6 +88,21 @@ class PatchLayer(NamedTuple):
     def side_rate(self, patches: Any) -> FloatArray:
         """λ of every side, shape (n_pictures, n_sides)."""
         return np.column_stack([patches.softplus_sums(side.hyperplanes) @ side.expert_weights for side in self.sides])
+
+
+def windows(images: FloatArray, patch: int, stride: int) -> FloatArray:
+    """Patches of pictures (n, height, width, channels) as they are, (n, n_positions, patch, patch, channels)."""
+    found = sliding_window_view(images, (patch, patch), axis=(1, 2))[:, ::stride, ::stride]
+    return found.transpose(0, 1, 2, 4, 5, 3).reshape(len(images), -1, patch, patch, images.shape[3])
+
+
+def places(*edges: IntArray) -> FloatArray:
+    """Where patches with these upper and left edges lie, from -1 to 1 along each edge of the picture, and the squares of that."""
+    scaled = [
+        2.0 * one / max(one[-1], 1) - (1.0 if len(one) > 1 else 0.0) for one in edges
+    ]  # 0 where there is one alone
+    place = np.stack(np.meshgrid(*scaled, indexing="ij")).reshape(len(edges), -1).T
+    return np.column_stack([place, place**2])
 
 
 def distinct_patches(all_patches: FloatArray) -> Patches:

@@ -54,13 +54,7 @@ def estimator_parts(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
-    parameters = {
-        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in _TRANSIENT
-    }
-    if not isinstance(parameters.get("random_state"), int | np.integer | None):
-        parameters["random_state"] = None
+    parameters = stored_parameters(estimator)
     if "criterion" in parameters:
         parameters["criterion"] = _name(parameters["criterion"])
     if isinstance(parameters.get("class_weight"), dict):  # labels need not be strings
@@ -106,6 +100,27 @@ def estimator_parts(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return header, arrays
 
 
+def stored_parameters(estimator: Any) -> dict[str, Any]:
+    """Constructor parameters as a file holds them: without those of one run, configurations as plain values."""
+    parameters = {
+        name: asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in _TRANSIENT
+    }
+    if not isinstance(parameters.get("random_state"), int | np.integer | None):
+        parameters["random_state"] = None
+    return parameters
+
+
+def restored_parameters(stored: dict[str, Any]) -> dict[str, Any]:
+    """Inverse of `stored_parameters`."""
+    parameters = dict(stored)
+    for name, kind in CONFIGURATIONS.items():
+        if isinstance(parameters.get(name), dict):
+            parameters[name] = kind(**parameters[name])
+    return parameters
+
+
 def _name(criterion: Any) -> str:
     """A criterion as a file holds it: code is not stored."""
     return criterion if isinstance(criterion, str) else str(getattr(criterion, "__name__", "custom"))
@@ -131,10 +146,7 @@ def _build(cls: Any, header: dict[str, Any], arrays: dict[str, Any], path: str |
         raise InvalidInputError(
             f"{os.fspath(path)!r} holds a {header['estimator']}; load it with {header['estimator']}.load."
         )
-    parameters = dict(header["parameters"])
-    for name, kind in CONFIGURATIONS.items():
-        if isinstance(parameters.get(name), dict):
-            parameters[name] = kind(**parameters[name])
+    parameters = restored_parameters(header["parameters"])
     if isinstance(parameters.get("class_weight"), list):
         parameters["class_weight"] = dict(parameters["class_weight"])
     estimator = cls(**parameters)

@@ -25,11 +25,12 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
-from pbdn.growth.trimming import trimmed
+from pbdn.growth.trimming import smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.sgd.map_settings import MapSettings
 
 logger = logging.getLogger("pbdn")
 
@@ -42,6 +43,7 @@ FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a 
 MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
+SEARCH_STEPS = 2 / 3  # of networks that only show what is better, of those that predict
 
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise,
 PENALTY_ABOVE = 2.0  # and layers above the first, which can follow every row, more penalty
@@ -73,11 +75,9 @@ class Stage:
         """Number of layers."""
         return sum(step.adds_layer for step in self.history)
 
-    @property
-    def recipe(self) -> tuple[Step, ...]:
+    def recipe(self, n_steps: int) -> tuple[Step, ...]:
         """The short way there, for networks that need not search: every layer with the penalty and noise found at the end."""
-        last = self.history[-1]
-        return tuple(step._replace(penalty=last.penalty, noise=last.noise) for step in self.history if step.adds_layer)
+        return (self.history[-1]._replace(adds_layer=True, n_steps=n_steps),) * self.depth
 
 
 @dataclass
@@ -161,22 +161,24 @@ def grow_committee(
     folds = folds_of_rows(response.strata(rows.targets), run.seed)
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
-    search = Search(response, config, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
+    on_all = all_decide and not response.timed
+    short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if on_all else config
+    search = Search(response, short, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
 
     began = time.perf_counter()
     stage = _shape(search, make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst))
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
-    if (all_decide and not response.timed) or config.map.n_members == 1:
-        members = _on_all_rows(search, stage, folds, config.map.n_members)
+    if on_all or config.map.n_members == 1:
+        members = _on_all_rows(search, stage, folds, config.map)
     else:
         members = _of_all_folds(search, stage, folds)
     if run.stop() and reason != "observer":
         reason = "interrupted"
     network = _averaged(members or stage.stacks, stage, response)
-    beside = members and all_decide and not response.timed
-    network = replace(network, folds=_averaged(stage.stacks, stage, response)) if beside else network
+    if members and on_all:
+        network = replace(network, folds=_averaged(stage.stacks, stage, response))
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
@@ -187,14 +189,9 @@ def grow_committee(
 
 def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
     """The average of networks on scaled features, without experts that they do not need."""
-    members = [_plain(trimmed(layers, stage.view.rows, response), stage, response) for layers in stacks]
-    merged = committee(members)
+    rows = stage.view.rows
+    merged = committee([Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks])
     return replace(stage.view.network(merged.layers, response), members=merged.members)
-
-
-def _plain(layers: Layers, stage: Stage, response: Response) -> Network:
-    """The network of a member, on expanded inputs."""
-    return Network(tuple(layers), stage.view.rows.n_features, response)
 
 
 def _shape(search: Search, views: Sequence[View]) -> Stage:
@@ -273,7 +270,7 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
         if means[f] <= others.mean() + FAR * others.std(ddof=1) or search.run.stop():
             continue
         trainee = Trainee(stage.view, ~kept, f + AGAIN, search.response, search.config.map, search.run)
-        layers = trainee.follow(stage.recipe)
+        layers = trainee.follow(stage.recipe(search.config.map.n_minibatches))
         if layers is None:
             continue
         losses = stage.view.losses(layers, kept, search.response)
@@ -282,30 +279,32 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
     return replace(stage, stacks=tuple(stacks), losses=np.concatenate(of_fold))
 
 
-def _on_all_rows(search: Search, stage: Stage, folds: IntArray, n_members: int) -> list[Layers]:
+def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSettings) -> list[Layers]:
     """New networks trained on all rows with what the folds found; empty where the time was up.
 
-    One that fits its own rows worse than those of the folds fit rows that they have not seen has failed, and gets one more
-    try.
+    One that fits its own rows worse than those of the folds fit rows that they have not seen has failed, and is tried once more.
     """
     judged = np.isin(folds, np.arange(len(search.held)))
+    recipe = stage.recipe(settings.n_minibatches)
 
     def trained(number: int) -> Layers | None:
-        layers = trainee(number).follow(stage.recipe)
+        layers = followed(number)
         if layers is None or not stage.losses.size or loss(layers) <= stage.deviance:
             return layers
-        other = trainee(number + AGAIN).follow(stage.recipe)
+        other = followed(number + AGAIN)
         return layers if other is None or loss(layers) <= loss(other) else other
 
-    def trainee(number: int) -> Trainee:
+    def followed(number: int) -> Layers | None:
         every = np.ones(folds.size, dtype=bool)
-        return Trainee(stage.view, every, number, search.response, search.config.map, part, n_members)
+        trainee = Trainee(stage.view, every, number, search.response, settings, part, settings.n_members)
+        layers = trainee.follow(recipe)
+        return layers if layers is None else smaller(trainee, layers, recipe)
 
     def loss(layers: Layers) -> float:
         return float(stage.view.losses(layers, judged, search.response).sum())
 
-    part = search.run.shared_by(min(search.run.n_jobs, n_members))
-    numbers = range(N_FOLDS, N_FOLDS + n_members)
+    part = search.run.shared_by(min(search.run.n_jobs, settings.n_members))
+    numbers = range(N_FOLDS, N_FOLDS + settings.n_members)
     return [layers for layers in search.run.on_threads(trained, numbers) if layers is not None]
 
 
@@ -314,11 +313,11 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]
     numbers = range(len(stage.stacks), N_FOLDS)
     if not numbers:
         return list(stage.stacks)
-    part = search.run.shared_by(min(search.run.n_jobs, len(numbers)))
+    part, settings = search.run.shared_by(min(search.run.n_jobs, len(numbers))), search.config.map
 
     def trained(f: int) -> Layers | None:
-        mask = folds != f
-        return Trainee(stage.view, mask, f, search.response, search.config.map, part, len(numbers)).follow(stage.recipe)
+        trainee = Trainee(stage.view, folds != f, f, search.response, settings, part, len(numbers))
+        return trainee.follow(stage.recipe(settings.n_minibatches))
 
     others = search.run.on_threads(trained, numbers)
     return [*stage.stacks, *(layers for layers in others if layers is not None)]
@@ -327,8 +326,9 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]
 def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:
     """The layers of the networks averaged so far, as growth tells of them."""
     if network is None:
-        members = [_plain(layers, stage, search.response) for layers in stage.stacks]
-        network = stage.view.network(committee(members).layers, search.response)
+        n_inputs = stage.view.rows.n_features
+        members = committee([Network(layers, n_inputs, search.response) for layers in stage.stacks])
+        network = stage.view.network(members.layers, search.response)
     score = (-0.5 * stage.deviance,)
     return tuple(LayerFit(layer, score, None, stage.complete, whole=network) for layer in network.layers)
 

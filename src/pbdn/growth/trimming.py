@@ -1,7 +1,8 @@
 """A finished network without the experts that it does not need.
 
 Training ends with experts that hardly vote, or that others could stand in for. They are tried one by one, those that vote least
-first, and left out while the rows stay as likely as they were.
+first, and left out while the rows stay as likely as they were. A network that is trained once more may lose more of them: the others
+learn to stand in.
 """
 
 from collections.abc import Callable
@@ -11,17 +12,30 @@ import numpy as np
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
-from pbdn.growth.trainee import Layers
+from pbdn.growth.trainee import Layers, Step, Trainee
 from pbdn.model.network import Layer, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
+ALLOWED_BEFORE = 10.0  # before the others are trained once more
+STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
 
 
-def trimmed(layers: Layers, rows: LabelledRows, response: Response) -> Layers:
+def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...]) -> Layers:
+    """The network of a trainee without experts for which others can stand in, once they were trained to."""
+    fewer = trimmed(layers, trainee.rows, trainee.response, ALLOWED_BEFORE)
+    if fewer is layers:
+        return layers
+    last = history[-1]
+    step = last._replace(adds_layer=False, n_steps=max(1, round(STEPS_AFTER * last.n_steps)))
+    new, done = trainee.take(fewer, history, step)
+    return new if done else layers
+
+
+def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: float = ALLOWED) -> Layers:
     """The same network without needless experts, from the top layer down; a side keeps one at least."""
     if sum(sum(layer.n_experts) for layer in layers) > MOST_UNITS:
         return layers
@@ -30,7 +44,7 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response) -> Layers:
         share = MOST_ROWS / rows.n_rows
         rows = rows.take(np.linspace(0, rows.n_rows - 1, MOST_ROWS).astype(np.int64))
     losses = losses_on(rows, response)
-    most = float(losses(layers).sum()) + ALLOWED * share
+    most = float(losses(layers).sum()) + allowed * share
     for t in range(len(layers), 0, -1):
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)

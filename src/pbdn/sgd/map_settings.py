@@ -5,7 +5,7 @@ shrinkage to speak of) and are this library's own elsewhere (balanced start, exa
 `pbdn.config` fills in what a user leaves open.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from pbdn.errors import InvalidInputError
@@ -114,6 +114,11 @@ class MapSettings:
     def rate_at(self, depth: int) -> float:
         """Learning rate of the T-th layer, T = depth counted from 1."""
         return 0.05 / (4 + depth) if self.learning_rate is None else self.learning_rate
+
+    def shortened(self, share: float) -> "MapSettings":
+        """The same settings for this share of the steps."""
+        n_steps, prune_every = (max(1, round(share * n)) for n in (self.n_minibatches, self.prune_every))
+        return replace(self, n_minibatches=n_steps, prune_every=prune_every)
 
     @property
     def is_monotonic(self) -> bool:

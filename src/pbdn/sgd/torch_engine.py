@@ -75,14 +75,15 @@ class TorchTrainer(Trainer):
             place[: len(block)].copy_(values)
 
     def _fused_kernels(self, block: Block) -> Any:
-        """The module of fused kernels if this layer fits them; a layer that fits once fits until its end."""
+        """The module of fused kernels if this layer and these rows fit them."""
         if self.device.type != "cuda" or self.dtype != torch.float32 or sp.issparse(block.inputs):
             return None
         try:
             from pbdn.sgd import torch_fused
         except ImportError:  # no Triton
             return None
-        return torch_fused if torch_fused.fits(self.n_inputs, self.starts.tolist()) else None
+        fits = torch_fused.fits(self.n_inputs, self.starts.tolist()) and torch_fused.holds(block.inputs, block.weights)
+        return torch_fused if fits else None
 
     @property
     def batches_per_call(self) -> int:

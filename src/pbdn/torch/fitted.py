@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.frames import image_array
+from pbdn.estimators.frames import channels_last, image_array
 from pbdn.files import SCHEMA_VERSION, atomic_write, check_schema, container_bytes, read_container
 from pbdn.files.estimator import estimator_from_parts, estimator_parts, with_prefix
 from pbdn.growth.depth import Engine, Growth, LayerFit
@@ -24,21 +25,21 @@ from pbdn.growth.fit_network import FitResult
 from pbdn.growth.run import Run
 from pbdn.inspection.access import network_of
 from pbdn.inspection.effects import FEWEST_ROWS
-from pbdn.model.network import Layer, Network
-from pbdn.model.response import Response
+from pbdn.model.network import Layer, Network, Side
+from pbdn.model.response import SMALLEST_PROBABILITY, Response
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots import ExpertImagesDisplay
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_likelihoods
 from pbdn.torch.head import PBDNHead
 from pbdn.torch.network import to_onnx
-from pbdn.torch.training import MOST_FEATURES, features_of, open_device, repeatable
+from pbdn.torch.training import MOST_FEATURES, features_of, likeliest_strength, open_device, repeatable
 from pbdn.validation import check_integer
 
 KIND = "image_model"
 STORED = (
     "n_features", "epochs", "batch_size", "learning_rate", "weight_decay", "inference", "max_depth", "max_experts",
-    "standardize",
+    "standardize", "calibration_fraction",
 )  # fmt: skip
 OF_CLASSIFIER = ("priors", "gibbs_config", "map_config", "criterion")  # stored with it
 SALIENT_ROWS = 256  # images that gradients go through at a time
@@ -58,6 +59,16 @@ class GrownOnHead(MapEngine):
         return LayerFit(self.first, tuple(scores.tolist()))
 
 
+def with_strength(network: Network, strength: float) -> Network:
+    """The network with the rates of its top layer, and of its draws, times ``strength``."""
+
+    def stronger(sides: tuple[Side, ...]) -> tuple[Side, ...]:
+        return tuple(replace(side, expert_weights=strength * side.expert_weights) for side in sides)
+
+    top = Layer(stronger(network.top.sides), tuple(stronger(draw) for draw in network.top.draws))
+    return replace(network, layers=(*network.layers[:-1], top))
+
+
 class FeatureClassifier(PBDNClassifier):
     """A PBDNClassifier on features of a trunk, whose first layer may be given (``first_layer``)."""
 
@@ -71,6 +82,19 @@ class FeatureClassifier(PBDNClassifier):
         engine = GrownOnHead(rows.source(response.n_outputs), response.labelling, config.map, run)
         engine.first = self.first_layer
         return engine
+
+    def temper(self, rows: LabelledRows) -> float:
+        """Give the top layer the strength that makes these rows likeliest (`PBDNHead.temper`), and return it."""
+        whole, index = network_of(self), np.arange(rows.n_rows)
+
+        def log_likelihood(strength: float) -> float:
+            self.network_ = with_strength(whole, strength)
+            own = np.log(np.maximum(self.predict_proba(rows.inputs)[index, rows.codes], SMALLEST_PROBABILITY))
+            return float((own if rows.weights is None else rows.weights * own).sum())
+
+        strength = likeliest_strength(log_likelihood)
+        self.network_ = with_strength(whole, strength)
+        return strength
 
     def adopt_layer(self, layer: Layer, rows: LabelledRows, classes: NDArray[Any]) -> None:
         """Become a network of this one layer."""
@@ -95,6 +119,7 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     head_: PBDNHead
     classifier_: FeatureClassifier
     losses_: list[float]
+    strength_: float
     _device: Any
     _training: Any
 
@@ -170,10 +195,9 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def to_onnx(self) -> bytes:
         """Bytes of one ONNX model: raw ``images`` (n, channels, height, width) in, ``probabilities`` out."""
         check_is_fitted(self)
-        shape = self.image_shape_ if len(self.image_shape_) == 3 else (*self.image_shape_, 1)
-        n_channels, size = (shape[0], shape[1:]) if shape[2] > shape[0] else (shape[2], shape[:2])
+        height, width, n_channels = channels_last(self.image_shape_)
         network = self.head_.fold(network_of(self.classifier_))
-        return to_onnx(self.trunk_, network, torch.zeros(2, n_channels, *size), self.classes_.tolist())
+        return to_onnx(self.trunk_, network, torch.zeros(2, n_channels, height, width), self.classes_.tolist())
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file of data (see `load`); of a trunk of your own it holds the numbers only."""
@@ -188,6 +212,7 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "image_shape": list(self.image_shape_),
             "n_rows": self.head_.n_rows,
             "losses": [float(loss) for loss in self.losses_],
+            "strength": self.strength_,
             "parameters": {name: parameters[name] for name in STORED},
         }
         stored = {f"classifier.{name}": array for name, array in arrays.items()}
@@ -237,7 +262,7 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             state = with_prefix(f"{part}.", arrays)
             module.load_state_dict({name: torch.as_tensor(np.array(array)) for name, array in state.items()})
             module.eval()
-        model.losses_ = list(header["losses"])
+        model.losses_, model.strength_ = list(header["losses"]), float(header["strength"])
         return model
 
     def __sklearn_is_fitted__(self) -> bool:

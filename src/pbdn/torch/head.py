@@ -18,26 +18,14 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import OneSide, Response, response_for_classes
 from pbdn.model.scaling import Scaling
-from pbdn.torch.network import pool
+from pbdn.torch.network import log_event_probability, log_softplus, pool
+from pbdn.torch.training import likeliest_strength
 from pbdn.validation import check_finite, check_flag, check_integer, check_kind
 
 START_GAIN = 1.0  # standard deviation of z'β at the start; more would drown what a fresh trunk says
-FAR = -30.0  # under it ln s(ψ) is ψ, and ln(1 - e^{-λ}) is ln λ, to double precision
 VARIANCE_FLOOR = 1e-5  # added to the variance of features
 MOMENTUM = 0.1  # of the running mean and variance of features
 MOST_NUMBERS = 1 << 24  # held at a time where experts are judged
-
-
-def log_softplus(psi: Any) -> Any:
-    """ln s(ψ)."""
-    near = psi.clamp_min(FAR)
-    return torch.where(psi < FAR, psi, torch.log(torch.logaddexp(near, torch.zeros_like(near))))
-
-
-def log_event_probability(log_rate: Any) -> Any:
-    """ln(1 - e^{-λ}) from ln λ."""
-    rate = log_rate.clamp_min(FAR).exp()
-    return torch.where(log_rate < FAR, log_rate, torch.log(-torch.expm1(-rate)))
 
 
 class PBDNHead(torch.nn.Module):  # type: ignore[misc]
@@ -143,11 +131,15 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
     def forward(self, features: Any) -> Any:
         """Log-probabilities of the classes, (n, n_classes)."""
         with torch.autocast(features.device.type, enabled=False):
-            rate = self._log_terms(self.standardized(features)).logsumexp(-1).exp()
-            if rate.device.type != "mps":  # which has single precision only
-                rate = rate.double()
-            least = torch.finfo(rate.dtype).tiny
-            return pool(self.response.kind, rate).clamp_min(least).log().to(self.log_weights.dtype)
+            return self._log_pooled(self._rate(features)).to(self.log_weights.dtype)
+
+    def _rate(self, features: Any) -> Any:
+        """λ of every side, (n, n_sides), in double precision where the device has it."""
+        rate = self._log_terms(self.standardized(features)).logsumexp(-1).exp()
+        return rate if rate.device.type == "mps" else rate.double()
+
+    def _log_pooled(self, rate: Any) -> Any:
+        return pool(self.response.kind, rate).clamp_min(torch.finfo(rate.dtype).tiny).log()
 
     def standardized(self, features: Any) -> Any:
         """The features as the hyperplanes see them."""
@@ -208,6 +200,31 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
         weights = settings.inv_scale * self.log_weights.exp() - slope * self.log_weights
         coefs = torch.log1p(self.hyperplanes.square() / (2.0 * settings.coef_rate)).sum(-1)
         return torch.where(self.alive, weights + settings.coef_power * coefs, 0.0).sum()
+
+    def temper(self, features: Any, y: Any, weights: Any = None) -> float:
+        """Multiply the weights of all experts by one factor, the one that makes these rows likeliest, and return it.
+
+        A trunk knows the rows that it has learned from too well, and a head on top of it grows too sure. So these rows
+        should be others. The factor is the time for which the sides wait for an event; the hyperplanes stay.
+
+        Parameters
+        ----------
+        features, y, weights : tensors
+            As in `loss`.
+        """
+        was_training = self.training
+        self.eval()
+        with torch.no_grad(), torch.autocast(features.device.type, enabled=False):
+            rate, own = self._rate(features), y.long()[:, None]
+
+            def log_likelihood(strength: float) -> float:
+                rows = self._log_pooled(strength * rate).gather(1, own)[:, 0]
+                return float((rows if weights is None else weights * rows).sum())
+
+            strength = likeliest_strength(log_likelihood)
+            self.log_weights += math.log(strength)
+        self.train(was_training)
+        return strength
 
     # ------------------------------------------------------------------------------- pruning
 

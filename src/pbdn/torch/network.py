@@ -1,4 +1,4 @@
-"""A network as a torch module, its pooling of sides, and one ONNX file of a trunk and a network."""
+"""A network as a torch module, elementary functions of rates, the pooling of sides, and one ONNX file of a trunk and a network."""
 
 import copy
 import json
@@ -15,7 +15,20 @@ from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
 from pbdn.model.wiring import sources_of
 
+FAR = -30.0  # under it ln s(ψ) is ψ, and ln(1 - e^{-λ}) is ln λ, to double precision
 SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
+
+
+def log_softplus(psi: Any) -> Any:
+    """ln s(ψ)."""
+    near = psi.clamp_min(FAR)
+    return torch.where(psi < FAR, psi, torch.log(torch.logaddexp(near, torch.zeros_like(near))))
+
+
+def log_event_probability(log_rate: Any) -> Any:
+    """ln(1 - e^{-λ}) from ln λ."""
+    rate = log_rate.clamp_min(FAR).exp()
+    return torch.where(log_rate < FAR, log_rate, torch.log(-torch.expm1(-rate)))
 
 
 def pool(kind: str, rate: Any) -> Any:

@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
 
 from pbdn.errors import InvalidInputError
 
@@ -21,6 +24,8 @@ BLOCKS = (
 )  # channels of the convolutions of the small trunk, before the one that makes features
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
 FEATURE_ROWS = 2048  # images that pass the trunk at a time when it does not learn
+MOST_KEPT_BACK = 5000  # images that choose a strength, at most
+FARTHEST_STRENGTH = 3.0  # largest |ln a| of a strength a
 MOST_ON_DEVICE = 8 << 30  # bytes of images kept on the device; more are sent batch by batch
 
 
@@ -199,6 +204,31 @@ def settle(
         head.prune(inputs, codes, None if weights is None else weights * (head.n_rows / len(codes)))
     finally:
         head.standardize = standardize
+
+
+def kept_back(codes: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
+    """Which images are kept back from training: a fraction of every class, rounded down, and at most `MOST_KEPT_BACK`."""
+    fraction = min(fraction, MOST_KEPT_BACK / len(codes))
+    order = np.random.default_rng(seed).permutation(len(codes))
+    by_class = order[np.argsort(codes[order], kind="stable")]
+    counts = np.bincount(codes)
+    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    found = np.zeros(len(codes), dtype=bool)
+    found[by_class] = rank < np.repeat(np.floor(fraction * counts), counts)
+    return found
+
+
+def likeliest_strength(log_likelihood: Callable[[float], float]) -> float:
+    """The strength a, a factor of all rates, that maximises the log-likelihood minus (ln a)²/2: a prior for few rows."""
+
+    def loss(log_strength: float) -> float:
+        return 0.5 * log_strength**2 - log_likelihood(math.exp(log_strength))
+
+    grid = np.linspace(-FARTHEST_STRENGTH, FARTHEST_STRENGTH, 13)
+    best = grid[np.argmin([loss(one) for one in grid])]
+    step = grid[1] - grid[0]
+    found = minimize_scalar(loss, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-3})
+    return math.exp(found.x)
 
 
 def features_of(trunk: Any, images: Any, device: Any) -> Any:
