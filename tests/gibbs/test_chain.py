@@ -424,7 +424,7 @@ def test_a_long_easy_chain_is_silent():
         mass_shape=20.0, mass_rate=20.0, inv_scale_shape=20.0, inv_scale_rate=20.0, coef_shape=5.0, coef_rate_shape=20.0
     )
     X, y = np.linspace(-2.0, 2.0, 60)[:, None], np.arange(60) % 2
-    model = small(max_depth=1, n_sweeps=5000, n_burn_in=1000, n_draws=200, n_paths=1, max_experts=1, priors=priors)
+    model = small(max_depth=1, n_sweeps=9000, n_burn_in=1000, n_draws=200, n_paths=1, max_experts=1, priors=priors)
     model.fit(X, y)
     assert len(model.convergence_) == 22
     every_sweep = [one for one in model.convergence_ if "anchor" not in one["quantity"]]

@@ -1,19 +1,13 @@
-"""What the classes mean (labelling, pooling, responses), and what values on a line mean."""
+"""What the classes mean: labelling, pooling, responses."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kstest, logistic
 
-from checks import ALPHA
 from networks import random_network
-from pbdn.errors import FileFormatError, InvalidInputError
-from pbdn.files.network import network_from_arrays, network_to_arrays
-from pbdn.model.committee import committee
-from pbdn.model.distribution import Distribution
+from pbdn.errors import InvalidInputError
 from pbdn.model.labelling import SECOND_CLASS, for_and_against_each_class, for_each_class, says_yes
-from pbdn.model.network import Layer, Network, Side
 from pbdn.model.pooling import common_factor, pool_one, pool_pairs, pool_two
 from pbdn.model.response import (
     RESPONSES,
@@ -24,7 +18,6 @@ from pbdn.model.response import (
     response_for_classes,
     response_of_kind,
 )
-from pbdn.model.timed import OnALine, side_arrays
 
 CODES = np.array([0, 1, 2, 1, 0])
 LABELLINGS = {
@@ -304,132 +297,3 @@ def test_wrong_numbers_of_classes_are_refused(kind, n_outputs):
 
 def test_every_kind_has_one_name():
     assert all(make(2).kind == kind for kind, make in RESPONSES.items())
-
-
-# Values on a line: the predicted distributions keep the laws of distributions, and files keep them.
-
-N_ROWS = 7
-
-
-def network_on_a_line(rng, response, depth=1, n_features=3):
-    def side(n_inputs, k):
-        return Side(0.7 * rng.normal(size=(k, n_inputs + 1)), rng.gamma(2.0, size=k), 0.5 + rng.gamma(2.0, size=k))
-
-    layers, n_inputs = [], n_features
-    for _ in range(depth):
-        layers.append(Layer((side(n_inputs, 3), side(n_inputs, 2))))
-        n_inputs = n_features + 5
-    return Network(tuple(layers), n_features, response)
-
-
-def distribution(network, X):
-    return Distribution(side_arrays(network.top, network.top_inputs(X)), network.response)
-
-
-@pytest.fixture(params=[False, True], ids=["values", "logarithms"])
-def case(request, rng):
-    network = network_on_a_line(rng, OnALine(2.0, 0.5, request.param))
-    return distribution(network, rng.normal(size=(N_ROWS, 3)))
-
-
-def test_one_expert_of_weight_one_is_logistic_noise(rng):
-    """P(Y > y) = 1/(1 + e^{ψ + τ y}): the first side and its mirror are the same distribution."""
-    planes, times = np.array([[0.3, -1.0]]), np.array([2.0])
-    sides = (Side(planes, np.ones(1), times), Side(-planes, np.ones(1), times))
-    X = rng.normal(size=(N_ROWS, 1))
-    found = distribution(Network((Layer(sides),), 1, OnALine()), X)
-    exact = logistic(loc=-(0.3 - X[:, 0]) / 2.0, scale=0.5)
-    y = rng.normal(size=(4, N_ROWS))
-    for name in ("cdf", "sf", "pdf", "logpdf"):
-        np.testing.assert_allclose(getattr(found, name)(y), getattr(exact, name)(y), rtol=1e-12)
-    np.testing.assert_allclose(found.ppf(0.2), exact.ppf(0.2), rtol=1e-11)
-    np.testing.assert_allclose(found.mean(), exact.mean(), atol=1e-6)
-    np.testing.assert_allclose(found.std(), exact.std(), rtol=2e-3)  # without what lies beyond the ends
-
-
-def test_quantiles_and_probabilities_agree(case):
-    levels = np.array([1e-8, 0.01, 0.3, 0.5, 0.9, 1 - 1e-8])[:, None]
-    y = case.ppf(levels)
-    assert y.shape == (6, N_ROWS)
-    assert (np.diff(y, axis=0) > 0).all()
-    np.testing.assert_allclose(case.cdf(y), np.broadcast_to(levels, y.shape), rtol=1e-6)
-    np.testing.assert_allclose(case.cdf(y) + case.sf(y), 1.0, rtol=1e-12)
-    np.testing.assert_array_equal(case.median(), y[3])
-    np.testing.assert_allclose(case.interval(0.98)[:, 0], case.ppf(0.01), rtol=1e-10)
-    assert np.isposinf(case.ppf(1.0)).all()
-
-
-def test_density_is_the_slope_of_the_distribution(case):
-    y, step = case.ppf(np.array([[0.1], [0.6]])), 1e-6
-    slope = (case.cdf(y + step) - case.cdf(y - step)) / (2 * step)
-    np.testing.assert_allclose(case.pdf(y), slope, rtol=1e-6)
-    np.testing.assert_allclose(np.exp(case.logpdf(y)), case.pdf(y), rtol=1e-12)
-
-
-def test_bounds_have_the_probability_between_them(case):
-    low, high = case.ppf(0.2), case.ppf(0.7)
-    inf = np.full(N_ROWS, np.inf)
-    for bounds, expected in (((low, high), 0.5), ((low, inf), 0.8), ((-inf, high), 0.7)):
-        np.testing.assert_allclose(np.exp(case.log_likelihood(np.column_stack(bounds))), expected, rtol=1e-9)
-
-
-def test_moments_and_scores_are_integrals(case):
-    """Against averages over evenly spread quantiles."""
-    y = case.ppf(((np.arange(20_000) + 0.5) / 20_000)[:, None])
-    np.testing.assert_allclose(case.mean(), y.mean(axis=0), rtol=2e-3)
-    at = case.ppf(0.8)
-    crps = np.abs(y - at).mean(axis=0) - 0.5 * np.abs(y - y[np.random.default_rng(0).permutation(20_000)]).mean(axis=0)
-    np.testing.assert_allclose(case.crps(at), crps, rtol=0.05)
-
-
-def test_samples_have_the_distribution(case):
-    sample = case.sample(2000, random_state=1)
-    assert kstest(case.cdf(sample)[:, 0], "uniform").pvalue > ALPHA
-
-
-def test_rows_are_taken(case):
-    np.testing.assert_array_equal(case[2:4].mean(), case.mean()[2:4])
-    np.testing.assert_array_equal(case[0].median(), case.median()[:1])
-    assert len(case) == N_ROWS
-
-
-def test_shapes_that_do_not_fit_are_told(case):
-    with pytest.raises(InvalidInputError, match="one value per row"):
-        case.cdf(np.zeros(3))
-    with pytest.raises(InvalidInputError, match="between 0 and 1"):
-        case.ppf(1.5)
-    with pytest.raises(InvalidInputError, match="coverage"):
-        case.interval(1.0)
-
-
-def test_a_committee_averages_the_rates_of_members_with_other_time_coefficients(rng):
-    response = OnALine()
-    members = [network_on_a_line(rng, response, depth=2) for _ in range(3)]
-    one = committee(members)
-    X, u = rng.normal(size=(N_ROWS, 3)), rng.normal(size=N_ROWS)
-
-    def rate(network, s):
-        return network.top.sides[s].units(network.top_inputs(X), u[:, None]) @ network.top.sides[s].expert_weights
-
-    for s in range(2):
-        np.testing.assert_allclose(rate(one, s), np.mean([rate(m, s) for m in members], axis=0), rtol=1e-12)
-    np.testing.assert_allclose(one.predict_members(X), [m.predict(X) for m in members], rtol=1e-9)
-
-
-def test_a_file_keeps_every_number(rng):
-    network = network_on_a_line(rng, OnALine(3.0, 0.25, True, (0.5, 1.5)), depth=2)
-    header, arrays = network_to_arrays(network)
-    again = network_from_arrays(header, arrays)
-    assert again.response == network.response
-    X = rng.normal(size=(N_ROWS, 3))
-    np.testing.assert_array_equal(again.predict(X), network.predict(X))
-    for damage in (
-        {"line": None},
-        {"line": header["line"] | {"scale": -1.0}},
-        {"response": "two_classes", "n_outputs": 2},
-    ):
-        with pytest.raises(FileFormatError):
-            network_from_arrays(header | damage, arrays)
-    bad = arrays | {"network.0.time_coefs": -arrays["network.0.time_coefs"]}
-    with pytest.raises(FileFormatError, match="time coefficients"):
-        network_from_arrays(header, bad)
