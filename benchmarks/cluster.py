@@ -1,9 +1,9 @@
 """Gibbs sampling on a local Dask cluster beside the same fit in memory: bits, bytes, seconds, and a slow network.
 
-    python -m benchmarks.cluster [messages] [delays] [sweep] [bytes] [--rows 1000000] [--quick]
+    python -m benchmarks.cluster [messages] [delays] [sweep] [bytes] [--rows 1000000] [--no-profile] [--quick]
 
 Seconds are those of the clock and of the processors: on a machine that does other work only the latter say what a fit costs.
-A sweep is measured after the first of its chain; start, order of rows and prediction count apart. A network delay is simulated: the driver sleeps for a round trip wherever it waits for workers.
+A sweep is measured after the first of its chain; the start counts apart. A network delay is simulated: the driver sleeps for a round trip wherever it waits for workers.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import time
 import warnings
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
@@ -19,12 +20,21 @@ from distributed import Client, LocalCluster
 from benchmarks import record
 from pbdn import GibbsConfig, PBDNClassifier
 from pbdn.dask import DaskPBDNClassifier, cluster
+from pbdn.dask.rows import make_shards, read_lazily, read_rows
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.data.row_source import Block
 from pbdn.gibbs import chain
 from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
+from pbdn.gibbs.rows import make_rows as rows_of_a_side
+from pbdn.gibbs.state import initial_state, prior_values
+from pbdn.gibbs.sweep import Workers, single_blas_thread, sweep
+from pbdn.model.priors import GIBBS_PRIORS
+from pbdn.model.scaling import standard_scaling
+from pbdn.variates.random_stream import stream_key
 
 PARTS = ("messages", "delays", "sweep", "bytes")
 EXPERTS = 20
+IDLE_SECONDS = 5.0
 ROUNDS = 2  # in which all workers are asked at the same time, per sweep; then one message to each in turn
 
 
@@ -155,26 +165,16 @@ def bits_and_bytes(n_rows: int, n_features: int, clients: dict[int, Client]) -> 
 
 
 class SweepClock:
-    """Within, measures the sweeps of every chain after its first: seconds of the clock and of all processors."""
+    """Within, takes the time of every sweep; ``least`` is what a machine that does other work says of one that does not."""
 
-    def __init__(self, n_sweeps: int, client: Client | None = None) -> None:
-        self.n_sweeps, self.client, self.sweep = n_sweeps, client, chain.response_sweep
-        self.found: list[tuple[float, float]] = []
-        self.least = (
-            np.inf
-        )  # seconds of the quickest sweep: what a machine that does other work says of one that does not
-        self._cost: Cost | None = None
+    def __init__(self) -> None:
+        self.sweep, self.least = chain.response_sweep, np.inf
 
     def __enter__(self) -> "SweepClock":
         def measured(*arguments: Any) -> Any:
             began = time.perf_counter()
-            out, index = self.sweep(*arguments), arguments[9]
+            out = self.sweep(*arguments)
             self.least = min(self.least, time.perf_counter() - began)
-            if index == 0:
-                self._cost = Cost(self.client)
-            elif index == self.n_sweeps - 1 and self._cost is not None:
-                clock, used = self._cost()
-                self.found.append((clock / index, used / index))
             return out
 
         chain.response_sweep = measured
@@ -183,35 +183,52 @@ class SweepClock:
     def __exit__(self, *exception: Any) -> None:
         chain.response_sweep = self.sweep
 
-    def mean(self) -> tuple[float, float]:
-        """Clock and processors, per sweep of one side."""
-        clock, used = np.mean(self.found, axis=0)
-        return float(clock), float(used)
-
 
 def overhead(n_rows: int, n_features: int, client: Client, n_sweeps: int) -> dict[str, Any]:
-    """Seconds of a sweep of one side, in memory on one thread and on two workers of one thread."""
-    local_cost(*make_rows(2000, n_features), 2, 1)  # compiles
-    cluster_cost(*make_rows(2000, n_features), 2, client, 500)
+    """Seconds of processors of a sweep of one side, in memory on one thread and on the workers, in turn; and of the start of each.
+
+    Both sample the same chain, sweep after sweep, so that other work on the machine slows both alike.
+    """
     X, y = make_rows(n_rows, n_features)
-    out: dict[str, Any] = {"rows": n_rows, "features": n_features}
-    for name in ("local", "cluster"):
-        with SweepClock(n_sweeps, client if name == "cluster" else None) as sweeps:
-            if name == "local":
-                whole = local_cost(X, y, n_sweeps, 1)[0]
-            else:
-                whole = cluster_cost(X, y, n_sweeps, client, n_rows // 4)[0]
-        clock, used = sweeps.mean()
-        start = [whole[j] - 2 * n_sweeps * value for j, value in enumerate((clock, used))]
-        out |= {f"{name}_sweep": [clock, used], f"{name}_start": start}
-        print(f"| {name} | {clock:.3f} | {used:.3f} | {start[0]:.1f} | {start[1]:.1f} |", flush=True)
-    out["overhead"] = [
-        2 * out["cluster_sweep"][0] / out["local_sweep"][0] - 1,
-        out["cluster_sweep"][1] / out["local_sweep"][1] - 1,
-    ]
+    out: dict[str, Any] = {"rows": n_rows, "features": n_features, "workers": len(client.nthreads())}
+    for size in (2000, n_rows):  # compiles, then measures
+        cost = Cost()
+        rows = LabelledRows(X[:size], y[:size]).in_content_order()
+        rows = rows.scaled(standard_scaling(rows.inputs))
+        here = rows_of_a_side(rows.inputs, rows.codes == 1, single_events=True)
+        out["local_start"] = cost()
+        cost = Cost(client)
+        tasks = cluster.Cluster(client)
+        read = read_lazily(
+            da.from_array(X[:size], chunks=(size // 4, -1)), da.from_array(y[:size], chunks=size // 4), None
+        )
+        shards = make_shards(read_rows(tasks, tasks.start(read), repeats=True), True, True)
+        there, group = shards.scaled(shards.scaling(True)).side(1, True, False)
+        out["cluster_start"] = cost()
+        assert group is not None
+        states, used = [initial_state(EXPERTS, n_features + 1)] * 2, np.empty((n_sweeps, 2, 2))
+        with single_blas_thread():
+            for index in range(n_sweeps):
+                for place, where in enumerate((here, there)):
+                    asked = client if place else None
+                    cost, free = Cost(asked), Cost(asked)
+                    fixed = None, np.ones(EXPERTS, bool), prior_values(GIBBS_PRIORS), stream_key(0), index, Workers(1)
+                    states[place] = sweep("first_events", where, states[place], *fixed)[0]
+                    used[index, place] = np.subtract(cost(), (0.0, free.used - cost.used))
+                assert np.array_equal(states[0].hyperplanes, states[1].hyperplanes)
+        group.close()
+    cost, free = Cost(client), Cost(client)
+    time.sleep(IDLE_SECONDS)
+    clock, idle = np.subtract(cost(), (0.0, free.used - cost.used))
+    out["idle"] = idle / clock
+    for place, name in enumerate(("local", "cluster")):
+        clock, sweeps = np.median(used[1:, place], axis=0)
+        out[f"{name}_sweep"], start = [clock, sweeps], out[f"{name}_start"]
+        print(f"| {name} | {clock:.3f} | {sweeps:.3f} | {start[0]:.1f} | {start[1]:.1f} |", flush=True)
+    out["overhead"] = float(used[1:, 1, 1].sum() / used[1:, 0, 1].sum() - 1)
     print(
-        f"overhead of a sweep: {out['overhead'][1]:.1%} of processor time; by the clock, beside half the time of one thread, "
-        f"{out['overhead'][0]:.1%}", flush=True,
+        f"overhead of a sweep: {out['overhead']:.1%} of processor time. Driver, scheduler and workers that do nothing take "
+        f"{out['idle']:.3f} s of processors per second.", flush=True,
     )  # fmt: skip
     return out
 
@@ -221,7 +238,7 @@ def delays(n_rows: int, n_features: int, client: Client, n_sweeps: int = 40) -> 
     X, y = make_rows(n_rows, n_features)
     rounds, found = ROUNDS + len(client.nthreads()), []
     for delay in (0.0, 0.005, 0.02):
-        with SlowNetwork(delay), SweepClock(n_sweeps, client) as sweeps:
+        with SlowNetwork(delay), SweepClock() as sweeps:
             cluster_cost(X, y, n_sweeps, client, n_rows // 2)
         found.append({"delay": delay, "sweep": sweeps.least, "rounds": rounds})
         print(
@@ -276,6 +293,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=20)
     parser.add_argument("--sweeps", type=int, default=6)
+    parser.add_argument("--no-profile", action="store_true", help="workers without Dask's own profiler")
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing recorded")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -283,6 +301,7 @@ def main() -> None:
     print(f"load of the machine: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
     found: dict[str, Any] = {}
     with (
+        dask.config.set({"distributed.worker.profile.enabled": not given.no_profile}),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as two,
         Client(two) as client,
     ):
@@ -308,7 +327,13 @@ def main() -> None:
                 resize(two, client, n_workers)
                 found["bytes"] += bits_and_bytes(20_000, 20, {n_workers: client})
     if not given.quick:
-        config = {"rows": rows, "features": given.features, "experts": EXPERTS, "sweeps": given.sweeps}
+        config = {
+            "rows": rows,
+            "features": given.features,
+            "experts": EXPERTS,
+            "sweeps": given.sweeps,
+            "profile": not given.no_profile,
+        }
         load = os.getloadavg()[0]
         for part, results in found.items():
             line = {"method": "cluster", "case": part, "seed": 0, "config": config, "load": load, "results": results}

@@ -214,8 +214,8 @@ IMAGE_METHODS = {
 }
 
 
-def images_table(root: Path = RESULTS, experiment: str = "images") -> str:
-    """Heads on a small trunk: means over seeds, and the paper's errors where it has them."""
+def images_table(root: Path = RESULTS, experiment: str = "images", pairs: bool | None = None) -> str:
+    """Heads on a small trunk: means over seeds, and the paper's errors of its pairs; ``pairs`` asks for these or for the rest."""
     measures = {"log_loss": 4, "ece": 4, "ood_turned": 3, "ood_photographs": 3, "units": 0, "seconds": 0}
     lines = [
         "| data | head | seeds | error % | paper's error % | log-loss | calibration error | turned: ROC area "
@@ -224,6 +224,7 @@ def images_table(root: Path = RESULTS, experiment: str = "images") -> str:
     ]
     found = [one for one in record.read(experiment, root) if one["method"] in IMAGE_METHODS]
     of_paper = paper.MNIST_ERROR["pbdn"]
+    found = [one for one in found if pairs is None or (one["data"] in of_paper) == pairs]
     kinds = dict.fromkeys((one["data"], one.get("case", "")) for one in found)
     for data, case in sorted(kinds, key=lambda kind: (kind[0] in of_paper, kind)):
         for method, words in IMAGE_METHODS.items():

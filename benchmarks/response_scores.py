@@ -10,7 +10,8 @@ from scipy.stats import norm
 from sklearn.metrics import mean_poisson_deviance
 
 from benchmarks import record
-from pbdn.estimators.survival import concordance, time_bounds
+from pbdn.estimators.survival import time_bounds
+from pbdn.inspection.quality import concordance
 
 COVERAGES = (50, 80, 90, 95)
 N_BINS = 10
@@ -158,7 +159,7 @@ def score_survival(risk: Any, curves: Callable[[Any], Any], y: Any, wanted: Any)
     times = np.linspace(*np.quantile(wanted["time"], TIME_RANGE), N_TIMES)
     survival = curves(np.broadcast_to(times[:, None], (N_TIMES, len(wanted))))
     return {
-        "concordance": concordance(time_bounds(wanted), np.asarray(risk, dtype=float)),
+        "concordance": concordance(time_bounds(wanted), np.asarray(risk, dtype=float)).value,
         "brier": integrated_brier(y, wanted, times, survival),
         "miscalibration": miscalibration(curves(wanted["time"][None, :])[0], wanted["event"]),
     }

@@ -12,6 +12,7 @@ from pbdn import (
     GibbsConfig,
     ISHMClassifier,
     MapConfig,
+    PBDNAmountRegressor,
     PBDNClassifier,
     PBDNCountRegressor,
     PBDNOrdinalClassifier,
@@ -133,6 +134,14 @@ def numbers(kind="number"):
             list(zip(time < 4.0, np.minimum(time, 4.0), strict=True)), dtype=[("event", bool), ("time", float)]
         )
         return quietly(PBDNSurvival(**options), X, y), X, y
+    if kind == "causes":
+        times = np.stack([np.exp(0.1 * np.asarray(value)), np.exp(1.5 - 0.3 * X[:, 1]), np.full(150, 4.0)])
+        cause = np.array([1, 2, 0])[times.argmin(axis=0)]
+        y = np.array(list(zip(cause, times.min(axis=0), strict=True)), dtype=[("cause", int), ("time", float)])
+        return quietly(PBDNSurvival(**options), X, y), X, y
+    if kind == "amount":
+        y = np.where(X[:, 2] + rng.logistic(size=150) > 0.0, np.maximum(np.asarray(value), 0.1), 0.0)
+        return quietly(PBDNAmountRegressor(**options), X, y), X, y
     return quietly(PBDNRegressor(log=False, **options), X, np.asarray(value)), X, np.asarray(value)
 
 

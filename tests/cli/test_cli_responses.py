@@ -33,13 +33,17 @@ def folder(tmp_path_factory):
     grade = np.array(["poor", "fair", "good"])[np.digitize(size + rng.normal(0, 10, N), [80, 140])]
     sold = np.exp(3.0 - 0.01 * size + 0.3 * rng.normal(size=N))
     seen = sold < 25.0
+    rented = np.exp(3.5 - 0.5 * (kind == "house") + 0.3 * rng.normal(size=N))
+    why = np.where(np.minimum(sold, rented) >= 25.0, 0, np.where(sold < rented, 1, 2))
+    damage = np.where(rng.uniform(size=N) < 0.3, 0.0, np.exp(0.005 * size + 0.3 * rng.normal(size=N)))
     with open(folder / "homes.csv", "w", newline="") as stream:
         writer = csv.writer(stream)
-        writer.writerow(["size", "kind", "since", "price", "calls", "grade", "days", "sold"])
+        writer.writerow(["size", "kind", "since", "price", "calls", "grade", "days", "sold", "gone", "why", "damage"])
         for i in range(N):
             known = "" if i % 17 == 0 else f"{size[i]:.1f}"
             cells = [known, kind[i], day[i], f"{price[i]:.2f}", calls[i], grade[i], f"{min(sold[i], 25.0):.2f}"]
-            writer.writerow([*cells, "yes" if seen[i] else "no"])
+            cells += ["yes" if seen[i] else "no", f"{min(sold[i], rented[i], 25.0):.2f}", why[i], f"{damage[i]:.3f}"]
+            writer.writerow(cells)
     return folder
 
 
@@ -48,8 +52,16 @@ TARGETS = {  # target, options
     "count": ("calls", "--response", "count"),
     "grade": ("grade", "--grades", "poor,fair,good"),
     "time": ("days", "--event", "sold"),
+    "causes": ("gone", "--event", "why"),
+    "amount": ("damage",),
 }
-WORDS = {"number": "mean absolute error", "count": "mean absolute error", "grade": "log loss", "time": "concordance"}
+COLUMNS = ("price", "calls", "grade", "days", "sold", "gone", "why", "damage")
+WORDS = {"grade": "log loss", "time": "concordance", "causes": "concordance"}
+TOLD = {
+    "grade": "3 grades; depth 1",
+    "causes": "a time with 2 causes; cause 1: depth 1",
+    "amount": "an amount; zero or more: depth",
+}
 
 
 @pytest.fixture(scope="module")
@@ -57,27 +69,30 @@ def fitted(folder):
     """What was said by the fit of every kind of target."""
     said = {}
     for kind, (target, *options) in TARGETS.items():
-        others = [name for name in ("price", "calls", "grade", "days", "sold") if name not in (target, *options)]
+        others = [name for name in COLUMNS if name not in (target, *options)]
         drops = [part for name in others for part in ("--drop", name)]
         arguments = ["fit", folder / "homes.csv", "-t", target, *drops, *options, "-o", folder / f"{kind}.pbdn"]
-        said[kind] = invoke(*arguments, *SHORT)
+        page = ("--report", folder / "time.html") if kind == "time" else ()
+        said[kind] = invoke(*arguments, *SHORT, *page)
     return folder, said
 
 
 @pytest.mark.parametrize("kind", TARGETS)
 def test_fit_and_inspect_say_what_is_predicted(fitted, kind):
     folder, said = fitted
-    assert WORDS[kind] in said[kind].stdout
-    told = "3 grades; depth 1" if kind == "grade" else f"a {kind}; depth 1"
-    assert told in said[kind].stdout
+    assert WORDS.get(kind, "mean absolute error") in said[kind].stdout
+    assert TOLD.get(kind, f"a {kind}; depth 1") in said[kind].stdout
     found = json.loads(invoke("inspect", folder / f"{kind}.pbdn", "--json").stdout)
-    assert found["response"] == kind
-    assert "sold" not in found["features"]
+    assert found["response"] == ("time" if kind == "causes" else kind)
+    assert not {"sold", "why"} & set(found["features"])
+    assert found["weights"] > 0
+    assert found["depth"] == 1
 
 
 def test_what_was_found_out_is_said_with_how_to_say_otherwise(fitted):
     _, said = fitted
     assert "predicted as a number (--response)" in said["number"].stderr
+    assert "so it is predicted as an amount that may be zero; --response number" in said["amount"].stderr
     lines = ["x,stars,calls", *(f"{i % 7},{1 + i % 4},{i}" for i in range(60))]
     table = parse_table(("\n".join(lines) + "\n").encode(), "t.csv")
     target, notes = find_target(table, "stars", "auto")
@@ -88,11 +103,11 @@ def test_what_was_found_out_is_said_with_how_to_say_otherwise(fitted):
     assert "--response count is for counts" in notes[0]
 
 
-@pytest.mark.parametrize("kind", ["number", "count", "time"])
+@pytest.mark.parametrize("kind", ["number", "count", "time", "causes", "amount"])
 def test_predictions_have_intervals(fitted, kind):
     folder, _ = fitted
     result = invoke("predict", folder / f"{kind}.pbdn", folder / "homes.csv", "-o", folder / "p.csv", "--level", 0.8)
-    assert ("concordance" if kind == "time" else "root mean square") in result.stdout
+    assert ("concordance" if kind in ("time", "causes") else "root mean square") in result.stdout
     with open(folder / "p.csv") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["prediction", "lower", "upper"]
@@ -100,6 +115,45 @@ def test_predictions_have_intervals(fitted, kind):
     assert all(float(row["lower"]) <= float(row["upper"]) for row in rows)
     inside = [float(row["lower"]) < float(row["prediction"]) < float(row["upper"]) for row in rows]
     assert np.mean(inside) > (0.5 if kind == "count" else 0.95)
+
+
+@pytest.mark.parametrize("kind", ["time", "causes"])
+def test_predictions_tell_how_probable_events_are_by_a_time(fitted, kind):
+    folder, _ = fitted
+    invoke("predict", folder / f"{kind}.pbdn", folder / "homes.csv", "-o", folder / "p.csv", "--by", 10, "--by", 20)
+    with open(folder / "p.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    causes = [f"cause {c} by {t}" for c in (1, 2) for t in (10, 20)] if kind == "causes" else []
+    assert list(rows[0]) == ["prediction", "lower", "upper", "event by 10", "event by 20", *causes]
+    if causes:
+        both = [float(row["cause 1 by 10"]) + float(row["cause 2 by 10"]) for row in rows]
+        np.testing.assert_allclose(both, [float(row["event by 10"]) for row in rows], atol=1e-6)
+    assert "--by 3: it is for times" in fails(
+        "predict", folder / "number.pbdn", folder / "homes.csv", "-o", folder / "q.csv", "--by", 3
+    )
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_a_page_about_every_kind(fitted, kind, tmp_path):
+    folder, _ = fitted
+    invoke(
+        "report",
+        folder / f"{kind}.pbdn",
+        folder / "homes.csv",
+        "-o",
+        tmp_path / "page.html",
+        "--card",
+        tmp_path / "card.md",
+    )
+    assert "How sure is it?" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "## Quality" in (tmp_path / "card.md").read_text(encoding="utf-8")
+
+
+def test_a_report_of_held_out_times_has_their_events(fitted):
+    folder, _ = fitted
+    page = (folder / "time.html").read_text(encoding="utf-8")
+    assert "steps are Kaplan-Meier curves" in page
+    assert "held-out rows of the fit" in page
 
 
 def test_grades_are_predicted_as_labels(fitted):
@@ -115,8 +169,10 @@ def test_grades_are_predicted_as_labels(fitted):
 def test_explain(fitted, kind):
     folder, _ = fitted
     said = invoke("explain", folder / f"{kind}.pbdn", folder / "homes.csv").stdout
-    assert "median moves" in said
+    assert ("mean moves" if kind == "amount" else "median moves") in said
     assert "size" in said
+    if kind in ("causes", "amount"):
+        assert ("cause 2: at most" if kind == "causes" else "zero or more: above 0") in said
     said = invoke("explain", folder / f"{kind}.pbdn", folder / "homes.csv", "--row", 2).stdout
     assert ("with probability" if kind == "grade" else "with 90 % between") in said
 
@@ -130,7 +186,7 @@ def exported(folder, kind, to, *options):
     return invoke("export", folder / f"{kind}.pbdn", "--to", to, *options, "-o", "-", "-q").stdout
 
 
-@pytest.mark.parametrize("kind", ["number", "time"])
+@pytest.mark.parametrize("kind", ["number", "time", "causes", "amount"])
 def test_exports_score_raw_rows(fitted, kind, tmp_path):
     """Missing numbers, categories and dates in, means and quantiles out, as the model predicts them."""
     folder, _ = fitted
@@ -150,9 +206,17 @@ def test_exports_score_raw_rows(fitted, kind, tmp_path):
     connection.executemany(f"INSERT INTO data VALUES ({marks})", [list(row.values()) for row in rows[:6]])
     options = ("--dialect", "sqlite", "--quantile", 0.1, "--quantile", 0.9, "--above", 20)
     cursor = connection.execute(exported(folder, kind, "sql", *options))
-    assert [one[0] for one in cursor.description] == ["mean", "quantile_0.1", "quantile_0.9", "probability_above_20"]
-    expected = np.column_stack([mean, quantiles, ours.sf(20.0)])
-    np.testing.assert_allclose(cursor.fetchall(), expected[:6], atol=close)
+    names = [one[0] for one in cursor.description]
+    assert names[:4] == ["mean", "quantile_0.1", "quantile_0.9", "probability_above_20"]
+    expected, answer = np.column_stack([mean, quantiles, ours.sf(20.0)]), np.array(cursor.fetchall())
+    np.testing.assert_allclose(answer[:, :4], expected[:6], atol=close)
+    if kind == "causes":
+        assert names[4:] == ["incidence_1_20", "incidence_2_20"]
+        chances = model.estimator.predict_cumulative_incidence(features, [20.0])[:, :, 0]
+        np.testing.assert_allclose(answer[:, 4:], chances[:6], atol=1e-6)
+        np.testing.assert_allclose(
+            [module["cumulative_incidence"](row, 20.0) for row in rows[:2]], chances[:2], atol=1e-6
+        )
     if shutil.which("cc"):
         cells = [f'{{{row["size"] or "NAN"}, "{row["kind"]}", "{row["since"]}"}}' for row in rows[:6]]
         (tmp_path / "model.h").write_text(exported(folder, kind, "c"))
@@ -209,6 +273,7 @@ def test_grades_export_as_classes_do(fitted):
 
 def test_wrong_options_are_named(fitted, tmp_path):
     folder, _ = fitted
+    (folder / "negative.csv").write_text("x,y\n" + "".join(f"{i},{i - 1.5}\n" for i in range(20)))
     table, out = folder / "homes.csv", ("-o", tmp_path / "m.pbdn")
     assert "not a class" in fails("fit", table, "-t", "price", *out, "--response", "class")
     assert "not a column of numbers" in fails("fit", table, "-t", "kind", *out, "--response", "number")
@@ -222,12 +287,12 @@ def test_wrong_options_are_named(fitted, tmp_path):
     )
     assert "strictly between 0 and 1" in fails("export", folder / "number.pbdn", "--to", "onnx", "--quantile", 2)
     assert "take any" in fails("export", folder / "number.pbdn", "--to", "c", "--quantile", 0.5)
-    assert "no report for times" in fails("report", folder / "time.pbdn", table, *out)
+    assert "which is no amount" in fails("fit", folder / "negative.csv", "-t", "y", *out, "--response", "amount")
 
 
 def test_numbers_can_be_sampled(fitted, tmp_path):
     folder, _ = fitted
-    drops = [part for name in ("calls", "grade", "days", "sold") for part in ("--drop", name)]
+    drops = [part for name in COLUMNS[1:] for part in ("--drop", name)]
     options = ("--inference", "gibbs", "--sweeps", 20, "--members", 1, "--max-depth", 1)
     invoke("fit", folder / "homes.csv", "-t", "price", *drops, *options, "-o", tmp_path / "m.pbdn")
     found = json.loads(invoke("inspect", tmp_path / "m.pbdn", "--json").stdout)

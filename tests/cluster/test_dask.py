@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from dataclasses import replace
 from multiprocessing import forkserver
 
 import numpy as np
@@ -19,11 +20,17 @@ import dask.dataframe as dd
 import pandas as pd
 from distributed import Client, LocalCluster
 
-from pbdn import GibbsConfig, MapConfig, PBDNClassifier
-from pbdn.dask import DaskPBDNClassifier, cluster
+from pbdn import GibbsConfig, MapConfig, PBDNClassifier, PBDNRegressor
+from pbdn.config import starts_for
+from pbdn.dask import DaskPBDNClassifier, DaskPBDNRegressor, cluster, engines
 from pbdn.dask.channel import Channel, LostError, listen
+from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import ClusterError, InvalidInputError
+from pbdn.estimators.on_a_line import layout_of
 from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
+from pbdn.model.network import Network, inputs_above
+from pbdn.model.scaling import standard_scaling
+from pbdn.sgd.starts import fit_timed_from_starts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The chains of layer"),
@@ -251,6 +258,150 @@ def test_messages_are_as_long_as_the_cost_model_says(two_workers, monkeypatch):
         assert 0 < received - 20 * up < 20 * 800 * n_workers
 
 
+# ------------------------------------------------------------------------------ values on a line
+
+LINE = {"inference": "gibbs", "log": False, "max_depth": 2, "max_experts": 4, "gibbs_config": SHORT, "random_state": 3}
+LINE_STEPS = MapConfig(n_minibatches=60, batch_size=50)
+
+
+def make_values(n=1100, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    return X, np.exp(0.5 * np.abs(X[:, 0]) + 0.3 * X[:, 1] + 0.2 * rng.standard_normal(n))
+
+
+def values_of(model):
+    """All numbers of a network of values."""
+    yield from numbers_of(model)
+    yield from (side.time_coefs for layer in model.layers_ for side in layer.sides)
+
+
+def assert_same_values(model, other):
+    assert_same(model, other)
+    for one, two in zip(values_of(model), values_of(other), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+@pytest.fixture(scope="module")
+def line():
+    """Rows with values, and what they give in memory."""
+    X, y = make_values()
+    return X, y, PBDNRegressor(**LINE).fit(X, y)
+
+
+@pytest.mark.parametrize(("n_workers", "chunk"), [(1, 1100), (2, 300), (4, 211)])
+def test_gibbs_of_values_gives_the_bits_of_rows_in_memory(local_cluster, client, line, n_workers, chunk):
+    X, y, expected = line
+    scale(local_cluster, client, n_workers)
+    model = DaskPBDNRegressor(**LINE).fit(*in_chunks(X, y, chunk))
+    assert_same_values(model, expected)
+    local = model.to_local()
+    assert type(local) is PBDNRegressor
+    np.testing.assert_array_equal(local.predict_interval(X[:50]), expected.predict_interval(X[:50]))
+
+
+@pytest.mark.parametrize("case", ["bounds", "only_censored", "fractional", "whole", "logarithms", "trial", "map_start"])
+def test_what_values_may_say(two_workers, case):
+    X, y = make_values(500)
+    options, weight, rng = LINE | {"max_depth": 1}, None, np.random.default_rng(1)
+    if case == "bounds":
+        y = np.column_stack(
+            [np.where(rng.random(500) < 0.2, -np.inf, y), np.where(rng.random(500) < 0.2, np.inf, y + 0.1)]
+        )
+    elif case == "only_censored":  # identical rows of one bound are merged
+        X, seen = np.round(X), rng.random(500) < 0.5
+        y = np.column_stack([np.where(seen, -np.inf, 1.0), np.where(seen, 2.0, np.inf)])
+    elif case == "fractional":
+        weight = rng.uniform(0, 3, 500) * (rng.random(500) > 0.2)
+    elif case == "whole":
+        weight = rng.integers(0, 4, 500).astype(float)
+    elif case == "logarithms":
+        options |= {"log": True}
+    elif case == "trial":
+        options |= {"log": "auto", "map_config": MapConfig(n_minibatches=20)}
+    elif case == "map_start":
+        options |= {"gibbs_config": GibbsConfig(n_sweeps=4, start="map", prediction="point")}
+    expected = PBDNRegressor(**options).fit(X, y, weight)
+    rows, in_dask = da.from_array(X, chunks=(150, 3)), None if weight is None else da.from_array(weight, chunks=150)
+    values = da.from_array(y, chunks=(150, 2)) if y.ndim == 2 else da.from_array(y, chunks=150)
+    model = DaskPBDNRegressor(**options).fit(rows, values, in_dask)
+    assert_same_values(model, expected)
+    assert model.log_ == expected.log_
+
+
+@pytest.mark.parametrize(("n_workers", "chunk"), [(1, 1100), (2, 300), (4, 211)])
+def test_map_of_values_takes_the_steps_of_rows_in_memory(local_cluster, client, line, n_workers, chunk):
+    X, y, _ = line
+    scale(local_cluster, client, n_workers)
+    model = DaskPBDNRegressor(max_depth=2, log=False, random_state=3, map_config=LINE_STEPS)
+    model.fit(*in_chunks(X, y, chunk))
+    rows = LabelledRows(X, np.column_stack([y, y])).in_content_order()
+    response, scaling = layout_of(rows.targets, None, False), standard_scaling(rows.inputs)
+    bounds, layers, seed = response.to_line(rows.targets), [], np.random.RandomState(3).randint(2**31 - 1)
+    for depth in (1, 2):
+        inputs = np.ascontiguousarray(inputs_above(tuple(layers), scaling.apply(rows.inputs)))
+        n_starts, n_experts = starts_for(inputs.shape[1], 2, 20)
+        layer, done = fit_timed_from_starts(
+            inputs, bounds, None, penalty=(0.3, 2.0)[depth - 1], depth=depth,
+            config=replace(model.config_.map, max_experts=n_experts), seed=seed, n_starts=n_starts,
+        )  # fmt: skip
+        assert done
+        layers.append(layer)
+    expected = scaling.fold(Network(tuple(layers[: model.depth_]), 3, response))
+    assert len(model.criterion_path_) == 2
+    for layer, other in zip(model.layers_, expected.layers, strict=True):
+        for one, two in zip(layer.sides, other.sides, strict=True):
+            np.testing.assert_allclose(one.hyperplanes, two.hyperplanes, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(one.time_coefs, two.time_coefs, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("inference", "place"), [("gibbs", (cluster.SharedRates, "timed_parts")), ("map", (engines.LineRows, "gathered"))]
+)
+def test_values_survive_a_loss(two_workers, line, monkeypatch, inference, place):
+    X, y, _ = line
+    options = LINE | {"inference": inference, "max_depth": 1, "map_config": LINE_STEPS}
+    if inference == "map":
+        options.pop("gibbs_config")
+    expected = DaskPBDNRegressor(**options).fit(*in_chunks(X, y, 300))
+    victim, real, seen = processes(two_workers)[0], getattr(*place), []
+
+    def killing(*arguments):
+        seen.append(1)
+        if len(seen) == (5 if inference == "gibbs" else 1):
+            os.kill(victim, signal.SIGKILL)
+        return real(*arguments)
+
+    monkeypatch.setattr(*place, killing)
+    assert_same_values(DaskPBDNRegressor(**options).fit(*in_chunks(X, y, 300)), expected)
+    processes(two_workers)
+
+
+def test_frames_scores_and_files_of_values(two_workers, tmp_path):
+    X, y = make_values(400)
+    table = dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]).assign(target=y), npartitions=3)
+    options = LINE | {"max_depth": 1, "gibbs_config": GibbsConfig(n_sweeps=4, prediction="point")}
+    model = DaskPBDNRegressor(**options).fit(table, "target")
+    local, frame = model.to_local(), table.drop(columns="target")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict(frame).compute(), local.predict(frame.compute()))
+    assert model.score(table, "target") == pytest.approx(local.score(frame.compute(), y))
+    model.save(tmp_path / "model.pbdn")
+    loaded = PBDNRegressor.load(tmp_path / "model.pbdn")
+    np.testing.assert_array_equal(loaded.predict(frame.compute()), local.predict(frame.compute()))
+    holed = y.copy()
+    holed[301] = np.nan
+    with pytest.raises(InvalidInputError, match="Partition 2: .*NaN"):
+        DaskPBDNRegressor(**options).fit(*in_chunks(X, holed, 150))
+    with pytest.raises(InvalidInputError, match="Partition 0: y has -1 in row 0"):
+        DaskPBDNRegressor(log=True).fit(*in_chunks(X, -np.ones(400), 150))
+    with pytest.raises(InvalidInputError, match="does not do monotonic_cst"):
+        DaskPBDNRegressor(log=False, map_config=MapConfig(monotonic_cst=[1, 0, 0])).fit(*in_chunks(X, y, 150))
+    with pytest.warns(UserWarning, match="only one value"):
+        constant = DaskPBDNRegressor().fit(*in_chunks(X, np.full(400, 2.0), 150))
+    np.testing.assert_allclose(constant.predict(X[:3]), 2.0)
+
+
 # --------------------------------------------------------------------------------------- faults
 
 
@@ -274,7 +425,7 @@ def test_a_worker_killed_at_any_moment_changes_nothing(local_cluster, client, pl
 def test_map_goes_on_after_a_loss(two_workers, monkeypatch):
     X, y = make_data()
     expected = DaskPBDNClassifier(**MAP).fit(*in_chunks(X, y, 400))
-    victim, gradient, seen = processes(two_workers)[0], cluster.ClusterTrainer.gradient, []
+    victim, gradient, seen = processes(two_workers)[0], engines.ClusterTrainer.gradient, []
 
     def killing(self, index):
         seen.append(1)
@@ -282,7 +433,7 @@ def test_map_goes_on_after_a_loss(two_workers, monkeypatch):
             os.kill(victim, signal.SIGKILL)
         return gradient(self, index)
 
-    monkeypatch.setattr(cluster.ClusterTrainer, "gradient", killing)
+    monkeypatch.setattr(engines.ClusterTrainer, "gradient", killing)
     model = DaskPBDNClassifier(**MAP).fit(*in_chunks(X, y, 400))
     for one, two in zip(numbers_of(model), numbers_of(expected), strict=True):
         np.testing.assert_array_equal(one, two)

@@ -4,6 +4,7 @@ import importlib
 import pathlib
 import re
 import tomllib
+import warnings
 
 import pytest
 from benchmarks.tables import PICTURE, README, with_tables
@@ -158,3 +159,32 @@ PAGES = sorted((README.parent / "docs").glob("*.md"))
 def test_python_of_the_pages_compiles(page):
     for code in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
         compile(code, str(pathlib.Path(page.name)), "exec")
+
+
+def test_the_examples_of_every_response_run():
+    """With short training: what is shown is called as it is called there."""
+    matplotlib = pytest.importorskip("matplotlib")
+    pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    from pbdn import MapConfig
+
+    matplotlib.use("Agg")
+    page = (ROOT / "docs" / "responses.md").read_text(encoding="utf-8")
+    names = {"SHORT": {"map_config": MapConfig(n_minibatches=20, n_members=1), "max_depth": 1, "random_state": 0}}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(code.replace("random_state=0).fit", "**SHORT).fit").replace("max_depth=1, **SHORT", "**SHORT"), names)
+    assert names["tree"]["posterior"]["n_experts"].sizes["draw"] == 20
+    for head in (
+        "Real numbers",
+        "Survival times",
+        "Times with several causes",
+        "Ordered grades",
+        "Counts",
+        "Amounts that may be zero",
+    ):
+        section = page.split(f"\n## {head}\n")[1].split("\n## ")[0]
+        assert "The law: **" in section
+        assert "```python" in section
+        assert "**When to use something else.**" in section

@@ -6,7 +6,8 @@ from scipy.stats import norm
 
 from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.survival import concordance, time_bounds
+from pbdn.estimators.survival import time_bounds
+from pbdn.inspection.quality import concordance
 
 SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
 N = 150
@@ -94,9 +95,9 @@ class TestSurvival:
 
     def test_concordance_counts_pairs(self):
         bounds = np.array([[1.0, 1.0], [2.0, np.inf], [3.0, 3.0], [3.0, np.inf]])
-        assert concordance(bounds, np.array([4.0, 3.0, 2.0, 1.0])) == 1.0
-        assert concordance(bounds, np.array([1.0, 2.0, 3.0, 4.0])) == 0.0
-        assert concordance(bounds, np.array([4.0, 0.0, 2.0, 2.0])) == pytest.approx(3.5 / 4.0)
+        assert concordance(bounds, np.array([4.0, 3.0, 2.0, 1.0])).value == 1.0
+        assert concordance(bounds, np.array([1.0, 2.0, 3.0, 4.0])).value == 0.0
+        assert concordance(bounds, np.array([4.0, 0.0, 2.0, 2.0])).value == pytest.approx(3.5 / 4.0)
 
     @pytest.mark.parametrize(
         ("y", "message"),
@@ -104,7 +105,7 @@ class TestSurvival:
             (events([True, True], [0.0, 1.0]), "times must be above 0"),
             (events([True, False], [-1.0, 1.0]), "times must be above 0"),
             (events([True, True], [np.nan, 1.0]), "give finite times"),
-            (np.array([1.0, 2.0]), "structured array"),
+            (np.ones((2, 3)), "structured array"),
             (np.array([(0.5, 2.0)], dtype=[("event", float), ("time", float)]), "two are needed"),
             (np.array([(-1, 2.0)], dtype=[("event", int), ("time", float)]), "causes are 1, 2"),
             (np.array([[2.0, 1.0]]), "the first must not be above the second"),
@@ -113,6 +114,9 @@ class TestSurvival:
     def test_times_that_cannot_be_are_told(self, y, message):
         with pytest.raises(InvalidInputError, match=message):
             time_bounds(y)
+
+    def test_plain_numbers_are_times_of_events(self):
+        np.testing.assert_array_equal(time_bounds([1.0, 2.0]), [[1.0, 1.0], [2.0, 2.0]])
 
     def test_all_censored(self, rows):
         X, z, _ = rows
@@ -166,7 +170,9 @@ class TestCauses:
         one, two = (part.predict_distribution(X[:4]) for part in model.models_)
         t = np.geomspace(1e-6, 1.5, 20_001)[:, None]
         exact = np.trapezoid(one.pdf(t) * two.sf(t), t[:, 0], axis=0)
-        np.testing.assert_allclose(model.predict_cumulative_incidence(X[:4], [1.5])[:, 0, 0], exact, atol=2e-4)
+        np.testing.assert_allclose(model.predict_cumulative_incidence(X[:4], [1.5])[:, 0, 0], exact, atol=1e-6)
+        alone = [model.predict_cumulative_incidence(X[i : i + 1], [1.5])[0] for i in range(4)]
+        np.testing.assert_allclose(model.predict_cumulative_incidence(X[:4], [0.4, 1.5])[:, :, 1:], alone, atol=1e-7)
 
     def test_the_likelihood_is_that_of_time_and_cause(self, caused):
         X, y, _, model = caused
@@ -185,15 +191,50 @@ class TestCauses:
         )
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
-    def test_what_one_network_tells_is_asked_of_a_cause(self, caused):
+    def test_what_networks_tell_stands_below_each_other(self, caused):
         X, _, _, model = caused
-        assert set(model.models_[1].explain(X[:2])["row"]) == {0, 1}
         assert model.transform(X).shape == (len(X), model.get_feature_names_out().size)
-        for ask in (model.explain, model.predict_distribution, model.subtypes):
-            with pytest.raises(InvalidInputError, match=r"models_\[0\]"):
-                ask(X)
+        for table in (model.explain(X[:2]), model.subtypes(X)):
+            assert table["model"].unique().tolist() == ["cause 1", "cause 2"]
+        assert set(model.models_[1].explain(X[:2])["row"]) == set(model.explain(X[:2])["row"]) == {0, 1}
+        assert model.effects(X)["feature"].tolist()[0] == "x0"
+        with pytest.raises(InvalidInputError, match=r"models_\[0\]"):
+            model.polytope_violations(X)
         with pytest.raises(InvalidInputError, match="above 0"):
             model.predict_cumulative_incidence(X, [0.0])
+
+    def test_the_first_event_has_a_distribution(self, caused):
+        X, _, _, model = caused
+        first = model.predict_distribution(X[:6])
+        levels = np.linspace(0.0005, 0.9995, 1000)[:, None]
+        values = first.ppf(levels)
+        np.testing.assert_allclose(first.cdf(values), np.broadcast_to(levels, values.shape), rtol=1e-9)
+        np.testing.assert_allclose(first.mean(), values.mean(axis=0), rtol=0.02)
+        t = np.linspace(0.5, 2.0, 2001)[:, None]
+        gained = first.cdf(2.0) - first.cdf(0.5)
+        np.testing.assert_allclose(np.trapezoid(first.pdf(t), t[:, 0], axis=0), gained, atol=1e-6)
+        between = np.tile([0.5, 2.0], (6, 1))
+        np.testing.assert_allclose(np.exp(first.log_likelihood(between)), gained, rtol=1e-9)
+        np.testing.assert_allclose(first[2:4].median(), model.predict_median(X[2:4]))
+
+    @pytest.mark.filterwarnings("ignore:The chains of layer")
+    def test_draws_of_all_causes(self, caused):
+        X, y, _, model = caused
+        with pytest.raises(InvalidInputError, match="keeps no posterior draws"):
+            model.predict_survival_interval(X[:2])
+        chain = GibbsConfig(n_sweeps=30, n_draws=8, prediction="posterior")
+        drawn = PBDNSurvival(inference="gibbs", gibbs_config=chain, max_depth=1, random_state=0).fit(X[:80], y[:80])
+        low, high = np.moveaxis(drawn.predict_survival_interval(X[:4]), -1, 0)
+        survival = drawn.predict_survival_function(X[:4], return_array=True)
+        assert np.mean((low <= survival) & (survival <= high)) > 0.9
+        pytest.importorskip("xarray", reason="the package xarray is not installed")
+        tree = drawn.to_datatree(X[:80], y[:80])
+        assert list(tree.children) == ["cause 1", "cause 2"]
+        said = tree["cause 2"]["log_likelihood"]["y"].values
+        assert said.shape == (1, 8, 80)
+        first = next(iter(drawn.models_[1]._drawn(X[:80]).draws()))
+        bounds = np.column_stack([y["time"], np.where(y["cause"] == 2, y["time"], np.inf)])[:80]
+        np.testing.assert_allclose(said[0, 0], first.log_likelihood(bounds), rtol=1e-9)
 
     def test_one_cause_is_an_event(self, lived):
         X, _, y, model = lived
@@ -329,6 +370,12 @@ class TestAmounts:
         low, high = drawn.predict_mean_interval(X).T
         assert (low < high).all()
         assert np.mean((low <= 1.5 * drawn.predict(X)) & (drawn.predict(X) <= 1.5 * high)) > 0.9
+        pytest.importorskip("xarray", reason="the package xarray is not installed")
+        tree = drawn.to_datatree(X, y)
+        assert tree["amount"]["posterior_predictive"]["mean"].shape == (1, 10, np.sum(y > 0.0))
+        zeros = tree["zero or more"]["posterior_predictive"]["probability"].sel({"class": "0"}).mean(("chain", "draw"))
+        shown = drawn.models_[0].posterior_predictive_proba(X)[:, :, 0].mean(axis=0)
+        np.testing.assert_allclose(zeros, shown, atol=1e-12)
 
     def test_amounts_without_zeros_and_without_others(self, rows):
         X, z, _ = rows

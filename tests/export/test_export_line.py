@@ -14,8 +14,8 @@ from networks import random_committee, random_curve, random_network, random_tail
 from pbdn import PBDNCountRegressor
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_c, to_onnx, to_python, to_sql
-from pbdn.export.plan import LEVELS
-from pbdn.model.distribution import Distribution
+from pbdn.export.plan import LEVELS, Several
+from pbdn.model.distribution import Distribution, DistributionOfFirst, DistributionWithZero
 from pbdn.model.network import Layer
 from pbdn.model.timed import OnALine, side_arrays
 
@@ -175,6 +175,117 @@ def test_postgresql(rng, postgres):
     statement = to_sql(network, [], NAMES[1:], "postgresql", keep=["key"], above=ABOVE)
     answer = postgres(f"{create} INSERT INTO data VALUES {values};\n{statement};")
     compare([row[1:] for row in sorted(answer)], network, rows)
+
+
+TIMES = np.array([0.5, 3.0])
+
+
+def several(rng, kind):
+    """Networks that predict together, rows, and what they say of them."""
+    rows = rng.normal(size=(20, 4))
+    first = line_network(rng, "deep", OnALine(1.0, 0.5, log=True, reach=2.0))
+    levels = np.array(LEVELS)[:, None]
+    if kind == "amounts":
+        either = random_network(rng, ((3, 2),))
+        whole = DistributionWithZero(distribution(first, rows), either.predict(rows)[:, 0])
+        together, more = Several((either, first)), []
+    else:
+        second = line_network(rng, "curved committee", OnALine(0.5, 0.7, log=True, reach=3.0))
+        whole = DistributionOfFirst([distribution(first, rows), distribution(second, rows)])
+        together = Several.of_causes((first, second), ("1", "2"))
+        more = [whole.incidence(TIMES).reshape(20, -1)]
+    return together, rows, np.column_stack([whole.mean(), whole.ppf(levels).T, whole.sf(TIMES[:, None]).T, *more])
+
+
+def close_together(theirs, ours):
+    theirs = np.asarray(theirs, dtype=float)
+    assert np.abs((theirs - ours) / np.maximum(np.abs(ours).max(axis=0), 1e-300)).max() <= CLOSE
+
+
+@pytest.mark.parametrize("kind", ["amounts", "causes"])
+def test_several_in_python(rng, kind):
+    together, rows, ours = several(rng, kind)
+    module = run(to_python(together, []))
+    found = [
+        [module["predict"](row), *(module["quantile"](row, q) for q in LEVELS)]
+        + [module["probability_above"](row, t) for t in TIMES]
+        + (
+            np.array([module["cumulative_incidence"](row, t) for t in TIMES]).T.ravel().tolist()
+            if kind == "causes"
+            else []
+        )
+        for row in rows[:6]
+    ]
+    close_together(found, ours[:6])
+    assert module["probability_above"](rows[0], -1.0) == 1.0
+    assert module["quantile"](rows[0], 0.0) == 0.0
+    assert module["quantile"](rows[0], 1.0) == np.inf
+
+
+SCORE_SEVERAL = """
+#include <stdio.h>
+#include "model.h"
+int main(void)
+{
+    double x[NET_N_FEATURES], p[2][2] = {{0.0, 0.0}, {0.0, 0.0}};
+    const double levels[] = {0.05, 0.5, 0.95}, above[] = {0.5, 3.0};
+    for (;;) {
+        for (int i = 0; i < NET_N_FEATURES; ++i)
+            if (scanf("%lf", &x[i]) != 1) return p[0][0] > 2.0;
+        printf("%.17g ", net_predict(x));
+        for (int j = 0; j < 3; ++j) printf("%.17g ", net_quantile(x, levels[j]));
+        for (int j = 0; j < 2; ++j) printf("%.17g ", net_probability_above(x, above[j]));
+#ifdef NET_N_CAUSES
+        for (int j = 0; j < 2; ++j) net_cumulative_incidence(x, above[j], p[j]);
+        printf("%.17g %.17g %.17g %.17g", p[0][0], p[1][0], p[0][1], p[1][1]);
+#endif
+        printf("\\n");
+    }
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@pytest.mark.parametrize("kind", ["amounts", "causes"])
+def test_several_in_c(rng, tmp_path, kind):
+    together, rows, ours = several(rng, kind)
+    close_together(scored(build(tmp_path, to_c(together, [], name="net"), SCORE_SEVERAL), rows), ours)
+
+
+@pytest.mark.parametrize("kind", ["amounts", "causes"])
+def test_several_in_onnx(rng, kind):
+    pytest.importorskip("onnx", reason="the package onnx is not installed")
+    together, rows, ours = several(rng, kind)
+    found = in_onnx(to_onnx(together, [], dtype=np.float64, above=TIMES), rows)
+    parts = [found["mean"], found["quantiles"], found["probability_above"]]
+    if kind == "causes":
+        parts.append(found["incidence"].reshape(20, -1))
+    close_together(np.column_stack(parts), ours)
+    assert found["activations"].shape == (20, sum(sum(one.n_units) for one in together.networks))
+
+
+@pytest.mark.parametrize(("engine", "dialect"), [("sqlite", "sqlite"), ("duckdb", "duckdb"), ("duckdb", "generic")])
+@pytest.mark.parametrize("kind", ["amounts", "causes"])
+def test_several_in_sql(rng, kind, engine, dialect):
+    together, rows, ours = several(rng, kind)
+    statement = to_sql(together, [], NAMES[1:], dialect, keep=["key"], above=TIMES)
+    table = [(i, *row) for i, row in enumerate(rows.tolist())]
+    names, answer = ENGINES[engine](statement, NAMES, [*table, (20, None, 0.0, 0.0, 0.0)])
+    assert names[:2] == ["key", "mean"]
+    assert names[-1] == ("probability_above_3" if kind == "amounts" else "incidence_2_3")
+    assert [row[0] for row in answer] == list(range(21))
+    assert all(value is None for value in answer[-1][1:])
+    close_together([row[1:] for row in answer[:-1]], ours)
+
+
+@pytest.mark.parametrize("kind", ["amounts", "causes"])
+def test_several_in_postgresql(rng, postgres, kind):
+    together, rows, ours = several(rng, kind)
+    values = ", ".join(str((i, *row)) for i, row in enumerate(rows[:5].tolist()))
+    create = "CREATE TEMP TABLE data (key int, x0 float8, x1 float8, x2 float8, x3 float8);"
+    statement = to_sql(together, [], NAMES[1:], "postgresql", keep=["key"], above=TIMES)
+    answer = postgres(f"{create} INSERT INTO data VALUES {values};\n{statement};")
+    close_together([row[1:] for row in sorted(answer)], ours[:5])
 
 
 def test_grades(rng, tmp_path):

@@ -4,6 +4,7 @@ Everything runs on torch's CPU device, in plain torch, and on CUDA with its kern
 """
 
 import importlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -279,6 +280,35 @@ def test_a_classifier_is_sampled_on_a_device(rng, device):
     fitted.fit(inputs, target, sample_weight=weight)
     assert fitted.score(inputs, target) > 0.8
     assert fitted.predict_proba(inputs[:3]).shape == (3, 2)
+
+
+@on_devices
+@pytest.mark.filterwarnings("ignore:The chains of layer", "ignore:The criterion was still")
+@pytest.mark.parametrize("case", ["posterior", "paths", "three classes"])
+def test_posterior_averages_on_a_device(rng, device, case, monkeypatch):
+    """As the CPU has them; the same bits however many devices share the rows; the CPU's where there is no device."""
+    inputs, target = problem(rng, 400, 2)
+    target = target + (inputs[:, 0] > 1.0) if case == "three classes" else target
+    depth, kind = (1, "posterior") if case == "three classes" else (2, case)
+    config = GibbsConfig(n_sweeps=8, n_draws=4, prediction=kind)
+    fitted = PBDNClassifier(
+        inference="gibbs", criterion=lambda *_: -1.0 * len(_[0]), max_depth=depth, max_experts=4, gibbs_config=config,
+        random_state=0,
+    ).fit(inputs, target)  # fmt: skip
+    assert fitted.depth_ == depth
+    mean, draws = fitted.predict_proba(inputs), fitted.posterior_predictive_proba(inputs)
+    monkeypatch.setattr(device_sweep, "PREDICTED_NUMBERS", 4000)
+    found = []
+    for devices in (device, f"{device},{device},{device}"):
+        fitted.config_ = replace(fitted.config_, gibbs=replace(fitted.config_.gibbs, device=devices))
+        found.append((fitted.predict_proba(inputs), fitted.posterior_predictive_proba(inputs)))
+        np.testing.assert_allclose(found[-1][0], mean, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found[-1][1], draws, rtol=1e-9, atol=1e-12)
+        assert not np.array_equal(found[-1][1], draws)
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
+    fitted.config_ = replace(fitted.config_, gibbs=replace(fitted.config_.gibbs, device="abacus"))
+    np.testing.assert_array_equal(fitted.predict_proba(inputs), mean)
 
 
 def test_what_a_device_cannot_do_is_named(rng):

@@ -11,7 +11,7 @@ from pbdn.model.priors import Hyperpriors  # noqa: E402
 from pbdn.sgd.objective import loss_and_gradient, pack  # noqa: E402
 from pbdn.sgd.pruning import log_inactivity  # noqa: E402
 from pbdn.torch import ISHMHead, NetworkModule, PBDNHead, to_onnx  # noqa: E402
-from pbdn.torch.training import Training  # noqa: E402
+from pbdn.torch.training import STRENGTH_SPREAD, Training  # noqa: E402
 
 N_ROWS, N_FEATURES = 80, 4
 HEADS = ["one side", "two classes", "four classes"]
@@ -184,7 +184,7 @@ def test_rows_that_were_not_learned_say_how_sure_a_head_may_be(kind, rng):
     def score(strength):
         with torch.no_grad():
             head.log_weights.copy_(weights + np.log(strength))
-            return head(X).gather(1, y[:, None]).sum().item() - 0.5 * np.log(strength) ** 2
+            return head(X).gather(1, y[:, None]).sum().item() - 0.5 * (np.log(strength) / STRENGTH_SPREAD) ** 2
 
     best = max(np.exp(np.linspace(-3.0, 3.0, 601)), key=score)
     head.log_weights.data.copy_(weights)

@@ -11,6 +11,7 @@ from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import with_names
 from pbdn.inspection.curves import curve_words
+from pbdn.inspection.quality import kaplan_meier
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
 from pbdn.model.wiring import Curve
@@ -19,6 +20,7 @@ from pbdn.plots import (
     ConfidenceDisplay,
     CoverageDisplay,
     CriterionPathDisplay,
+    CumulativeIncidenceDisplay,
     DecisionMapDisplay,
     EffectCurveDisplay,
     ExpertWeightsDisplay,
@@ -28,6 +30,7 @@ from pbdn.plots import (
     PolytopeViolationDisplay,
     PredictedObservedDisplay,
     SubtypesDisplay,
+    SurvivalCalibrationDisplay,
     SurvivalCurvesDisplay,
     TraceDisplay,
 )
@@ -287,7 +290,7 @@ def test_squares_stand_beside_the_features_in_a_diagram(rng):
 
 
 @pytest.mark.parametrize("display", [PredictedObservedDisplay, PITDisplay, CoverageDisplay])
-@pytest.mark.parametrize("kind", ["number", "count"])
+@pytest.mark.parametrize("kind", ["number", "count", "amount"])
 def test_displays_of_numbers(display, kind):
     model, X, y = numbers(kind)
     made = display.from_estimator(model, X, y, draw=False)
@@ -306,6 +309,52 @@ def test_values_of_the_model_are_evenly_spread_and_covered(rng):
     assert stats.kstest(values, "uniform").pvalue > ALPHA
     covered = CoverageDisplay.from_estimator(model, with_names(model, rows), y, draw=False).table()
     assert np.all(np.abs(covered["covered"] - covered["probability"]) < 0.1)
+
+
+def test_zeros_are_covered_in_part(rng):
+    """Amounts drawn from the predicted distributions: a zero has a probability of its own, which an interval may cut."""
+    model, X, _ = numbers("amount")
+    rows = with_names(model, np.asarray(X)[rng.integers(len(X), size=1000)])
+    y = model.predict_distribution(rows).sample(1, random_state=int(rng.integers(2**31)))[0]
+    assert np.mean(y == 0.0) > 0.2
+    assert stats.kstest(PITDisplay.from_estimator(model, rows, y, draw=False).values, "uniform").pvalue > ALPHA
+    covered = CoverageDisplay.from_estimator(model, rows, y, draw=False).table()
+    assert np.all(np.abs(covered["covered"] - covered["probability"]) < 0.06)
+
+
+def test_causes_over_time_are_beside_what_was_observed():
+    model, X, y = numbers("causes")
+    display = CumulativeIncidenceDisplay.from_estimator(model, X, y)
+    assert np.all(np.diff(display.predicted, axis=1) >= 0.0)
+    assert np.abs(display.predicted - display.observed).max() < 0.2
+    curves = SurvivalCurvesDisplay.from_estimator(model, X, y)
+    plt.close("all")
+    whole = SurvivalCurvesDisplay.from_estimator(model, X, draw=False)
+    assert whole.observed is None
+    mean = model.predict_survival_function(X, return_array=True).mean(axis=0)
+    np.testing.assert_allclose(curves.predicted.mean(axis=0), mean)  # thirds of equal size
+    alone, _ = kaplan_meier(y["time"], y["cause"] > 0, display.times)
+    np.testing.assert_allclose(display.observed.sum(axis=0), 1.0 - alone, atol=1e-12)
+    assert set(display.table()["cause"]) == {"cause 1", "cause 2"}
+
+
+@pytest.mark.parametrize("kind", ["time", "causes"])
+def test_survival_is_compared_at_some_times(kind):
+    model, X, y = numbers(kind)
+    display = SurvivalCalibrationDisplay.from_estimator(model, X, y)
+    plt.close("all")
+    assert display.predicted.shape == (len(display.times), 5)
+    assert np.all((display.low <= display.observed) & (display.observed <= display.high))
+    assert np.all(np.diff(display.predicted, axis=1) >= 0.0)
+    own = SurvivalCalibrationDisplay.from_estimator(model, X, y, times=[2.0], draw=False)
+    assert len(own.table()) == 5
+    assert np.mean(own.predicted) == pytest.approx(model.predict_distribution(X).sf(2.0).mean())
+
+
+def test_greenwoods_interval_without_censoring_is_that_of_a_share():
+    share, half = kaplan_meier(np.arange(1.0, 101.0), np.ones(100, bool), np.array([0.5, 30.0, 100.0]))
+    np.testing.assert_allclose(share, [1.0, 0.7, 0.0], atol=1e-12)
+    assert half[1] == pytest.approx(1.96 * np.sqrt(0.7 * 0.3 / 100))
 
 
 def test_survival_curves_are_beside_what_was_observed():

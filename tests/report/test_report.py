@@ -452,9 +452,51 @@ def test_a_page_about_numbers_without_values_and_one_about_grades():
     text = " ".join(Tags(model.report(X, y)).text)
     assert "3 grades" in text
     assert "Confusion" in text
-    model, X, y = numbers("time")
-    with pytest.raises(InvalidInputError, match="no report for times"):
-        model.report(X, y)
+
+
+@pytest.mark.parametrize("kind", ["time", "causes"])
+def test_a_page_about_times_says_who_comes_first_and_how_sure(kind):
+    model, X, y = numbers(kind)
+    data = collect(model, X, y, target="days")
+    good, sure, columns, _ = data.answers
+    assert good["short"] == f"concordance {model.score(X, y):.2f}"
+    assert good["mood"] == "good"
+    assert "without an event after" in sure["text"]
+    assert columns["short"] == ("size" if kind == "time" else data.effects[0]["feature"])
+    event = y[y.dtype.names[0]] > 0
+    assert data.quality.n_events == event.sum()
+    page = render_html(data)
+    text = " ".join(Tags(page).text)
+    for words in ("Survival", "Calibration of survival", "Kaplan-Meier", "concordance", "no event after"):
+        assert words in text
+    for words in ("Threshold", "root mean square", "Whole distributions", "labels flip"):
+        assert words not in text
+    censored = [one["y"] for one in data.explored["rows"] if one["y"].startswith("above")]
+    assert bool(censored) == bool((~event[[one["n"] - 1 for one in data.explored["rows"]]]).any())
+    if kind == "causes":
+        assert "Aalen-Johansen" in text
+        assert {rule["model"] for rule in data.rules} == {"cause 1", "cause 2"}
+        keys = set(re.findall(r'data-key="(u[^"]+)"', page))
+        assert {card["key"] for card in data.cards} <= keys
+        assert any(key.startswith("ucause 2") for key in keys)
+    card = render_card(data)
+    assert "concordance" in card
+    assert "No times were given" in " ".join(Tags(model.report(X)).text)
+
+
+def test_a_page_about_amounts_shows_both_networks():
+    model, X, y = numbers("amount")
+    data = collect(model, X, y, target="claim", training=(X, y))
+    assert data.quality.r2.value == pytest.approx(model.score(X, y))
+    assert {card["side"].split(":")[0] for card in data.cards} == {"zero or more", "amount"}
+    zero = next(card for card in data.cards if card["side"] == "zero or more: above 0")
+    assert 0.5 < zero["agree"] <= 1.0
+    text = " ".join(Tags(render_html(data)).text)
+    for words in ("an amount", "Predicted and observed", "Whole distributions", "mean moves", "gradient boosting"):
+        assert words in text
+    assert "2 networks: zero or more and amount" in text
+    assert "an amount" in model._repr_html_()  # of a notebook
+    assert "zero or more: 1" in model._repr_html_()
 
 
 def test_intervals_that_are_too_narrow_or_too_wide_are_called_so():

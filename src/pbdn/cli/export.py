@@ -22,7 +22,7 @@ ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 @click.option("--quantile", "quantiles", multiple=True, type=float, metavar="Q",
               help="Of numbers: quantile in ONNX or SQL, default 0.05, 0.5 and 0.95; may be repeated.")  # fmt: skip
 @click.option("--above", multiple=True, type=float, metavar="Y",
-              help="Of numbers: also the probability of more than Y, in ONNX or SQL; may be repeated.")  # fmt: skip
+              help="Of numbers: also the probability of more than Y (of causes, that of each up to Y), in ONNX or SQL; may be repeated.")  # fmt: skip
 @command
 def export_command(
     output: Output,
@@ -38,8 +38,8 @@ def export_command(
     """Write MODEL for another engine: one self-contained file that scores rows by the recorded network.
 
     The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. It takes the
-    columns of a table as they stand; ONNX takes dates as days since 1970. Of numbers and times it gives the mean, quantiles
-    and the probability of more than a value.
+    columns of a table as they stand; ONNX takes dates as days since 1970. Of numbers, counts, amounts and times it gives the mean,
+    quantiles and the probability of more than a value.
     """
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError

@@ -91,10 +91,14 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
     help="How much rows of a class count: all classes the same in sum, or W for CLASS; may be repeated.",
 )  # fmt: skip
 @click.option(
-    "--response", type=click.Choice(["auto", "class", "number", "count", "grade", "time"]), default="auto",
-    show_default=True, help="What the target is; auto takes numbers of many different values as numbers, else classes.",
+    "--response", type=click.Choice(["auto", "class", "number", "count", "amount", "grade", "time"]), default="auto",
+    show_default=True, help="What the target is; auto takes numbers of many different values as numbers, or amounts where many are 0; else classes.",
 )  # fmt: skip
-@click.option("--event", metavar="COLUMN", help="Of times: column that says whether the event was seen; no feature.")
+@click.option(
+    "--event",
+    metavar="COLUMN",
+    help="Of times: column that says whether the event was seen, or of which cause it was (0, 1, 2, …); no feature.",
+)
 @click.option("--grades", metavar="A,B,…", help="Of grades: all of them from the lowest to the highest.")
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
 @click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
@@ -130,7 +134,7 @@ def fit_command(
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""
-    from pbdn.cli.responses import quality_words, what_is_predicted
+    from pbdn.cli.responses import quality_words, shapes_in_words, what_is_predicted
     from pbdn.cli.table_model import fit_table, refit_checkpoint, refuse_model_of_another_table
     from pbdn.config import GibbsConfig
     from pbdn.tables import read_table
@@ -156,9 +160,6 @@ def fit_command(
         raise
     seconds = time.perf_counter() - began
     page = None
-    if report_path is not None and model.estimator._predicts == "time":
-        model.notes.append("No report was written: there is none for times.")
-        report_path = None
     if report_path is not None:
         from pbdn.cli.report import report_bytes
 
@@ -180,8 +181,7 @@ def fit_command(
     decided = [[p.name, p.words, p.instead] for p in model.preparation.columns]
     output.say(text_table(["column", "what became of it", "to change it"], decided))
     output.say()
-    shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(estimator.n_experts_, 1))
-    output.say(f"{what_is_predicted(estimator, short=True)}; depth {estimator.depth_}, experts per side: {shape}.")
+    output.say("; ".join([what_is_predicted(estimator, short=True), *shapes_in_words(estimator)]) + ".")
     if model.validation is not None:
         output.say("\n  ".join(quality_words(model.validation)))
     where = "standard output" if path == "-" else path

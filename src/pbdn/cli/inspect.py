@@ -15,7 +15,7 @@ def inspect_command(output: Output, model: str) -> None:
     """Show what is in MODEL: architecture, sizes, criterion path, columns, measured quality."""
     from pbdn.cli.responses import quality_words, what_is_predicted
     from pbdn.cli.table_model import load_model
-    from pbdn.inspection.access import feature_names, name_sides
+    from pbdn.inspection.access import feature_names, name_sides, parts_of, titled
 
     loaded = load_model(model)
     estimator = loaded.estimator
@@ -28,16 +28,18 @@ def inspect_command(output: Output, model: str) -> None:
         f"{counted(estimator.n_weights_, 'weight')}, "
         f"complexity {estimator.complexity_:.1f} inner products a row."
     )
+    parts = parts_of(estimator)
     path = [
         [
-            str(step["depth"]),
+            titled(name, str(step["depth"])),
             " + ".join(map(str, step["n_experts"])),
             f"{step['log_likelihood']:.1f}",
             str(step["n_parameters"]),
             f"{step['criterion']:.1f}",
             "kept" if step["kept"] else "dropped",
         ]
-        for step in estimator.criterion_path_
+        for name, part in parts
+        for step in part.criterion_path_
     ]
     output.say()
     output.say(text_table(["layer", "experts", "log-likelihood", "parameters", "criterion", ""], path))
@@ -59,12 +61,14 @@ def inspect_command(output: Output, model: str) -> None:
             "features": feature_names(estimator),
             "columns": [{"name": p.name, "kind": p.kind, "decision": p.words} for p in loaded.preparation.columns],
             "depth": estimator.depth_,
-            "experts": estimator.n_experts_,
+            "experts": [layer for _, part in parts for layer in part.n_experts_],
             "weights": estimator.n_weights_,
             "complexity": estimator.complexity_,
-            "criterion_path": estimator.criterion_path_,
+            "criterion_path": [step for _, part in parts for step in part.criterion_path_],
             "convergence": [
-                {**one, "quantity": name_sides(estimator, one["quantity"])} for one in estimator.convergence_
+                {**one, "quantity": titled(name, name_sides(part, one["quantity"]))}
+                for name, part in parts
+                for one in part.convergence_
             ],
             "validation": loaded.validation,
             "notes": loaded.notes,
@@ -112,7 +116,8 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
         output.say(text_table(["feature", "probability moves", "labels flip"], shown))
     else:
         shown = [[e["feature"], f"{e['moved']:.4g}", f"{e['share']:.1%}"] for e in effects[:15]]
-        output.say(text_table(["feature", "median moves", "share"], shown))
+        moved = "mean moves" if loaded.estimator._predicts == "amount" else "median moves"
+        output.say(text_table(["feature", moved, "share"], shown))
     output.say()
     no_moves = loaded.estimator._predicts in ("class", "grade")
     output.say(

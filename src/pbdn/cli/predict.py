@@ -23,6 +23,8 @@ if TYPE_CHECKING:  # nothing that takes long is imported here: see `pbdn.cli.fit
 )
 @click.option("--level", default=0.95, show_default=True, help="Of the intervals, of probabilities or numbers.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Copy a column of TABLE; may be repeated.")
+@click.option("--by", multiple=True, type=float, metavar="T",
+              help="Of times: also the probability of an event by T, and of each cause; may be repeated.")  # fmt: skip
 @separator_option
 @command
 def predict_command(
@@ -32,12 +34,13 @@ def predict_command(
     path: str,
     level: float,
     keep: tuple[str, ...],
+    by: tuple[float, ...],
     separator: str | None,
 ) -> None:
     """Predict the rows of TABLE (- is standard input).
 
-    Classes and grades: labels, probabilities and, where there are any, their intervals. Numbers and counts: the mean and an
-    interval of the value; times: the median and an interval.
+    Classes and grades: labels, probabilities and, where there are any, their intervals. Numbers, counts and amounts: the mean and
+    an interval of the value; times: the median and an interval.
     """
     from pbdn.cli.responses import short_quality
     from pbdn.cli.table_model import load_model
@@ -47,7 +50,7 @@ def predict_command(
     loaded = load_model(model)
     file = open_table(table, separator)
     with output.stream(path) as stream:
-        done = predict_table(loaded, file, stream, path, level, keep)
+        done = predict_table(loaded, file, stream, path, level, keep, by)
     for note in file.notes + done.notes:
         output.note(note)
     if not done.has_intervals:
@@ -79,12 +82,19 @@ class Predicted:
 
 
 def predict_table(
-    model: "TableModel", file: "TableFile", stream: BinaryIO, path: str, level: float, keep: Sequence[str]
+    model: "TableModel",
+    file: "TableFile",
+    stream: BinaryIO,
+    path: str,
+    level: float,
+    keep: Sequence[str],
+    by: Sequence[float] = (),
 ) -> Predicted:
     """Write labels, probabilities and their intervals of all rows, some rows at a time; ``keep`` names columns that are copied."""
     import numpy as np
 
     from pbdn.cli.responses import prediction_columns, quality_of_predictions
+    from pbdn.errors import InvalidInputError
     from pbdn.inspection.access import has_intervals
     from pbdn.tables import Table, column
     from pbdn.tables.table import joined_column
@@ -92,6 +102,8 @@ def predict_table(
 
     estimator, seen = model.estimator, model.preparation.nothing_seen()
     numbers = not estimator._has_classes
+    if by and not numbers:
+        raise InvalidInputError("--by is for times, but the model predicts classes.")
     with_intervals = has_intervals(estimator)
     writer, names = TableWriter(stream, path), [""]
     targets: dict[str, list[Column]] = {name: [] for name in model.target_columns.columns}
@@ -103,7 +115,7 @@ def predict_table(
         features = model.features_of_piece(piece, seen)
         columns: dict[str, Any] = {name: _cells(column(piece, name)) for name in keep}
         if numbers:
-            columns |= prediction_columns(estimator, features, level)
+            columns |= prediction_columns(estimator, features, level, by)
             predicted = columns["prediction"]
         else:
             predicted = estimator.predict_proba(features)

@@ -20,13 +20,10 @@ from pbdn.cli.command import Output, command, separator_option
 def report_command(output: Output, model: str, table: str, path: str, card: str | None, separator: str | None) -> None:
     """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
     from pbdn.cli.table_model import load_model
-    from pbdn.errors import InvalidInputError
     from pbdn.tables import read_table
 
     output.data_on_stdout = path == "-"
     loaded = load_model(model)
-    if loaded.estimator._predicts == "time":
-        raise InvalidInputError("There is no report for times; use pbdn explain, pbdn predict, or Python.")
     data = read_table(table, separator, loaded.needs_text)
     page = report_bytes(loaded, data, os.path.basename(table))
     for note in data.notes:

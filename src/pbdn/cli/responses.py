@@ -1,5 +1,6 @@
 """What the target of a table is: how it is read, which model it gets, what that predicts, and how good it is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,11 +9,14 @@ from numpy.typing import NDArray
 
 from pbdn.cli.command import counted
 from pbdn.errors import InvalidInputError
+from pbdn.estimators.amounts import PBDNAmountRegressor
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.grades_and_counts import PBDNCountRegressor, PBDNOrdinalClassifier
 from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.estimators.survival import PBDNSurvival
-from pbdn.inspection.quality import measure, measure_numbers
+from pbdn.estimators.survival import PBDNSurvival, time_bounds
+from pbdn.inspection.access import parts_of, titled
+from pbdn.inspection.columns import with_article
+from pbdn.inspection.quality import concordance, measure, measure_numbers, measure_times
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables import Table, column, is_quantity, labels_of, numbers_of
 
@@ -22,11 +26,13 @@ MODELS: dict[str, Any] = {
     "class": PBDNClassifier,
     "number": PBDNRegressor,
     "count": PBDNCountRegressor,
+    "amount": PBDNAmountRegressor,
     "grade": PBDNOrdinalClassifier,
     "time": PBDNSurvival,
 }
 ESTIMATORS: dict[str, Any] = {cls.__name__: cls for cls in (*MODELS.values(), ISHMClassifier)}
 KEPT = ("inference", "max_depth", "max_experts", "n_jobs", "verbose", "time_limit", "checkpoint", "map_config")
+MANY_ZEROS = 0.05  # of the rows: numbers that are positive else are amounts
 SEEN, NOT_SEEN = ("1", "true", "yes", "y", "t"), ("0", "false", "no", "n", "f")
 
 
@@ -37,9 +43,9 @@ class Target:
     Attributes
     ----------
     name : str
-    kind : {"class", "number", "count", "grade", "time"}
+    kind : {"class", "number", "count", "amount", "grade", "time"}
     event : str or None
-        Of times: the column that says whether the event was seen.
+        Of times: the column that says whether the event was seen, or of which cause it was.
     grades : tuple of str
         Of grades: all of them from the lowest to the highest; empty: in the order of the sorted labels.
     """
@@ -78,29 +84,36 @@ class Target:
                     f"The target {self.name!r} has {wrong[0]:g}, which is no count; counts are 0, 1, 2, … "
                     "(--response number takes all numbers)."
                 )
+        if self.kind == "amount" and np.any(found < 0.0):
+            raise InvalidInputError(
+                f"The target {self.name!r} has {found[found < 0.0][0]:g}, which is no amount; amounts are 0 or more "
+                "(--response number takes all numbers)."
+            )
         if self.kind != "time":
             return found, known, notes
         seen = np.ones(table.n_rows, dtype=bool) if self.event is None else _events(table, self.event)
-        pairs = np.zeros(found.size, dtype=[("event", bool), ("time", float)])
+        pairs = np.zeros(found.size, dtype=[("event", seen.dtype), ("time", float)])
         pairs["event"], pairs["time"] = seen[known], found
         return pairs, known, notes
 
 
-def _events(table: Table, name: str) -> NDArray[np.bool_]:
-    """Whether the event was seen in each row."""
+def _events(table: Table, name: str) -> NDArray[Any]:
+    """Whether the event was seen in each row, or the number of its cause."""
     texts = [_word(value) for value in column(table, name, "event column")]
+    if all(text.isdecimal() for text in texts) and not set(texts) <= {"0", "1"}:
+        return np.array([int(text) for text in texts], dtype=np.int64)
     wrong = [i for i, text in enumerate(texts) if text not in SEEN + NOT_SEEN]
     if wrong:
         raise InvalidInputError(
             f"--event {name}: row {wrong[0] + 1} has {texts[wrong[0]]!r}; give 1 or 0, true or false, yes or no: whether "
-            "the event was seen."
+            "the event was seen. Of several causes give their numbers, 1, 2, …, and 0 where no event was seen."
         )
     return np.array([text in SEEN for text in texts])
 
 
 def _word(value: Any) -> str:
     text = str(value).strip().lower()
-    return text[:-2] if text in ("1.0", "0.0") else text
+    return text[:-2] if text.endswith(".0") else text
 
 
 def find_target(
@@ -122,7 +135,11 @@ def find_target(
     values = column(table, name, "target column")
     if is_quantity(values):
         found = numbers_of(values, name)[0]
-        counts = "; --response count is for counts" if np.all((found >= 0.0) & (found == np.round(found))) else ""
+        whole, zeros = bool(np.all(found == np.round(found))), float(np.mean(found == 0.0))
+        if not whole and found.min() == 0.0 and zeros >= MANY_ZEROS:
+            words = f"The target {name!r} is 0 in {zeros:.0%} of the rows and positive in the others, so it is predicted as an amount"
+            return Target(name, "amount"), [f"{words} that may be zero; --response number takes it as any number."]
+        counts = "; --response count is for counts, amount for amounts" if whole and found.min() >= 0.0 else ""
         words = f"The target {name!r} has {np.unique(found).size} different numbers, so it is predicted as a number"
         return Target(name, "number"), [f"{words} (--response){counts}."]
     labels = labels_of(values, name)[0]
@@ -139,12 +156,12 @@ def make_model(target: Target, seed: int, parameters: dict[str, Any]) -> Any:
         return PBDNClassifier(random_state=seed, **parameters)
     if parameters.get("class_weight") is not None:
         raise InvalidInputError(
-            f"--class-weight is for classes, but the target is a {target.kind}; use --weight COLUMN."
+            f"--class-weight is for classes, but the target is {with_article(target.kind)}; use --weight COLUMN."
         )
     inference = parameters.get("inference", "auto")
     if inference == "map+gibbs" or parameters.get("criterion", "auto") != "auto":
         raise InvalidInputError(
-            f"--criterion and --inference map+gibbs are for classes, but the target is a {target.kind}; leave them out."
+            f"--criterion and --inference map+gibbs are for classes, but the target is {with_article(target.kind)}; leave them out."
         )
     kept = {name: value for name, value in parameters.items() if name in KEPT}
     if inference == "gibbs":
@@ -156,20 +173,43 @@ def make_model(target: Target, seed: int, parameters: dict[str, Any]) -> Any:
 def what_is_predicted(estimator: Any, short: bool = False) -> str:
     """In words; ``short`` counts the classes and does not name them."""
     if not estimator._has_classes:
-        return f"a {estimator._predicts}"
+        causes = f" with {len(estimator.causes_)} causes" if estimator._predicts == "time" and estimator.models_ else ""
+        return with_article(estimator._predicts) + causes
     if short:
         return counted(len(estimator.classes_), estimator._predicts)
     plural = {"class": "classes", "grade": "grades"}[estimator._predicts]
     return f"{plural} {', '.join(map(str, estimator.classes_))}"
 
 
-def prediction_columns(estimator: Any, features: Any, level: float) -> dict[str, Any]:
-    """Columns of a table of predictions of numbers: the mean (of times the median), and an interval of the value."""
+def shapes_in_words(estimator: Any) -> list[str]:
+    """Depth and experts of every network."""
+    out = []
+    for name, part in parts_of(estimator):
+        shape = "; ".join(f"layer {t}: {' + '.join(map(str, k))}" for t, k in enumerate(part.n_experts_, 1))
+        out.append(f"{titled(name, f'depth {part.depth_}')}, experts per side: {shape}")
+    return out
+
+
+def prediction_columns(estimator: Any, features: Any, level: float, by: Sequence[float] = ()) -> dict[str, Any]:
+    """Columns of a table of predictions of numbers: the mean (of times the median), and an interval of the value.
+
+    Of times also the probability of an event ``by`` some times and, where there are several, of each cause.
+    """
     tails = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    if by and estimator._predicts != "time":
+        raise InvalidInputError(
+            f"--by {by[0]:g}: it is for times, but the model predicts {what_is_predicted(estimator)}."
+        )
     if estimator._predicts == "time":
         found = estimator.predict_distribution(features)
         low, middle, high = found.ppf(np.array([[tails[0]], [0.5], [tails[1]]]))
-        return {"prediction": middle, "lower": low, "upper": high}
+        columns = {"prediction": middle, "lower": low, "upper": high}
+        columns |= {f"event by {t:g}": found.cdf(t) for t in by}
+        if by and estimator.models_:
+            chances = estimator.predict_cumulative_incidence(features, by)
+            named = [(c, f"cause {cause:g}") for c, cause in enumerate(estimator.causes_)]
+            columns |= {f"{name} by {t:g}": chances[:, c, j] for c, name in named for j, t in enumerate(by)}
+        return columns
     ends = estimator.predict_quantiles(features, tails)
     return {"prediction": estimator.predict(features), "lower": ends[:, 0], "upper": ends[:, 1]}
 
@@ -181,12 +221,7 @@ def quality_of(
     if estimator._has_classes:
         return measure(wanted, estimator.predict_proba(features), estimator.classes_, sample_weight=weights).to_dict()
     if estimator._predicts == "time":
-        return {
-            "n_rows": len(wanted),
-            "n_events": int(wanted["event"].sum()),
-            "concordance": estimator.score(features, wanted),
-            "log_score": estimator.log_score(features, wanted, weights),
-        }
+        return measure_times(estimator, features, wanted, weights).to_dict()
     return measure_numbers(estimator, features, wanted, weights).to_dict()
 
 
@@ -195,9 +230,7 @@ def quality_of_predictions(estimator: Any, predicted: FloatArray, wanted: NDArra
     if estimator._has_classes:
         return measure(wanted, predicted, estimator.classes_).to_dict()
     if estimator._predicts == "time":
-        from pbdn.estimators.survival import concordance, time_bounds
-
-        return {"n_rows": len(wanted), "concordance": concordance(time_bounds(wanted), -predicted)}
+        return {"n_rows": len(wanted), "concordance": concordance(time_bounds(wanted), -predicted).value}
     gap = predicted - wanted
     return {"n_rows": len(wanted), "rmse": float(np.sqrt(np.mean(gap**2))), "mae": float(np.mean(np.abs(gap)))}
 
@@ -218,9 +251,11 @@ def quality_words(q: dict[str, Any]) -> list[str]:
     if "mae" in q:
         return lines + _number_words(q)
     if "concordance" in q:
+        low, high = q.get("concordance_interval", (0.0, 1.0))
         return [
             *lines,
-            f"concordance {q['concordance']:.3f}  (0.5 is guessing, 1 is perfect), {counted(q['n_events'], 'event')} seen",
+            f"concordance {q['concordance']:.3f}  (95 % interval {low:.3f} to {high:.3f}; 0.5 is guessing), "
+            f"{counted(q['n_events'], 'event')} seen",
             f"likelihood  {q['log_score']:.3f}  (mean logarithm)",
         ]
 

@@ -17,7 +17,7 @@ from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.growth.fit_network import words_on_expert_limit
-from pbdn.inspection.access import feature_names, name_sides
+from pbdn.inspection.access import feature_names, name_sides, parts_of
 from pbdn.tables import (
     ColumnOptions,
     Preparation,
@@ -213,10 +213,13 @@ def fit_table(
         raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
     beside = {weight, wanted.event} - {None}
+    events = Table(
+        {name: table.columns[name] for name in wanted.columns[1:]}, table.n_rows
+    )  # no features, but of the target
     if beside:
         table = replace(table, columns={name: cells for name, cells in table.columns.items() if name not in beside})
     decisions = decide_columns(table, target, options)
-    table = table.rows(known)
+    table, events = table.rows(known), events.rows(known)
     parameters = _of_members(members, parameters) | {"class_weight": weights.of_classes, "checkpoint": checkpoint}
     if not 0.0 <= holdout < 1.0:
         raise InvalidInputError(f"holdout={holdout} must be at least 0 and below 1, e.g. 0.2.")
@@ -236,14 +239,19 @@ def fit_table(
                 model,
                 validation=validation,
                 notes=model.notes + more,
-                held_out=table.rows(test),
-                trained=table.rows(train),
+                held_out=_beside(table.rows(test), events.rows(test)),
+                trained=_beside(table.rows(train), events.rows(train)),
                 source=source,
             )
         if checkpoint is not None:
             parameters["checkpoint"] = refit_checkpoint(checkpoint)
     model = _fit(table, labels, weights, wanted, decisions, seed, notes, parameters)
     return replace(model, validation=validation, source=source)
+
+
+def _beside(table: Table, more: Table) -> Table:
+    """Two tables of the same rows side by side."""
+    return replace(table, columns=table.columns | more.columns)
 
 
 def _split(
@@ -280,8 +288,9 @@ def _fit(
         estimator.fit(rows, labels, sample_weight=weights.of_rows)
     estimator.set_params(checkpoint=None)  # a model does not depend on where it was kept meanwhile
     found = [str(one.message) for one in caught if issubclass(one.category, UserWarning)]
-    if estimator.network_ is not None:
-        found.append(words_on_expert_limit(estimator.network_, estimator.max_experts))
+    found += [
+        words_on_expert_limit(part.network_, estimator.max_experts) for _, part in parts_of(estimator) if part.network_
+    ]
     said = [_in_options(text, estimator) for text in found if text]
     notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
     return TableModel(estimator, preparation, target.name, None, notes, event=target.event)

@@ -211,20 +211,20 @@ def choose_criterion(
     sparse : bool
         Whether the rows are.
     device : str or None
-        Of MAP; layers are trained together on the CPU.
+        Of MAP; rows that are worth a device are too many for folds, which are trained there if they are asked for.
     """
     size = 0 if n_rows is None else n_rows * n_features
     can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
     too_large = sparse and size > MOST_DENSE and not is_wide(n_rows or 0, n_features)
-    can_fold = can_spare and inference != "gibbs" and not too_large and device is None
+    can_fold = can_spare and inference != "gibbs" and not too_large
     if criterion == "auto":
-        if can_fold and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
+        if can_fold and device is None and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
             return FOLDS
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
         raise InvalidInputError(
             f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, inference='map' or 'map+gibbs', "
-            f"no device, and of more than {MOST_WIDE} sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
+            f"and of more than {MOST_WIDE} sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
         )
     if criterion == HOLDOUT and not can_spare:
         raise InvalidInputError(

@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from pbdn.data.row_source import Block
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import Experts
-from pbdn.gibbs.log_likelihood import binary_log_likelihood
+from pbdn.gibbs.log_likelihood import SideRates, binary_log_likelihood, offset_sums
 from pbdn.gibbs.rows import RowArrays, Rows
 from pbdn.gibbs.sweep import RowsHere, Workers, single_blas_thread
+from pbdn.gibbs.timed_responses import rows_at_scale
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.adam import Prior, layer_gradient
 from pbdn.sgd.kernel_arguments import SideColumns, workspace
@@ -196,7 +197,7 @@ class Held(Protocol):
 
 
 class SideHolder:
-    """Answers for rows of one side: the local steps of a sweep."""
+    """Answers for rows of one side: the local steps of a sweep, and what the scale of values is drawn by."""
 
     def __init__(self, rows: Rows, workers: Workers) -> None:
         own: Any = (None if field is None else np.require(field, requirements=["W"]) for field in rows.arrays)
@@ -204,14 +205,16 @@ class SideHolder:
         self.rows, self.workers = Rows(arrays, rows.n_inputs, rows.part), workers
         self.here: Any = None
         self.statistics: Any = None
+        self.rates: Any = None
 
     def __call__(self, message: Message) -> Result:
-        """Phase A, phase B, adding to the sums of those before, or the log-likelihood."""
+        """Phase A, phase B, adding to the sums of those before, or a log-likelihood."""
         word, arrays, values = message
         if word == "events":
             planes, log_weights, active = arrays
-            key, index = np.uint64(values["key"]), values["index"]
-            self.here = RowsHere(values["sampler"], self.rows, planes, None, key, index, self.workers)
+            key, index, scale = np.uint64(values["key"]), values["index"], values["scale"]
+            rows: Any = self.rows if scale is None else rows_at_scale(self.rows, scale)
+            self.here = RowsHere(values["sampler"], rows, planes, None, key, index, self.workers)
             return list(self.here.draw_events(Experts(planes, log_weights, active)))
         if word == "statistics":
             self.statistics = self.here.sum_statistics(arrays[0])
@@ -222,6 +225,13 @@ class SideHolder:
             ]
         if word == "log_likelihood":
             return [np.array(list(binary_log_likelihood(self.rows, *arrays)))]
+        if word == "rates":
+            self.rates = SideRates(self.rows, *arrays)
+            return []
+        if word == "timed":
+            return [self.rates.timed_parts(values["scale"], values["stretch"])]
+        if word == "offsets":
+            return [offset_sums(self.rows, values["center"], values["power"])]
         raise InvalidInputError(f"Rows of a side do not know the message {word!r}.")
 
 
@@ -234,13 +244,16 @@ def _running(own: FloatArray, total: FloatArray | None) -> FloatArray:
 
 
 class BlockHolder:
-    """Answers for labelled rows: the gradient of a part of a minibatch."""
+    """Answers for labelled rows: rows of minibatches, or the gradient of a part of one."""
 
     def __init__(self, block: Block, workers: Workers) -> None:
         self.block = block
 
     def __call__(self, message: Message) -> Result:
-        """Minus the log-likelihood of some rows, and its gradient."""
+        """The rows themselves; or minus the log-likelihood of some rows, and its gradient."""
+        if message.word == "rows":
+            some = self.block.take(message.arrays[0])
+            return [some.inputs, some.codes, some.weights]
         parameters, starts, positive, index = message.arrays
         block, gradient = self.block.take(index), np.zeros_like(parameters)
         if not len(block):

@@ -1,26 +1,21 @@
-"""The driver's side of a fit on a Dask cluster: bounded waits for tasks, and the group of workers that holds the rows of a layer."""
+"""The driver's side of a fit on a Dask cluster: collections, bounded waits for tasks, and the group of workers that holds the rows of a layer."""
 
 import logging
 import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+import dask
 import numpy as np
 from distributed import Client, Future, KilledWorker
 
 from pbdn.dask.channel import Channel, LostError, Message, open_holder
-from pbdn.data.row_source import Minibatches
 from pbdn.errors import ClusterError, InvalidInputError, NumericalError, PBDNError
 from pbdn.gibbs.kernel_arguments import BlockSums, Experts, Statistics
-from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.adam import take_step
-from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
-from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.objective import prior_constants
-from pbdn.sgd.trainer import Trainer
 
 logger = logging.getLogger("pbdn")
 Result = TypeVar("Result")
@@ -128,6 +123,35 @@ class Cluster:
         return address in self._workers()
 
 
+def blocks_of(name: str, collection: Any) -> list[Any]:
+    """The partitions of a collection, not yet computed."""
+    if not dask.is_dask_collection(collection) or not hasattr(collection, "to_delayed"):
+        raise InvalidInputError(
+            f"{name} is a {type(collection).__name__}; give a dask array or dataframe (the estimators of pbdn take rows in memory)."
+        )
+    if getattr(collection, "chunks", None) is not None and collection.ndim == 2:
+        collection = collection.rechunk({1: -1})
+    return np.asarray(collection.to_delayed(), dtype=object).ravel().tolist()
+
+
+def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
+    """What the model says of every partition, ``shape`` numbers of every row, as a dask array."""
+    import dask.array as da
+
+    blocks, shared = blocks_of("X", X), dask.delayed(model)
+    sizes = X.chunks[0] if getattr(X, "chunks", None) is not None else [np.nan] * len(blocks)
+    parts = [
+        da.from_delayed(dask.delayed(_predict)(shared, block, method, shape, kind), (size, *shape), kind)
+        for block, size in zip(blocks, sizes, strict=True)
+    ]
+    return da.concatenate(parts)
+
+
+def _predict(model: Any, block: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
+    """The prediction of one partition, which may be empty."""
+    return getattr(model, method)(block) if len(block) else np.empty((0, *shape), kind)
+
+
 class Group:
     """Workers that hold parts of the rows, in order, each at the other end of a channel.
 
@@ -143,11 +167,14 @@ class Group:
     ----------
     n_opened : int
         How often the group was formed.
+    knows : object
+        Whose rates the workers hold.
     """
 
     def __init__(self, cluster: Cluster, held: Sequence[Future]) -> None:
         self.cluster, self.held = cluster, list(held)
         self.n_opened = 0
+        self.knows: Any = None
         self._channels: list[Channel] = []
         self._bytes = np.zeros(2, np.int64)
 
@@ -155,6 +182,7 @@ class Group:
         """Form the group."""
         key = secrets.token_bytes(32)
         self.n_opened += 1
+        self.knows = None
         opened = [self.cluster.submit(open_holder, held, key) for held in self.held]
         for host, port, address in self.cluster.results(opened, "Shard {}"):
             self._channels.append(Channel.to(host, port, key, lambda address=address: self._check(address)))  # type: ignore[misc]
@@ -226,11 +254,15 @@ def _answer(message: Message) -> list[Any]:
     raise ClusterError(f"A Dask worker could not do its part of a sweep: {text}.")
 
 
+@dataclass(frozen=True)
 class SharedRows:
-    """Rows of one side that a group of workers holds (`pbdn.gibbs.rows.RowsElsewhere`)."""
+    """Rows of one side that a group of workers holds (`pbdn.gibbs.rows.TimedRowsElsewhere`); ``scale`` is that of their values."""
 
-    def __init__(self, group: Group, n_rows: int, n_inputs: int, group_blocks: int) -> None:
-        self.group, self.n_rows, self.n_inputs, self.group_blocks = group, n_rows, n_inputs, group_blocks
+    group: Group
+    n_rows: int
+    n_inputs: int
+    group_blocks: int
+    scale: float | None = None
 
     def holder(self, sampler: str, planes: FloatArray, key: np.uint64, index: int) -> "SharedSweep":
         """The local steps of one sweep."""
@@ -238,12 +270,42 @@ class SharedRows:
             raise InvalidInputError(
                 "sampler='counts' keeps a count per row and expert here; use sampler='first_events'."
             )
-        return SharedSweep(self, {"sampler": sampler, "key": int(key), "index": int(index)})
+        return SharedSweep(self, {"sampler": sampler, "key": int(key), "index": int(index), "scale": self.scale})
 
     def log_likelihood_parts(self, planes: FloatArray, weights: FloatArray) -> list[float]:
         """Parts of the log-likelihood, in order."""
         answers = self.group.reliably(lambda: self.group.ask("log_likelihood", [planes, weights]))
         return [float(part) for (parts,) in answers for part in parts]
+
+    def offset_sums(self, center: float, power: int) -> FloatArray:
+        """Sums over the offsets of every group of blocks."""
+        answers = self.group.reliably(lambda: self.group.ask("offsets", center=center, power=power))
+        return np.concatenate([parts for (parts,) in answers])
+
+    def rates(self, planes: FloatArray, weights: FloatArray) -> "SharedRates":
+        """The rates of the rows, which the workers keep."""
+        return SharedRates(self.group, planes, weights)
+
+    def at_scale(self, scale: float) -> "SharedRows":
+        """The same rows with offsets and starts τ y."""
+        return replace(self, scale=float(scale))
+
+
+class SharedRates:
+    """Rates of rows that the group holds (`pbdn.gibbs.rows.TimedRates`); the workers keep the rates of one at a time."""
+
+    def __init__(self, group: Group, planes: FloatArray, weights: FloatArray) -> None:
+        self.group, self.experts = group, (planes, weights)
+
+    def timed_parts(self, scale: float, stretch: float) -> FloatArray:
+        """Log-likelihood of every group of blocks: one number for each goes to the driver."""
+        return self.group.reliably(lambda: self._parts(float(scale), float(stretch)))
+
+    def _parts(self, scale: float, stretch: float) -> FloatArray:
+        if self.group.knows is not self:
+            self.group.ask("rates", self.experts)
+            self.group.knows = self
+        return np.concatenate([parts for (parts,) in self.group.ask("timed", scale=scale, stretch=stretch)])
 
 
 class SharedSweep:
@@ -275,57 +337,3 @@ class SharedSweep:
             self._events()
         self.group.ask("statistics", [weights])
         return self.group.relay("add")
-
-
-class ClusterTrainer(Trainer):
-    """The trainer of MAP whose minibatches lie on the workers: each adds the gradient of its rows, the step is taken here."""
-
-    def __init__(self, source: Any, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> None:
-        super().__init__(source, labelling, depth, config, seed)
-        self.group = Group(source.inputs.cluster, source.held)
-        self.cuts = source.inputs.cuts
-
-    def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
-        """Steps of many minibatches; a step that is not finite is undone as in `pbdn.sgd.adam.run_minibatches`."""
-        losses, state = np.full(len(rates), np.nan), self.state
-        prior, snapshot, since = prior_constants(self.config, self.starts), state.parameters.copy(), 0
-        for b, rate in enumerate(rates):
-            index = np.sort(chunk.order[b * chunk.batch_size : (b + 1) * chunk.batch_size])
-            loss, gradient = self.gradient(index)
-            if not np.isfinite(loss):
-                gradient[:] = np.nan
-            before = state.parameters.copy() if since % SNAPSHOT_EVERY == 0 else None
-            if take_step(gradient, state, prior, self.total_weight, float(rate), averaging):
-                losses[b] = loss / self.total_weight
-                snapshot = snapshot if before is None else before
-                since += 1
-                continue
-            state.counters[0] = 0
-            state.counters[1] += 1
-            state.step_factor[0] *= 0.5
-            if state.counters[1] > MAX_HALVINGS:
-                raise NumericalError(
-                    f"The MAP objective of layer {self.depth} is not finite even after {MAX_HALVINGS} halvings of the step; "
-                    "standardise the inputs, or lower learning_rate."
-                )
-            for array, value in ((state.parameters, snapshot), (state.first_moment, 0.0), (state.second_moment, 0.0)):
-                array[:] = value
-        return losses
-
-    def gradient(self, index: Any) -> tuple[float, FloatArray]:
-        """Scaled minus log-likelihood of the rows with these (sorted) numbers, and its gradient."""
-        edges = np.searchsorted(index, self.cuts)
-        common = (self.state.parameters, self.starts, self.positive)
-        own = [(*common, index[a:b] - low) for a, b, low in zip(edges[:-1], edges[1:], self.cuts[:-1], strict=True)]
-        scale = self.n_rows / len(index)
-        answers = self.group.reliably(lambda: self.group.ask_each("gradient", own, scale=scale))
-        return float(sum(loss[0] for loss, _ in answers)), np.sum([gradient for _, gradient in answers], axis=0)
-
-    @property
-    def batches_per_call(self) -> int:
-        """Minibatches between two looks at the clock."""
-        return 50
-
-    def release(self) -> None:
-        """Let the workers go."""
-        self.group.close()

@@ -1,26 +1,24 @@
 """Rows of a Dask collection as a fit sees them: in shards on the workers, in an order that does not depend on partitions."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+import dask
 import numpy as np
 from distributed import Future
-from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
 from pbdn.dask import workers
-from pbdn.dask.cluster import Cluster, ClusterTrainer, Group, SharedRows
-from pbdn.data.labelled_rows import LabelledRows
-from pbdn.data.row_source import Block, Minibatches, Result, Transform, shuffled_orders
+from pbdn.dask.cluster import Cluster, Group, SharedRows, blocks_of
+from pbdn.dask.engines import ClusterSource
+from pbdn.data.labelled_rows import MAX_REPEATED_NUMBERS, LabelledRows
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.rows import BLOCK_ROWS, Part, Rows, group_blocks
-from pbdn.model.labelling import Labelling
 from pbdn.model.scaling import Scaling, identity_scaling, scaling_of_moments
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.sgd.map_settings import MapSettings
 
 PARTITION = "Partition {} of X"
 COLUMN_CHUNKS = 4  # groups of columns per worker in which rows are ranked
@@ -71,18 +69,33 @@ class ClusterRows(LabelledRows):
         Sum of the weights.
     moments : tuple of arrays
         Largest value, mean and spread of the columns: the unit of measurement, and both in this unit.
-    own_marks : array
-        Marks of the rows, for checkpoints.
     """
 
     labels: tuple[Future, ...] = ()
     total: float = 0.0
     moments: tuple[FloatArray, FloatArray, FloatArray] | None = field(default=None, repr=False)
-    own_marks: NDArray[Any] | None = field(default=None, repr=False)
 
     def scaled(self, scaling: Scaling) -> "ClusterRows":
         """The same rows with scaled features."""
         return replace(self, inputs=self.inputs.mapped(_scale, scaling, n_features=self.n_features))
+
+    def with_targets(self, change: Callable[[Any], Any]) -> "ClusterRows":
+        """The same rows, which say something else."""
+
+        def changed(labels: tuple[Any, FloatArray | None]) -> tuple[Any, FloatArray | None]:
+            return change(labels[0]), labels[1]
+
+        return replace(self, labels=tuple(self.inputs.cluster.submit(changed, own) for own in self.labels))
+
+    def some(self, n: int) -> LabelledRows:
+        """The first rows, brought here."""
+        cluster, sizes = self.inputs.cluster, np.diff(np.minimum(self.inputs.cuts, n)).tolist()
+        found = [
+            cluster.submit(lambda own, labels, size: LabelledRows(own, *labels).some(size), own, labels, size)
+            for own, labels, size in zip(self.inputs.futures, self.labels, sizes, strict=True)
+            if size
+        ]
+        return workers.joined(cluster.results(found, "Shard {}"))
 
     def scaling(self, standardize: bool) -> Scaling:
         """How the features are scaled, to the bits of `pbdn.model.scaling.standard_scaling`."""
@@ -93,25 +106,32 @@ class ClusterRows(LabelledRows):
 
     def marks(self) -> list[Any]:
         """What a checkpoint remembers of the rows: nothing that depends on workers or partitions."""
-        return [np.array(self.inputs.shape), self.own_marks]
+        cluster = self.inputs.cluster
+        pairs = zip(self.inputs.futures, self.labels, strict=True)
+        found = cluster.results([cluster.submit(workers.marks_of_shard, *pair) for pair in pairs], "Shard {}")
+        return [np.array(self.inputs.shape), np.sum(found, axis=0)]
 
     def source(self, n_codes: int) -> Any:
         """The rows as minibatches, for MAP."""
         return ClusterSource(self.inputs, self.labels, np.arange(n_codes), self.total)
 
-    def side(self, side: int, single_events: bool) -> tuple[Rows | SharedRows, Group | None]:
+    def side(self, side: int, single_events: bool, timed: bool) -> tuple[Rows | SharedRows, Group | None]:
         """The rows of one side, in whole groups of blocks on the workers; few rows of many inputs come here."""
         cluster, shards = self.inputs.cluster, self.inputs.futures
+        make = workers.timed_side_rows if timed else workers.side_rows
         rows = [
-            cluster.submit(workers.side_rows, inputs, labels, side, single_events)
+            cluster.submit(make, inputs, labels, side, single_events)
             for inputs, labels in zip(shards, self.labels, strict=True)
         ]
         sizes = cluster.results([cluster.submit(workers.size_of_rows, one) for one in rows], "Rows of shard {}")
-        marks = [cluster.submit(workers.silent_marks, one, single_events) for one in rows]
-        plan = cluster.submit(workers.plan_merging, marks)
-        merges, n_rows = cluster.call(workers.size_of_plan, plan)
-        single, n_inputs = all(one for _, one in sizes), self.n_features + 1
-        offsets = np.cumsum([0, *(n for n, _ in sizes)])
+        offsets = np.cumsum([0, *(n for n, _, _ in sizes)])
+        merges, n_rows = False, int(offsets[-1])
+        plan: Any = workers.MergePlan(None, n_rows)
+        if all(can_merge for _, _, can_merge in sizes):
+            marks = [cluster.submit(workers.silent_marks, one, single_events, timed) for one in rows]
+            plan = cluster.submit(workers.plan_merging, marks)
+            merges, n_rows = cluster.call(workers.size_of_plan, plan)
+        single, n_inputs = all(one for _, one, _ in sizes), self.n_features + 1
 
         def put_together(low: int, high: int, part: Part | None) -> Future:
             picked = [
@@ -148,51 +168,32 @@ def cuts_between_groups(n_rows: int, n_parts: int) -> IntArray:
     return np.minimum(np.linspace(0, n_groups, min(n_parts, n_groups) + 1).astype(np.int64) * size, n_rows)
 
 
-class ClusterSource:
-    """Rows on the workers as the MAP engine sees them (`pbdn.data.row_source.RowSource`)."""
-
-    feature_names = None
-
-    def __init__(self, inputs: Shards, labels: Sequence[Future], classes: NDArray[Any], total: float) -> None:
-        self.inputs, self.labels, self.classes, self.total_weight = inputs, tuple(labels), classes, total
-        self.n_rows, self.n_features = inputs.shape
-        cluster = inputs.cluster
-        self.held = [
-            cluster.submit(workers.as_block, own, label) for own, label in zip(inputs.futures, labels, strict=True)
-        ]
-
-    def blocks(self) -> Iterator[Block]:
-        """All rows once, brought here shard by shard."""
-        for block in self.held:
-            yield from self.inputs.cluster.results([block], "Rows of shard {}")
-
-    def each(self, function: Callable[[Block], Result]) -> Iterator[Result]:
-        """``function`` of every shard, where it is."""
-        cluster = self.inputs.cluster
-        yield from cluster.results([cluster.submit(function, block) for block in self.held], "A pass over shard {}")
-
-    def minibatches(
-        self, rng: Generator, batch_size: int, n_batches: int, replacement: bool = False
-    ) -> Iterator[Minibatches]:
-        """The rows' numbers in the order of rows in memory; the block is empty."""
-        nothing = Block(np.empty((0, self.n_features)), np.empty(0, np.int64), np.empty(0))
-        for order in shuffled_orders(rng, self.n_rows, batch_size, n_batches, replacement):
-            yield Minibatches(nothing, order, batch_size)
-
-    def trainer(self, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> ClusterTrainer:
-        """What takes the steps: for `pbdn.sgd.train_layer.make_trainer`."""
-        return ClusterTrainer(self, labelling, depth, config, seed)
-
-    def mapped(self, transform: Transform) -> "ClusterSource":
-        """The same rows with transformed inputs."""
-        futures = self.inputs.mapped(transform, n_features=0)
-        width = self.inputs.cluster.results(
-            [futures.cluster.submit(np.shape, futures.futures[0])], "Inputs of shard {}"
-        )
-        return ClusterSource(futures._replace(n_features=width[0][1]), self.labels, self.classes, self.total_weight)
-
-
 # ---------------------------------------------------------------------------------------- reading
+
+
+def read_lazily(X: Any, y: Any, sample_weight: Any, bounds_of: workers.BoundsOf | None = None) -> list[Any]:
+    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of the targets of values on a line."""
+    parts = blocks_of("X", X)
+    columns = []
+    for name, values in (("y", y), ("sample_weight", sample_weight)):
+        if isinstance(values, str) or (values is None and name == "sample_weight"):
+            columns.append([values] * len(parts))
+            continue
+        if getattr(values, "chunks", None) is not None and getattr(X, "chunks", None) is not None:
+            known = not np.isnan(X.chunks[0]).any() and not np.isnan(values.chunks[0]).any()
+            if known and values.chunks[0] != X.chunks[0]:
+                if sum(values.chunks[0]) != sum(X.chunks[0]):
+                    raise InvalidInputError(f"X has {sum(X.chunks[0])} rows, but {name} has {sum(values.chunks[0])}.")
+                values = values.rechunk({0: X.chunks[0]})
+        columns.append(blocks_of(name, values))
+        if len(columns[-1]) != len(parts):
+            raise InvalidInputError(
+                f"X has {len(parts)} partitions, but {name} has {len(columns[-1])}; partition them alike."
+            )
+    read = dask.delayed(workers.read_part)
+    return [
+        read(part, *rest, number, bounds_of) for number, (part, *rest) in enumerate(zip(parts, *columns, strict=True))
+    ]
 
 
 @dataclass(frozen=True)
@@ -210,8 +211,10 @@ class ReadRows:
     total: float
 
 
-def read_rows(cluster: Cluster, partitions: Sequence[Any], class_weight: Any, declared: Any, repeats: bool) -> ReadRows:
-    """Labels and weights of all partitions; with ``repeats`` rows of whole weight are given that often."""
+def read_rows(
+    cluster: Cluster, partitions: Sequence[Any], repeats: bool, class_weight: Any = None, declared: Any = None
+) -> ReadRows:
+    """Labels or bounds, and weights, of all partitions; with ``repeats`` rows of whole weight are given that often."""
     found = cluster.results([cluster.submit(workers.count_labels, part) for part in partitions], PARTITION)
     filled = [one for one in found if one.n_rows]
     if not filled:
@@ -237,11 +240,14 @@ def read_rows(cluster: Cluster, partitions: Sequence[Any], class_weight: Any, de
     ones, whole = all(one.all_one for one in facts), all(one.all_whole for one in facts)
     sizes = [one.n_rows for one in facts]
     weighted = not ones
+    n_features, names = filled[0].n_features, filled[0].names
+    on_a_line = classes.size == 0
+    if on_a_line:  # as rows in memory are
+        whole = whole and sum(one.n_copies for one in facts) * (n_features + 1) <= MAX_REPEATED_NUMBERS
     if ones or (repeats and whole):
         parts = [cluster.submit(workers.without_weights, part, not ones) for part in parts]
         weighted, sizes = False, [int(one.n_copies) for one in facts]
     present = np.flatnonzero(sum(one.counts for one in facts))
-    n_features, names = filled[0].n_features, filled[0].names
     total = float(sum(one.total for one in facts))
     return ReadRows(cluster, parts, sizes, n_features, names, classes, present, weighted, total)
 
@@ -279,9 +285,8 @@ def make_shards(rows: ReadRows, in_content_order: bool, standardize: bool) -> Cl
         cluster, tuple(cluster.submit(workers.inputs_of_shard, one) for one in shards), cuts, rows.n_features
     )
     labels = tuple(cluster.submit(workers.labels_of, one) for one in shards)
-    marks = sum(cluster.results([cluster.submit(workers.marks_of_shard, one) for one in shards], "Shard {}"))
     moments = _moments(cluster, shards, labels, rows) if standardize else None
-    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments, np.asarray(marks))
+    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments)
 
 
 def _content_places(rows: ReadRows, n_workers: int) -> Future:

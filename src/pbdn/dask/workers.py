@@ -4,7 +4,7 @@ All functions here are tasks: they depend on their arguments alone, so that Dask
 one is lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,17 +20,22 @@ from pbdn.data.labelled_rows import (
 )
 from pbdn.data.row_source import Block, encode
 from pbdn.errors import InvalidInputError
-from pbdn.gibbs.rows import NOTHING, WORTH_MERGING, Part, RowArrays, Rows, combine, make_rows
+from pbdn.estimators.on_a_line import LineFacts, line_facts
+from pbdn.gibbs.rows import BEFORE, NOTHING, WORTH_MERGING, Part, RowArrays, Rows, combine, make_rows
+from pbdn.gibbs.timed_responses import timed_rows
 from pbdn.growth.engines import units_in_blocks
-from pbdn.model.labelling import says_yes
+from pbdn.model.labelling import flipped, says_yes
 from pbdn.model.network import Layer
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 # ----------------------------------------------------------------------------- reading partitions
 
 
+BoundsOf = Callable[[Any], FloatArray]  # of targets on a line, shape (n, 2)
+
+
 class RawPart(NamedTuple):
-    """A partition as numbers: features, labels as they came, and weights if there are any."""
+    """A partition as numbers: features, labels as they came (or bounds on a line), and weights if there are any."""
 
     inputs: FloatArray
     labels: NDArray[Any]
@@ -59,7 +64,7 @@ class WeightFacts(NamedTuple):
     n_copies: float
 
 
-def read_part(X: Any, y: Any, weight: Any, number: int) -> RawPart:
+def read_part(X: Any, y: Any, weight: Any, number: int, bounds_of: BoundsOf | None = None) -> RawPart:
     """One partition, checked."""
     where = f"Partition {number} of X"
     if isinstance(y, str):
@@ -88,9 +93,15 @@ def read_part(X: Any, y: Any, weight: Any, number: int) -> RawPart:
     labels = np.asarray(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels.ravel()
-    if labels.shape != (len(inputs),):
+    if len(labels) != len(inputs) or (bounds_of is None and labels.ndim != 1):
         raise InvalidInputError(f"{where} has {len(inputs)} rows, but y there has the shape {labels.shape}.")
-    check_labels_present(labels)
+    if bounds_of is None:
+        check_labels_present(labels)
+    else:
+        try:
+            labels = bounds_of(labels) if len(labels) else np.empty((0, 2))
+        except ValueError as error:
+            raise InvalidInputError(f"Partition {number}: {error}") from error
     weights = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
     if weights is not None and (len(weights) != len(inputs) or not (np.isfinite(weights) & (weights >= 0)).all()):
         raise InvalidInputError(f"{where}: sample_weight must have {len(inputs)} finite values that are not negative.")
@@ -98,14 +109,17 @@ def read_part(X: Any, y: Any, weight: Any, number: int) -> RawPart:
 
 
 def count_labels(part: RawPart) -> LabelCounts:
-    """Labels and their numbers; those of an empty partition say nothing."""
-    labels, counts = np.unique(part.labels, return_counts=True)
+    """Labels and their numbers, none of values on a line; those of an empty partition say nothing."""
+    labels, counts = np.unique(part.labels if part.labels.ndim == 1 else (), return_counts=True)
     n_rows, n_features = part.inputs.shape
     return LabelCounts(n_rows, n_features, part.names, labels, counts)
 
 
 def encode_part(part: RawPart, classes: NDArray[Any], factors: FloatArray | None) -> LabelledRows:
-    """Class codes and weights; rows of weight zero are left out."""
+    """Class codes or bounds, and weights; rows of weight zero, and those without any bound, are left out."""
+    if part.labels.ndim == 2:
+        counts = np.isfinite(part.labels).any(axis=1) & (True if part.weights is None else part.weights > 0)
+        return LabelledRows(part.inputs, part.labels, part.weights).take(counts)
     codes = encode(part.labels, classes) if len(part.labels) else np.zeros(0, np.int64)
     if factors is None and part.weights is None:
         return LabelledRows(part.inputs, codes)
@@ -117,12 +131,18 @@ def encode_part(part: RawPart, classes: NDArray[Any], factors: FloatArray | None
 
 def weight_facts(rows: LabelledRows, n_classes: int) -> WeightFacts:
     """Facts about the weights of a partition."""
-    counts, n = np.bincount(rows.codes, minlength=n_classes), rows.n_rows
+    counts, n = np.bincount(rows.codes, minlength=n_classes) if n_classes else np.zeros(0, np.int64), rows.n_rows
     if rows.weights is None:
         return WeightFacts(n, counts, float(n), True, True, float(n))
     w = rows.weights
     whole = bool(np.all(w == np.floor(w)))
     return WeightFacts(n, counts, float(w.sum()), bool(np.all(w == 1.0)), whole, float(np.ceil(w).sum()))
+
+
+def facts_of_line(labels: Sequence[tuple[FloatArray, FloatArray | None]], log: bool | str) -> LineFacts:
+    """What all values say together."""
+    every = joined([LabelledRows(np.empty((len(own[0]), 0)), *own) for own in labels])
+    return line_facts(every.targets, every.weights, log)
 
 
 def without_weights(rows: LabelledRows, repeat: bool) -> LabelledRows:
@@ -170,10 +190,15 @@ def pick(
 def assemble(picked: Sequence[tuple[IntArray, LabelledRows]]) -> LabelledRows:
     """A shard from what was picked of every partition."""
     order = np.argsort(np.concatenate([place for place, _ in picked]), kind="stable")
-    rows = [part for _, part in picked]
-    weights = None if rows[0].weights is None else np.concatenate([part.weights for part in rows])[order]
-    inputs = np.concatenate([part.inputs for part in rows])[order]
-    return LabelledRows(inputs, np.concatenate([part.codes for part in rows])[order], weights)
+    return joined([part for _, part in picked]).take(order)
+
+
+def joined(parts: Sequence[LabelledRows]) -> LabelledRows:
+    """Rows of several parts, one after another."""
+    weights = None if parts[0].weights is None else np.concatenate([part.weights for part in parts])
+    return LabelledRows(
+        np.concatenate([part.inputs for part in parts]), np.concatenate([part.targets for part in parts]), weights
+    )
 
 
 def inputs_of_shard(rows: LabelledRows) -> FloatArray:
@@ -186,10 +211,10 @@ def take_rows(inputs: FloatArray, index: IntArray) -> FloatArray:
     return inputs[index]
 
 
-def marks_of_shard(rows: LabelledRows) -> Words:
+def marks_of_shard(inputs: FloatArray, labels: tuple[Any, FloatArray | None]) -> Words:
     """Marks of the rows that do not depend on their order or split."""
-    weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-    marks = content_marks(np.column_stack([rows.inputs, rows.codes, weights]))
+    weights = np.ones(len(inputs)) if labels[1] is None else labels[1]
+    marks = content_marks(np.column_stack([inputs, labels[0], weights]))
     return np.asarray(marks.sum(axis=0, dtype=np.uint64))
 
 
@@ -246,11 +271,21 @@ def side_rows(inputs: FloatArray, labels: tuple[IntArray, FloatArray | None], si
     return make_rows(inputs, says_yes(codes, side), weight=weights, single_events=single_events, merge=False)
 
 
-def silent_marks(rows: Rows, only_silent: bool) -> tuple[int, IntArray, Words]:
-    """Number of rows, which of them may be merged with others, and marks of their inputs."""
+def timed_side_rows(
+    inputs: FloatArray, labels: tuple[FloatArray, FloatArray | None], side: int, single_events: bool
+) -> Rows:
+    """The rows of a side of values on a line, not yet merged; the second side sees the line the other way round."""
+    bounds, weights = labels
+    low, high = (flipped(bounds) if side else bounds).T
+    return timed_rows(inputs, low, high, weight=weights, single_events=single_events, merge=False).rows
+
+
+def silent_marks(rows: Rows, only_silent: bool, timed: bool) -> tuple[int, IntArray, Words]:
+    """Number of rows, which of them may be merged with others, and marks of their inputs and, if ``timed``, offsets."""
     alone = (rows.arrays.kind != NOTHING) & only_silent
     which = np.flatnonzero(~alone)
-    return rows.n_rows, which, content_marks(rows.arrays.dense[which])
+    seen = rows.arrays.dense[which]
+    return rows.n_rows, which, content_marks(np.column_stack([seen, rows.arrays.offset[which]]) if timed else seen)
 
 
 def plan_merging(parts: Sequence[tuple[int, IntArray, Words]]) -> MergePlan:
@@ -274,9 +309,9 @@ def size_of_plan(plan: MergePlan) -> tuple[bool, int]:
     return plan.places is not None, plan.n_rows
 
 
-def size_of_rows(rows: Rows) -> tuple[int, bool]:
-    """Number of rows, and whether all events are single."""
-    return rows.n_rows, rows.single_events
+def size_of_rows(rows: Rows) -> tuple[int, bool, bool]:
+    """Number of rows, whether all events are single, and whether identical rows may be merged."""
+    return rows.n_rows, rows.single_events, not np.any(rows.arrays.kind > BEFORE)
 
 
 def pick_side(rows: Rows, plan: MergePlan, offset: int, low: int, high: int) -> tuple[IntArray, Rows]:

@@ -5,6 +5,7 @@ of rows. Putting the rows into this order first makes a Gibbs fit the same to th
 given, and a row of weight 2 the same as the row given twice.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -62,6 +63,14 @@ class LabelledRows:
     def with_inputs(self, inputs: Any) -> "LabelledRows":
         """The same rows, seen through other inputs."""
         return replace(self, inputs=inputs)
+
+    def with_targets(self, change: Callable[[Any], Any]) -> "LabelledRows":
+        """The same rows, which say something else."""
+        return replace(self, targets=change(self.targets))
+
+    def some(self, n: int) -> "LabelledRows":
+        """The first rows."""
+        return self.take(slice(0, n))
 
     def scaled(self, scaling: Scaling) -> "LabelledRows":
         """The same rows with scaled features."""

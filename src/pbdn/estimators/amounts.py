@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from pbdn.errors import InvalidInputError, warn
@@ -14,9 +15,11 @@ from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.inspection.access import checked_rows
+from pbdn.inspection.access import checked_rows, network_of
 from pbdn.model.distribution import Distribution, DistributionWithZero
 from pbdn.numerics.arrays import FloatArray
+
+CLASSES = ("0", "above 0")  # in the order of labels
 
 
 class PBDNAmountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
@@ -34,8 +37,8 @@ checkpoint, time_limit
     Attributes
     ----------
     models_ : tuple
-        A fitted `PBDNClassifier` of "zero or not" (its second class is "not"), and a fitted `PBDNRegressor` of the amounts that
-        are not zero. Explanations and exports are theirs.
+        A fitted `PBDNClassifier` of "0" and "above 0", and a fitted `PBDNRegressor` of the amounts that
+        are not zero.
     feature_importances_ : array
         The mean of both.
     config_, n_features_in_, feature_names_in_
@@ -53,6 +56,8 @@ checkpoint, time_limit
     >>> bool(np.corrcoef(zero, X[:, 0])[0, 1] < -0.8)
     True
     """
+
+    _predicts: ClassVar[str] = "amount"
 
     @classmethod
     def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
@@ -77,6 +82,7 @@ checkpoint, time_limit
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
         amounts = _amounts(y)
+        X = self._shared(X, rows)
         weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
         more = (amounts > 0.0) & (weights > 0.0)
         seed = self._seed()
@@ -84,7 +90,7 @@ checkpoint, time_limit
         with warnings.catch_warnings():
             if not more.any() or more.sum() == (weights > 0.0).sum():  # nothing to tell apart, which is no fault
                 warnings.filterwarnings("ignore", "y has only one")
-            either.fit(X, amounts > 0.0, weights)
+            either.fit(X, np.where(amounts > 0.0, *CLASSES[::-1]), weights)
             positive.fit(X, np.where(more, amounts, 1.0), np.where(more, weights, 0.0) if more.any() else weights)
         if not more.any():
             warn(
@@ -112,6 +118,31 @@ checkpoint, time_limit
     # ----------------------------------------------------------------------------- prediction
 
     _tells: ClassVar[str] = "mean"
+
+    @property
+    def _names_of_models(self) -> list[str]:
+        return ["zero or more", "amount"]
+
+    def _several(self) -> Any:
+        """Both networks for exports, or that of the amounts alone where no row was zero."""
+        from pbdn.export.plan import Several
+
+        either, positive = self.models_
+        if either.network_ is not None:
+            return Several((either.network_, network_of(positive)))
+        if either.classes_[0] == CLASSES[0]:
+            raise InvalidInputError("The model was fitted on zeros only; there is nothing to export.")
+        return network_of(positive)
+
+    def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """What rows say to one of the networks: whether there is an amount, or which one."""
+        if y is None:
+            return X, None
+        amounts = _amounts(y)
+        if model is self.models_[0]:
+            return X, np.where(amounts > 0.0, *CLASSES[::-1])
+        more = np.flatnonzero(amounts > 0.0)
+        return None if X is None else _safe_indexing(X, more), amounts[more]
 
     def _distribution(self, X: Any) -> DistributionWithZero:
         """The distributions of all rows."""
@@ -168,10 +199,10 @@ checkpoint, time_limit
 
 
 def _zero(either: PBDNClassifier, probability: FloatArray) -> FloatArray:
-    """P(zero) from the probabilities of ``classes_``, False for zero and True for more."""
+    """P(zero) from the probabilities of ``classes_``."""
     if either.classes_.size > 1:
         return probability[..., 0]
-    return np.zeros(probability.shape[:-1]) if either.classes_[0] else np.ones(probability.shape[:-1])
+    return np.full(probability.shape[:-1], float(either.classes_[0] == CLASSES[0]))
 
 
 def _amounts(y: Any) -> FloatArray:

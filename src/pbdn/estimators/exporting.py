@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pbdn.inspection.access import feature_names, network_of
-from pbdn.model.network import Network
 
 
 class Exports:
     """The exports of a fitted estimator: all of them use the recorded point of the network.
 
     Missing values are treated as in `predict_proba`. Where columns were prepared, rows have the raw columns
-    (docs/deployment.md). What predicts numbers, counts or times exports means, quantiles and probabilities of more than a value.
+    (docs/deployment.md). What predicts numbers, counts, amounts or times exports means, quantiles and probabilities of more than
+    a value; times with several causes also how probable each is by then.
     """
 
     _has_classes: ClassVar[bool]
@@ -75,10 +75,15 @@ class Exports:
             return to_python_with_preparation(self.preparation_.preparation_, network, classes, **self._kind, **options)
         return to_python(network, classes, names, **{"stand_ins": self._filled_with(), **self._kind, **options})
 
-    def _exported(self) -> tuple[Network, list[Any], list[str]]:
-        """What every export takes: the network (its recorded point), the labels and the names of its features."""
+    def _exported(self) -> tuple[Any, list[Any], list[str]]:
+        """What every export takes: the network (its recorded point) or several, the labels and the names of its features."""
         classes = self.classes_.tolist() if self._has_classes else []
-        return network_of(self), classes, feature_names(self)
+        names = feature_names(self)
+        return self._several() if getattr(self, "models_", ()) else network_of(self), classes, names
+
+    def _several(self) -> Any:
+        """The networks of ``models_`` as they are exported together (`pbdn.export.plan.Several`)."""
+        raise NotImplementedError
 
     @property
     def _kind(self) -> dict[str, Any]:

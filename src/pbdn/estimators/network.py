@@ -1,6 +1,7 @@
 """What every fitted network can do, whatever its response: show itself, explain itself, be saved."""
 
 import os
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from pbdn.config import FitConfig
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.frames import restore_preparation
 from pbdn.inspection import subtypes
-from pbdn.inspection.access import checked_rows, feature_names, network_of, side_labels
+from pbdn.inspection.access import checked_rows, feature_names, network_of, parts_of, side_labels
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
@@ -41,6 +42,11 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     _importances: FloatArray | None = None
     _stand_ins: FloatArray | None = None  # for values that are missing in new rows, where nothing else is prepared
 
+    @property
+    def _names_of_models(self) -> list[str]:
+        """What the networks of ``models_`` are called."""
+        return []
+
     # ------------------------------------------------------- what follows from the network
 
     @property
@@ -55,8 +61,8 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def depth_(self) -> int:
-        """Number of layers."""
-        return len(self.layers_)
+        """Number of layers; of several networks, of the deepest."""
+        return int(max([len(self.layers_), *(model.depth_ for model in self.models_)]))
 
     @property
     def n_experts_(self) -> list[tuple[int, ...]]:
@@ -66,12 +72,14 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def complexity_(self) -> float:
         """Cost of a prediction in units of one inner product, as the paper counts it."""
-        return 0.0 if self.network_ is None else self.network_.complexity
+        own = 0.0 if self.network_ is None else self.network_.complexity
+        return float(own + sum(model.complexity_ for model in self.models_))
 
     @property
     def n_weights_(self) -> int:
         """Numbers that the network holds."""
-        return 0 if self.network_ is None else self.network_.n_weights
+        own = 0 if self.network_ is None else self.network_.n_weights
+        return int(own + sum(model.n_weights_ for model in self.models_))
 
     @property
     def feature_importances_(self) -> FloatArray:
@@ -119,10 +127,12 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         pandas.DataFrame
-            Columns layer, side, expert, weight, share, and one mean per feature.
+            Columns layer, side, expert, weight, share, and one mean per feature. Where an estimator has several networks, a
+            column model comes first.
         """
-        X = checked_rows(self, X)
-        return subtypes.as_frame(subtypes.subtype_table(network_of(self), X, side_labels(self), feature_names(self)))
+        return self._table(
+            X, lambda one, rows: subtypes.subtype_table(network_of(one), rows, side_labels(one), feature_names(one))
+        )
 
     def explain(self, X: Any) -> Any:
         """Which expert of which side of the top layer voted for each row.
@@ -130,10 +140,21 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         pandas.DataFrame
-            Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest.
+            Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest. Where an
+            estimator has several networks, a column model comes first.
         """
-        X = checked_rows(self, X)
-        return subtypes.as_frame(subtypes.vote_table(network_of(self), X, side_labels(self)))
+        return self._table(X, lambda one, rows: subtypes.vote_table(network_of(one), rows, side_labels(one)))
+
+    def _table(self, X: Any, told: Callable[[Any, Any], dict[str, Any]]) -> Any:
+        """What every network of the estimator tells of rows, one below the other."""
+        tables = [(name, told(one, checked_rows(one, X))) for name, one in parts_of(self)]
+        if not self.models_:
+            return subtypes.as_frame(tables[0][1])
+        names = [[name] * len(next(iter(table.values()))) for name, table in tables]
+        columns = {"model": [name for part in names for name in part]}
+        for key in tables[0][1]:
+            columns[key] = [value for _, table in tables for value in list(table[key])]
+        return subtypes.as_frame(columns)
 
     def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
         """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).

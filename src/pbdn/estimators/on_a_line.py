@@ -2,23 +2,23 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from pbdn import config as options
-from pbdn.config import GibbsConfig, MapConfig
+from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data.labelled_rows import LabelledRows, weigh_rows
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.exporting import Exports
-from pbdn.estimators.frames import checked_inputs, require_target
+from pbdn.estimators.frames import PreparedRows, checked_inputs, require_target
 from pbdn.estimators.growing import GrowsNetworks
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
 from pbdn.growth.run import FitTasks, Run, n_threads
-from pbdn.inspection.access import checked_rows, dense_rows, network_of
+from pbdn.inspection.access import checked_rows, dense_rows, network_of, parts_of, with_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution
@@ -33,6 +33,7 @@ INFERENCES = ("auto", "gibbs", "map")
 CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
 NARROW = 1e-9  # spread of the distribution of a constant, relative to it
 TRIAL_SEED = 0
+TRIAL_ROWS = 20_000  # the first in content order, which is as good as at random
 BEYOND = 1.0  # standard deviations of logarithms above all values of training that a mean may count
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
@@ -88,6 +89,10 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         check_consistent_length(rows, y)
         return rows
 
+    def _shared(self, X: Any, rows: Any) -> Any:
+        """The rows for every network of an estimator that has several: prepared once, if they need it."""
+        return PreparedRows(rows, self.preparation_) if hasattr(self, "preparation_") else X
+
     def _fit_bounds(
         self, X: Any, bounds: FloatArray, sample_weight: Any, tasks: FitTasks, log: bool | str, cuts: Any = ()
     ) -> None:
@@ -98,21 +103,28 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         rows = weigh_rows(X, None, bounds, sample_weight)
         _check_informative(rows.targets)
         rows = rows.take(np.isfinite(rows.targets).any(axis=1)).repeated(can_merge=True).in_content_order()
-        response = OnALine(cuts=tuple(cuts)) if len(cuts) else layout_of(rows, log is True)
-        if _is_constant(rows.targets):
-            value = float(rows.targets[0, 0])
-            self._adopt_constant(rows, value, f"y has only one value ({value:g})")
+        self._fit_line(rows, line_facts(rows.targets, rows.weights, log, cuts), tasks)
+
+    def _fit_line(self, rows: LabelledRows, facts: "LineFacts", tasks: FitTasks) -> None:
+        """Grow a network on rows in content order."""
+        if facts.constant is not None:
+            self._adopt_constant(rows, facts.constant, f"y has only one value ({facts.constant:g})")
             return
-        trained = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
-        if log == "auto" and _may_be_logarithms(rows.targets):
-            scaled = rows.with_inputs(self._scaling(rows).apply(rows.inputs))
+        response = facts.layouts[0]
+        if len(facts.layouts) > 1:
+            trained = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
+            some = rows.some(TRIAL_ROWS)
+            some = some.with_inputs(self._scaling(rows).apply(some.inputs))
             run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
-            response = best_layout(scaled, (response, layout_of(rows, True)), trained, run)
-        sampled = self._chosen_inference() == "gibbs"
-        self.config_ = (
-            self._resolve(response, "gibbs", "aic_inputs", rows.n_rows, rows.n_features) if sampled else trained
-        )
-        self._fit_network(replace(rows, targets=response.to_line(rows.targets)), response, tasks)
+            response = best_layout(some, facts.layouts, trained, run)
+        self.config_ = self._settled(response, rows)
+        self._fit_network(rows.with_targets(response.to_line), response, tasks)
+
+    def _settled(self, response: OnALine, rows: LabelledRows) -> FitConfig:
+        """The options in force."""
+        inference = self._chosen_inference()
+        criterion = "aic_inputs" if inference == "gibbs" else options.FOLDS
+        return self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
 
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name."""
@@ -149,9 +161,15 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
             yield self._of_rows(rows[low : low + CHUNK_ROWS])
 
+    def _together(self, parts: list[Any]) -> Distribution:
+        """What the distributions of ``models_`` say together."""
+        raise NotImplementedError
+
     @property
     def _line(self) -> OnALine:
-        """The response, which says how targets lie on the line."""
+        """The response, which says how targets lie on the line; an estimator of several networks has none of its own."""
+        if self.models_:
+            raise AttributeError("The model has several networks; ask one of them: model.models_[0].")
         response = network_of(self).response
         assert isinstance(response, OnALine)
         return response
@@ -163,6 +181,10 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
     def _of_rows(self, rows: Any) -> Distribution:
         """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
+        if self.models_:
+            return self._together(
+                [model._of_rows(checked_rows(model, with_names(self, rows))) for model in self.models_]
+            )
         network = network_of(self)
         if self.config_.prediction == "point" or not network.top.draws:
             return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)
@@ -170,6 +192,8 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
 
     def _drawn(self, rows: Any) -> Distribution:
         """The distributions of checked rows, by posterior draws."""
+        if self.models_:
+            return self._together([model._drawn(checked_rows(model, with_names(self, rows))) for model in self.models_])
         parts = [drawn_arrays(one.top.draws, one.top_inputs(rows)) for one in self._averaged()]
         return Distribution(joined_arrays(parts), self._line)
 
@@ -178,7 +202,7 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         check_is_fitted(self)
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
-        if not network_of(self).top.draws:
+        if not all(network_of(model).top.draws for _, model in parts_of(self)):
             raise InvalidInputError(
                 f"inference={self.inference_!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
             )
@@ -204,15 +228,36 @@ class LineEstimator(Exports, GrowsNetworks, NetworkEstimator):  # type: ignore[m
         )
 
 
-def layout_of(rows: LabelledRows, log: bool) -> OnALine:
+class LineFacts(NamedTuple):
+    """What all targets say together: the only value, if there is one, and how they may be laid on the line.
+
+    Of several layouts a trial chooses.
+    """
+
+    constant: float | None
+    layouts: tuple[OnALine, ...]
+
+
+def line_facts(bounds: FloatArray, weights: FloatArray | None, log: bool | str, cuts: Any = ()) -> LineFacts:
+    """Facts of targets; ``log`` may be "auto"; with ``cuts``, those of grades, they are values on the line already."""
+    _check_informative(bounds)
+    if _is_constant(bounds):
+        return LineFacts(float(bounds[0, 0]), ())
+    if len(cuts):
+        return LineFacts(None, (OnALine(cuts=tuple(cuts)),))
+    kinds = (False, True) if log == "auto" and _may_be_logarithms(bounds) else (log is True,)
+    return LineFacts(None, tuple(layout_of(bounds, weights, kind) for kind in kinds))
+
+
+def layout_of(targets: FloatArray, weights: FloatArray | None, log: bool) -> OnALine:
     """Values, or their logarithms, less their mean and divided by their standard deviation."""
     with np.errstate(divide="ignore"):
-        bounds = np.log(np.maximum(rows.targets, 0.0)) if log else rows.targets
-    scaling = standard_scaling(known_values(bounds)[:, None], rows.weights)
+        bounds = np.log(np.maximum(targets, 0.0)) if log else targets
+    scaling = standard_scaling(known_values(bounds)[:, None], weights)
     response = OnALine(float(scaling.center[0]), float(scaling.scale[0]), log)
     if not log:
         return response
-    return replace(response, reach=float(response.to_line(rows.targets[np.isfinite(rows.targets)]).max()) + BEYOND)
+    return replace(response, reach=float(response.to_line(targets[np.isfinite(targets)]).max()) + BEYOND)
 
 
 def numeric_bounds(y: Any) -> FloatArray:

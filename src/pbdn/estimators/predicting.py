@@ -3,6 +3,7 @@
 Every method is one call of a function that takes the network; the functions live in the rooms named by the imports.
 """
 
+import logging
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.data import open_stream as opening
-from pbdn.errors import InvalidInputError
+from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.estimators.exporting import Exports
 from pbdn.estimators.frames import raw_pieces
 from pbdn.estimators.network import NetworkEstimator
@@ -19,7 +20,10 @@ from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, dense_rows, is_plain
 from pbdn.inspection.effects import feature_effects
 from pbdn.model.committee import jackknife_interval
+from pbdn.model.network import Network
 from pbdn.numerics.arrays import FloatArray
+
+logger = logging.getLogger("pbdn")
 
 CHUNK_ROWS = 20_000  # rows predicted at a time from posterior draws
 
@@ -57,6 +61,11 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         if self.config_.prediction == "point" or not self.network_.top.draws:
             return np.asarray(self.network_.predict(X))
         out = np.empty((X.shape[0], self.classes_.size))
+        on_device = [self._on_device(network, X) for network in self._averaged()]
+        if all(found is not None for found in on_device):
+            for several in zip(*on_device, strict=True):
+                out[several[0][0]] = np.mean([probability.mean(1).cpu().numpy() for _, probability in several], axis=0)
+            return out
         for low in range(0, X.shape[0], CHUNK_ROWS):
             part = X[low : low + CHUNK_ROWS]
             out[low : low + CHUNK_ROWS] = np.mean([network.predict_mean(part) for network in self._averaged()], axis=0)
@@ -99,7 +108,28 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
             raise InvalidInputError(
                 f"inference={self.inference_!r} keeps no posterior draws; fit with inference='map+gibbs' for intervals."
             )
-        return np.concatenate([network.predict_draws(X) for network in self._averaged()])
+        found = []
+        for network in self._averaged():
+            parts = self._on_device(network, X)
+            if parts is None:
+                found.append(network.predict_draws(X))
+            else:
+                found.append(np.concatenate([part.transpose(0, 1).cpu().numpy() for _, part in parts], axis=1))
+        return np.concatenate(found)
+
+    def _on_device(self, network: Network, X: Any) -> Any:
+        """Predictions of all draws on the device of the fit (`pbdn.gibbs.device_sweep.predictions`); None where it is not there."""
+        device = self.config_.gibbs.device
+        if device is None or hasattr(X, "toarray") or not X.shape[0]:
+            return None
+        try:
+            from pbdn.gibbs.device_sweep import draws_on, predictions  # needs torch
+
+            places = draws_on(network, device)
+        except (InvalidInputError, MissingExtraError) as error:
+            logger.info("Predictions are made on the CPU: %s", error)
+            return None
+        return predictions(places, network.expand(X))
 
     def predict_proba_interval(self, X: Any, level: float = 0.95) -> FloatArray:
         """Intervals of the class probabilities.

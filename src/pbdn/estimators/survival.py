@@ -13,14 +13,11 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineEstimator, numeric_bounds
 from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.distribution import Distribution
+from pbdn.inspection.access import network_of
+from pbdn.inspection.quality import concordance
+from pbdn.model.distribution import Distribution, DistributionOfFirst
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
-
-HALVINGS = 60  # of a bracket around a median
-N_GRID = 400  # times between which hazards of causes are compared
-SMALLEST_SHARE = 1e-3  # of probability that comes before the first of these times
-PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 
 
 @dataclass(frozen=True)
@@ -68,8 +65,7 @@ checkpoint, time_limit
     causes_ : array
         The causes, as numbered in y; 1 where y says only whether an event was seen.
     models_ : tuple of PBDNSurvival
-        With several causes, one fitted model for each; else empty. Explanations, exports and files of a single network
-        are theirs.
+        With several causes, one fitted model for each; else empty.
     network_, config_, trials_, feature_importances_, …
         As in `PBDNRegressor`.
 
@@ -99,11 +95,11 @@ checkpoint, time_limit
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
-        y : structured array of shape (n_samples,), or array of shape (n_samples, 2)
+        y : structured array of shape (n_samples,), or array of shape (n_samples, 2) or (n_samples,)
             A structured array has two fields: whether the event was seen, and the time of it or of the last look
             (right-censored). The first field is a bool, or with competing causes the number of the cause, 1, 2, …, and 0
             where no event was seen. An array has bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t
-            (left-censored), (s, t) one between s and t.
+            (left-censored), (s, t) one between s and t. Plain numbers are times of events that were all seen.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -117,7 +113,7 @@ checkpoint, time_limit
         self.unique_times_ = np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
         self.models_ = ()
         if self.causes_.size > 1:
-            self._fit_causes(X, bounds, cause, sample_weight)
+            self._fit_causes(self._shared(X, rows), bounds, cause, sample_weight)
         else:
             self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
@@ -154,22 +150,12 @@ checkpoint, time_limit
         return -np.log(self.predict_median(X))
 
     def predict_distribution(self, X: Any) -> Distribution:
-        """The predicted distributions of the times (`pbdn.model.distribution`)."""
+        """The predicted distributions of the times (`pbdn.model.distribution`); with several causes, of the first event of any."""
         return self._distribution(X)
 
     def predict_median(self, X: Any) -> FloatArray:
         """Median survival times; with several causes, of the first event of any."""
-        check_is_fitted(self)
-        if not self.models_:
-            return np.concatenate([part.median() for part in self._distributions(X)])
-        parts = self._of_causes(X)
-        low = np.log(np.min([part.ppf(1.0 - 0.5 ** (1.0 / len(parts))) for part in parts], axis=0))
-        high = np.log(np.min([part.median() for part in parts], axis=0))
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            later = _survival(parts, np.exp(middle)) > 0.5
-            low, high = np.where(later, middle, low), np.where(later, high, middle)
-        return np.asarray(np.exp(0.5 * (low + high)))
+        return np.concatenate([part.median() for part in self._distributions(X)])
 
     def predict_cumulative_incidence(self, X: Any, times: ArrayLike | None = None) -> FloatArray:
         """P(T ≤ t, by this cause), shape (n_samples, n_causes, n_times), causes in the order of ``causes_``.
@@ -177,18 +163,33 @@ checkpoint, time_limit
         All causes together have 1 - P(T > t). ``times`` are ``unique_times_`` by default.
         """
         check_is_fitted(self)
-        parts = self._of_causes(X)
         asked = np.asarray(self.unique_times_ if times is None else times, dtype=float)
         if asked.ndim != 1 or not asked.size or not np.all((asked > 0.0) & np.isfinite(asked)):
             raise InvalidInputError("times must be a list of finite numbers above 0.")
-        first = min(asked.min(), min(float(part.ppf(SMALLEST_SHARE).min()) for part in parts))
-        grid = np.unique(np.concatenate([asked, np.geomspace(max(first, 1e-300), asked.max(), N_GRID)]))
-        hazards = np.stack([_cumulative_hazard(part.sf(grid[:, None]).T) for part in parts], axis=1)
-        return cumulative_incidence(hazards)[:, :, np.searchsorted(grid, asked)]
+        return DistributionOfFirst(self._of_causes(X)).incidence(asked)
 
     def _of_causes(self, X: Any) -> tuple[Distribution, ...]:
         """The distributions of the time of each cause."""
         return tuple(model._distribution(X) for model in self.models_ or (self,))
+
+    @property
+    def _names_of_models(self) -> list[str]:
+        return [f"cause {cause:g}" for cause in self.causes_]
+
+    def _several(self) -> Any:
+        """The networks of all causes for exports."""
+        from pbdn.export.plan import Several
+
+        return Several.of_causes([network_of(model) for model in self.models_], [f"{c:g}" for c in self.causes_])
+
+    def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
+        """What rows say to the network of one cause."""
+        own = self.causes_[[one is model for one in self.models_]]
+        return X, None if y is None else _bounds_of(time_bounds(y), causes_of(y), float(own[0]))
+
+    def _together(self, parts: list[Any]) -> Distribution:
+        """The first event of any cause."""
+        return DistributionOfFirst(parts)
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""
@@ -218,12 +219,19 @@ checkpoint, time_limit
             out[i] = Curve(self.unique_times_, values[i], own, cumulative_hazard)
         return out
 
+    def __sklearn_tags__(self) -> Any:
+        """Times are above 0, and are needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.target_tags.required = True
+        return tags
+
     def score(self, X: Any, y: Any) -> float:
         """Harrell's concordance: the share of comparable pairs whose risks are in the right order; ties count half.
 
         A pair is comparable where the earlier event was seen.
         """
-        return concordance(time_bounds(y), self.predict(X))
+        return concordance(time_bounds(y), self.predict(X)).value
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-likelihood of what the rows say, of which cause included. More is better."""
@@ -244,11 +252,11 @@ def time_bounds(y: Any) -> FloatArray:
     """
     values = np.asarray(y)
     if values.dtype.names is None:
-        if values.ndim != 2 or values.shape[1] != 2:
+        if values.ndim == 2 and values.shape[1] > 2:
             raise InvalidInputError(
                 "y must be a structured array of events (bool) and times, or an array of bounds of shape (n_samples, 2)."
             )
-        bounds = numeric_bounds(values)
+        bounds = numeric_bounds(y)
     else:
         if len(values.dtype.names) != 2 or values[values.dtype.names[0]].dtype.kind not in "biu":
             raise InvalidInputError(
@@ -274,7 +282,7 @@ def causes_of(y: Any) -> NDArray[np.int64]:
     """The cause of each row's event, 0 where none was seen; 1 of all events where y does not tell causes."""
     values = np.asarray(y)
     if values.dtype.names is None:
-        return np.asarray(np.isfinite(values[:, 1]), np.int64)
+        return np.asarray(np.isfinite(numeric_bounds(y)[:, 1]), np.int64)
     cause = np.asarray(values[values.dtype.names[0]]).astype(np.int64)
     wrong = np.flatnonzero(cause < 0)
     if wrong.size:
@@ -284,19 +292,6 @@ def causes_of(y: Any) -> NDArray[np.int64]:
     return cause
 
 
-def cumulative_incidence(hazards: FloatArray) -> FloatArray:
-    """P(T ≤ t, by cause c) from cumulative hazards Λ_c(t) at rising times, shape (n_rows, n_causes, n_times).
-
-    What survival loses between two times is shared by causes as they share the hazard there.
-    """
-    added = np.diff(hazards, axis=2, prepend=0.0)
-    total = added.sum(axis=1, keepdims=True)
-    survival = np.exp(-hazards.sum(axis=1, keepdims=True))
-    lost = -np.diff(survival, axis=2, prepend=1.0)
-    share = np.divide(added, total, out=np.zeros_like(added), where=total > 0.0)
-    return np.asarray(np.cumsum(lost * share, axis=2))
-
-
 def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:
     return np.column_stack(bounds_of_cause(bounds[:, 0], cause, own))
 
@@ -304,24 +299,6 @@ def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> Floa
 def _survival(parts: tuple[Distribution, ...], times: FloatArray) -> FloatArray:
     """P(T > t) of the first event of all causes."""
     return np.asarray(np.prod([part.sf(times) for part in parts], axis=0))
-
-
-def concordance(bounds: FloatArray, risk: FloatArray) -> float:
-    """Harrell's concordance of risks with times, where those were seen or censored from the right."""
-    time, event = bounds[:, 0], bounds[:, 0] == bounds[:, 1]
-    if not np.all(event | np.isinf(bounds[:, 1])):
-        raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
-    right = comparable = 0.0
-    seen = np.flatnonzero(event)
-    step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
-    for first in range(0, len(seen), step):
-        own = seen[first : first + step]
-        later = (time > time[own, None]) | ((time == time[own, None]) & ~event)
-        comparable += later.sum()
-        right += (later & (risk[own, None] > risk)).sum() + 0.5 * (later & (risk[own, None] == risk)).sum()
-    if comparable == 0:
-        raise InvalidInputError("No two rows of y can be compared: no event comes before another time.")
-    return float(right / comparable)
 
 
 def _cumulative_hazard(survival: FloatArray) -> FloatArray:

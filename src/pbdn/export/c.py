@@ -5,8 +5,8 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from pbdn.export import line_in_c
-from pbdn.export.plan import Plan, check_name, number, plan, stretches
+from pbdn.export import line_in_c, several
+from pbdn.export.plan import Plan, Several, check_name, number, plan, stretches
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
@@ -160,7 +160,7 @@ _PAIRS = """\
 
 
 def to_c(
-    network: Network,
+    network: Network | Several,
     classes: Sequence[Any],
     feature_names: Sequence[str] | None = None,
     *,
@@ -172,11 +172,11 @@ def to_c(
     """Text of a header with ``name_predict_proba`` and ``name_predict``; all arithmetic is in double.
 
     Of numbers, which have no ``classes``, it has ``name_predict`` (the mean), ``name_quantile`` and
-    ``name_probability_above``.
+    ``name_probability_above``; of times with causes also ``name_cumulative_incidence``.
 
     Parameters
     ----------
-    network : Network
+    network : Network or Several
     classes : sequence
         One label per class or grade; they become the strings ``name_classes`` (UTF-8). Empty: numbers.
     feature_names : sequence of str, optional
@@ -191,8 +191,14 @@ def to_c(
     counts : bool
         Whether the numbers stand for counts.
     """
-    planned = plan(network, classes, feature_names, stand_ins, counts)
     check_name(name)
+    if isinstance(network, Several):
+        named = enumerate(zip(network.networks, network.labels, strict=True))
+        parts = [
+            to_c(one, labels, feature_names, name=f"{name}_part{j}", stand_ins=stand_ins) for j, (one, labels) in named
+        ]
+        return several.in_c(network, parts, name, preparation, numbers, strings)
+    planned = plan(network, classes, feature_names, stand_ins, counts)
     tables = [_tables(planned, t, name) for t in range(1, len(planned.layers) + 1)]
     tables.append(f"static const double {name}_weights[] = {numbers(planned.layers[-1].expert_weights.tolist())};\n")
     if planned.stand_ins is not None:

@@ -26,6 +26,18 @@ static inline double {name}_below(const double *z, double u, int above)
     return above ? 0.5 * (exp(-first) - expm1(-second)) : 0.5 * (exp(-second) - expm1(-first));
 }}
 """
+DENSITY = """
+static inline double {name}_density(const double *z, double u)
+{{
+    double rate[2] = {{0.0, 0.0}}, slope[2] = {{0.0, 0.0}};
+    for (int k = 0; k < (int)(sizeof {name}_weights / sizeof {name}_weights[0]); ++k) {{
+        const double tau = {name}_time_coefs[k], moved = z[k] + tau * u;
+        rate[tau < 0.0] += {name}_weights[k] * {name}_softplus(moved);
+        slope[tau < 0.0] += {name}_weights[k] * fabs(tau) / (1.0 + exp(-moved));
+    }}
+    return 0.5 * (slope[0] * exp(-rate[0]) + slope[1] * exp(-rate[1]));
+}}
+"""
 _GRADES = """\
     static const double cuts[] = {cuts};
     double below = 0.0;

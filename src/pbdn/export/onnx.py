@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike, NDArray
 from pbdn._version import __version__
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.export.onnx_graph import Graph, grades, numbers
-from pbdn.export.plan import LEVELS, Label, Plan, PlannedLayer, asked, plan
+from pbdn.export.plan import LEVELS, Label, Plan, PlannedLayer, Several, asked, plan
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
@@ -19,12 +19,12 @@ from pbdn.model.response import OneSide, TwoClasses
 OPSET = 13  # 2020; every operator used here has kept its meaning since
 IR_VERSION = 7  # the file format that came with it
 OUTPUTS = ("label", "probabilities", "activations")
-NUMBERS = ("mean", "quantiles", "probability_above", "activations")
+NUMBERS = ("mean", "quantiles", "probability_above", "incidence", "activations")
 SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
 
 
 def to_onnx(
-    network: Network,
+    network: Network | Several,
     classes: Sequence[Any],
     feature_names: Sequence[str] | None = None,
     *,
@@ -46,11 +46,12 @@ def to_onnx(
       ``activations``.
 
     Numbers, which have no ``classes``, have ``mean`` (n,), ``quantiles`` (n, n_quantiles) and ``probability_above``
-    (n, n_above) in the place of labels.
+    (n, n_above) in the place of labels. Times with causes also have ``incidence`` (n, n_causes, n_above), the probability of an
+    event of each cause up to each of ``above``.
 
     Parameters
     ----------
-    network : Network
+    network : Network or Several
     classes : sequence
         One label per class or grade. Empty: numbers.
     feature_names : sequence of str, optional
@@ -77,7 +78,12 @@ def to_onnx(
         The package ``onnx`` is not installed.
     """
     onnx = _onnx()
-    planned = plan(network, classes, feature_names, stand_ins, counts)
+    if isinstance(network, Several):
+        named = zip(network.networks, network.labels, strict=True)
+        plans = [plan(one, labels, feature_names, stand_ins) for one, labels in named]
+    else:
+        plans = [plan(network, classes, feature_names, stand_ins, counts)]
+    planned = plans[-1]
     outer, inner = (_float_type(name, value) for name, value in (("dtype", dtype), ("arithmetic", arithmetic)))
     outputs = NUMBERS if planned.gives_numbers else OUTPUTS
     graph = Graph(onnx, inner, outputs)
@@ -85,20 +91,19 @@ def to_onnx(
         features = graph.cast(graph.input("features", outer, planned.n_features), inner)
     else:
         features = prepare(graph, outer)
-    activations = []
-    sources = [_with_squares(graph, _with_tails(graph, _with_stand_ins(graph, features, planned), planned), planned)]
-    distances = weighted = ""
-    for layer in planned.layers:
-        distances = _distances(graph, layer, [sources[s] for s in layer.sources])
-        units = graph.softplus(distances)
-        weighted = graph.op("Mul", units, graph.number(layer.expert_weights))
-        activations.append(graph.probability(weighted))
-        sources.append(units)
+    scored = [_scored(graph, features, one) for one in plans]
+    distances, weighted, _ = scored[-1]
     helper, kind = onnx.helper, onnx.helper.np_dtype_to_tensor_dtype
-    stored = _metadata(planned)
+    stored = _metadata(plans)
     if planned.gives_numbers:
         levels, points = asked(planned, quantiles, above)
-        shapes = numbers(graph, distances, planned, outer, levels, points)
+        parts, share = [(one[0], own) for one, own in zip(scored, plans, strict=True)], None
+        if plans[0].labels:  # of amounts: whether there is one
+            chances = _pool(graph, _rates(graph, scored[0][1], plans[0].layers[-1]), plans[0])
+            parts = parts[1:]
+            share = graph.op("Slice", chances, *(graph.constant(np.array([v], dtype=np.int64)) for v in (1, 2, 1)))
+        shapes = numbers(graph, parts, outer, levels, points, share)
+        stored |= {"causes": network.causes} if isinstance(network, Several) and network.causes else {}
         stored |= {"quantiles": levels, "probability_above": [float(y) for y in above]}
         made = [helper.make_tensor_value_info(name, kind(outer), shape) for name, shape in shapes.items()]
     else:
@@ -115,8 +120,8 @@ def to_onnx(
             helper.make_tensor_value_info("label", label_kind, ["n"]),
             helper.make_tensor_value_info("probabilities", kind(outer), ["n", len(planned.labels)]),
         ]
-    graph.cast(graph.op("Concat", *activations, axis=1), outer, to="activations")
-    n_units = sum(layer.n_units for layer in planned.layers)
+    graph.cast(graph.op("Concat", *(a for one in scored for a in one[2]), axis=1), outer, to="activations")
+    n_units = sum(layer.n_units for one in plans for layer in one.layers)
     made.append(helper.make_tensor_value_info("activations", kind(outer), ["n", n_units]))
     model = helper.make_model(
         helper.make_graph(graph.nodes, "pbdn", graph.inputs, made, graph.constants),
@@ -129,6 +134,20 @@ def to_onnx(
     helper.set_model_props(model, {name: json.dumps(value) for name, value in stored.items()})
     onnx.checker.check_model(model, full_check=True)
     return bytes(model.SerializeToString(deterministic=True))
+
+
+def _scored(graph: Graph, features: str, planned: Plan) -> tuple[str, str, list[str]]:
+    """Signed distances and weighted units of the top layer, and the activations of every layer."""
+    activations = []
+    sources = [_with_squares(graph, _with_tails(graph, _with_stand_ins(graph, features, planned), planned), planned)]
+    distances = weighted = ""
+    for layer in planned.layers:
+        distances = _distances(graph, layer, [sources[s] for s in layer.sources])
+        units = graph.softplus(distances)
+        weighted = graph.op("Mul", units, graph.number(layer.expert_weights))
+        activations.append(graph.probability(weighted))
+        sources.append(units)
+    return distances, weighted, activations
 
 
 def _onnx() -> Any:
@@ -254,11 +273,12 @@ def _label_array(labels: Sequence[Label]) -> NDArray[Any]:
     return np.array([str(label) for label in labels], dtype=object)
 
 
-def _metadata(planned: Plan) -> dict[str, Any]:
+def _metadata(plans: Sequence[Plan]) -> dict[str, Any]:
     names = [
-        f"layer {t}, for {side}, expert {k}"
+        f"{f'network {j}, ' if len(plans) > 1 else ''}layer {t}, for {side}, expert {k}"
+        for j, planned in enumerate(plans, 1)
         for t, layer in enumerate(planned.layers, 1)
         for side, (first, last) in zip(planned.side_names, layer.sides, strict=True)
         for k in range(1, last - first + 1)
     ]
-    return {"classes": planned.labels, "feature_names": planned.feature_names, "activations": names}
+    return {"classes": plans[-1].labels, "feature_names": plans[-1].feature_names, "activations": names}

@@ -1,13 +1,13 @@
 """The nodes of an ONNX graph; made of them, the elementary functions of a network and what is predicted on a line."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.export.plan import N_HALVINGS, Plan, bounds_of_quantile
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
+from pbdn.export.plan import N_HALVINGS, WIDEST, Plan, bounds_of_quantile
+from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
 NODES_AT_ONCE = 12  # of the integral that is a mean, so that not all need memory together
@@ -113,8 +113,21 @@ class _Below:
         rates = op("MatMul", op("Add", op("Max", moved, self.zero), small), self.weights)
         return op("Add", op("MatMul", op("Exp", op("Neg", rates)), self.mixing), self.half)
 
-    def quantiles(self, planned: Plan, levels: Sequence[float]) -> str:
-        """u with these probabilities, shape (n, n_levels), by halving an interval that holds it."""
+    def more(self, points: str) -> str:
+        """P(U > u)."""
+        return self.graph.op("Sub", self.one, self.at(points))
+
+    def density(self, points: str) -> str:
+        """The density."""
+        op = self.graph.op
+        moved = op("Add", self.distances, op("Mul", op("Unsqueeze", points, self.behind), self.coefs))
+        rates = op("MatMul", self.graph.softplus(moved), self.weights)
+        slopes = op("MatMul", op("Mul", op("Sigmoid", moved), op("Abs", self.coefs)), self.weights)
+        both = op("Mul", slopes, op("Exp", op("Neg", rates)))
+        return op("Mul", self.half, op("ReduceSum", both, self.behind, keepdims=0))
+
+    def ends(self, planned: Plan, levels: Sequence[float]) -> tuple[str, str]:
+        """Between which u with these probabilities lies, each of shape (n, n_levels)."""
         graph, op = self.graph, self.graph.op
         bounds = np.stack([bounds_of_quantile(planned, level) for level in levels])  # (levels, low or high, units)
         ends = []
@@ -123,13 +136,18 @@ class _Below:
             for name, (first, last) in zip(("ReduceMin", "ReduceMax"), planned.layers[-1].sides, strict=True):
                 place = [graph.constant(np.array([value], dtype=np.int64)) for value in (first, last)]
                 ends.append(op(name, op("Slice", found, *place, self.behind), axes=[2], keepdims=0))
-        low, high = op("Min", ends[0], ends[3]), op("Max", ends[1], ends[2])
-        width = op("Mul", op("Sub", high, low), self.half)
-        u, wanted = op("Add", low, width), graph.number(levels)
-        for _ in range(N_HALVINGS):
-            width = op("Mul", width, self.half)
-            u = op("Add", u, op("Where", op("Less", self.at(u), wanted), width, op("Neg", width)))
-        return u
+        return op("Min", ends[0], ends[3]), op("Max", ends[1], ends[2])
+
+
+def _search(graph: Graph, more: Callable[[str], str], low: str, high: str, wanted: str) -> str:
+    """u with P(U > u) = ``wanted``, by halving intervals that hold it."""
+    op, half = graph.op, graph.number(0.5)
+    width = op("Mul", op("Sub", high, low), half)
+    u = op("Add", low, width)
+    for _ in range(N_HALVINGS):
+        width = op("Mul", width, half)
+        u = op("Add", u, op("Where", op("Greater", more(u), wanted), width, op("Neg", width)))
+    return u
 
 
 def grades(graph: Graph, distances: str, planned: Plan) -> str:
@@ -147,16 +165,28 @@ def grades(graph: Graph, distances: str, planned: Plan) -> str:
 
 def numbers(
     graph: Graph,
-    distances: str,
-    planned: Plan,
+    parts: Sequence[tuple[str, Plan]],
     dtype: "np.dtype[Any]",
     levels: Sequence[float],
     points: Sequence[float],
+    share: str | None = None,
 ) -> dict[str, list[Any]]:
-    """Mean, quantiles and probabilities of more than some points of the line; their shapes."""
-    line, op = planned.line, graph.op
+    """Mean, quantiles and probabilities of more than some points of the line; their shapes.
+
+    Of several parts, which are signed distances (n, n_units) and their plan, those of the first value of all, and of each how
+    probable it is up to the points. With ``share`` (n, 1) the number has a part only with this probability, and is 0 else.
+    """
+    planned, op = parts[0][1], graph.op
+    line, reach = planned.line, min(one.line.reach for _, one in parts if one.line is not None)
     assert line is not None
-    below = _Below(graph, distances, planned)
+    each = [_Below(graph, distances, one) for distances, one in parts]
+    below, n = each[0], len(levels)
+
+    def more(u: str) -> str:
+        found = each[0].more(u)
+        for one in each[1:]:
+            found = op("Mul", found, one.more(u))
+        return found
 
     def value(u: str) -> str:
         y = op("Add", op("Mul", u, graph.number(line.scale)), graph.number(line.center))
@@ -166,14 +196,24 @@ def numbers(
         ends = [graph.constant(np.array([end], dtype=np.int64)) for end in (first, last)]
         return op("Slice", values, *ends, below.between)
 
-    n = len(levels)
-    found = below.quantiles(planned, [*levels, TAIL, 1.0 - TAIL])
+    all_levels = [*levels, TAIL, 1.0 - TAIL]
+    wanted = graph.number([[1.0 - level for level in all_levels]])
+    if share is not None:
+        tails = graph.number([[0.0] * n + [1.0] * 2])  # the mean is that of the part
+        of = op("Add", op("Mul", share, graph.number([[1.0] * n + [0.0] * 2])), tails)
+        wanted = op("Min", op("Div", wanted, of), below.one)
+    if len(parts) == 1 and share is None:
+        low, high = below.ends(planned, all_levels)
+    else:
+        ends = [
+            (one.ends(own, [WIDEST])[0], one.ends(own, [1.0 - WIDEST])[1])
+            for one, (_, own) in zip(each, parts, strict=True)
+        ]
+        low, high = (op("Min", *side) if len(each) > 1 else side[0] for side in zip(*ends, strict=True))
+        wanted = op("Add", wanted, op("Mul", low, below.zero))
+    found = _search(graph, more, low, high, wanted)
     low, high = (columns(found, n + j, n + j + 1) for j in (0, 1))
     none = op("Mul", low, below.zero)  # one zero per row
-
-    def more(u: str) -> str:
-        return op("Sub", below.one, below.at(u))
-
     if planned.counts:
         whole = planned.counted_points
         low = op("Add", none, graph.number(whole[-1]))
@@ -181,8 +221,8 @@ def numbers(
         chances = more(op("Add", none, graph.number([whole[:-1]])))
         mean = op("ReduceSum", chances, below.between, keepdims=1)
     else:
-        if line.reach < np.inf:
-            low, high = (op("Min", end, graph.number(line.reach)) for end in (low, high))
+        if reach < np.inf:
+            low, high = (op("Min", end, graph.number(reach)) for end in (low, high))
         mean = value(low)
     half = op("Mul", op("Sub", high, low), below.half)
     for first in range(0, len(NODES), NODES_AT_ONCE):
@@ -191,15 +231,44 @@ def numbers(
         part = op("Mul", more(u), value(u)) if line.log else more(u)
         part = op("MatMul", part, graph.number(line.scale * NODE_WEIGHTS[some, None]))
         mean = op("Add", mean, op("Mul", half, part))
+    if share is not None:
+        mean = op("Mul", share, mean)
     graph.cast(op("Squeeze", mean, below.between), dtype, to="mean")
     shapes: dict[str, list[Any]] = {"mean": ["n"]}
     if n:
         values = value(columns(found, 0, n))
         if planned.counts:
             values = op("Max", op("Sub", op("Ceil", values), below.one), below.zero)
+        if share is not None:
+            there = op("Greater", share, graph.number([[1.0 - level for level in levels]]))
+            values = op("Where", there, values, below.zero)
         graph.cast(values, dtype, to="quantiles")
         shapes["quantiles"] = ["n", n]
     if len(points):
-        graph.cast(more(op("Add", none, graph.number([points]))), dtype, to="probability_above")
+        later = more(op("Add", none, graph.number([points])))
+        graph.cast(later if share is None else op("Mul", share, later), dtype, to="probability_above")
         shapes["probability_above"] = ["n", len(points)]
+    if len(points) and len(parts) > 1:
+        by_time = [_incidence(graph, each, more, low, op("Add", none, graph.number([[u]]))) for u in points]
+        graph.cast(op("Concat", *by_time, axis=2), dtype, to="incidence")
+        shapes["incidence"] = ["n", len(parts), len(points)]
     return shapes
+
+
+def _incidence(graph: Graph, each: Sequence[_Below], more: Callable[[str], str], low: str, end: str) -> str:
+    """P(U ≤ u, by cause c) at one point u, (n, n_causes, 1), as in `pbdn.model.distribution.DistributionOfFirst.incidence`."""
+    op, one = graph.op, each[0]
+    low = op("Min", low, end)
+    half = op("Mul", op("Sub", end, low), one.half)
+    u = op("Add", low, op("Mul", half, graph.number([1.0 + SPOTS[0]])))
+    later = [cause.more(u) for cause in each]
+    chances = []
+    for c, cause in enumerate(each):
+        density = cause.density(u)
+        for d, others in enumerate(later):
+            density = density if d == c else op("Mul", density, others)
+        area = op("Mul", half, op("MatMul", density, graph.number(SPOTS[1][:, None])))
+        chances.append(op("Add", cause.at(low), area))
+    found = op("Concat", *chances, axis=1)
+    whole = op("Max", op("ReduceSum", found, one.between, keepdims=1), graph.number(1e-30))
+    return op("Unsqueeze", op("Mul", op("Div", found, whole), op("Sub", one.one, more(end))), one.behind)

@@ -3,7 +3,7 @@
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from pbdn.errors import InvalidInputError
 from pbdn.model.distribution import COUNTED
-from pbdn.model.network import Network
+from pbdn.model.network import Layer, Network
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 from pbdn.model.tails import Tails
 from pbdn.model.timed import OnALine
@@ -22,9 +22,58 @@ Label = str | int | float | bool
 
 EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind, OnALine.kind)
 N_HALVINGS = 45  # of the interval that holds a quantile
+WIDEST = (
+    1e-12  # probability outside of an interval that holds any quantile, where the level is another one in every row
+)
 LEVELS = (0.05, 0.5, 0.95)  # of the quantiles that are written where they cannot be asked for later
 FARTHEST = 1e30  # point of the line that stands for infinity, such as the logarithm of 0
 SHORTEST_GAP = 4  # zeros in a row that are not written
+
+
+@dataclass(frozen=True)
+class Several:
+    """Networks that predict a number together.
+
+    Attributes
+    ----------
+    networks : tuple of Network
+        Of amounts: whether there is one, and which. Of times: one for each cause.
+    causes : tuple of str
+        Names of the causes; none of amounts.
+    """
+
+    networks: tuple[Network, ...]
+    causes: tuple[str, ...] = ()
+
+    @classmethod
+    def of_causes(cls, networks: Sequence[Network], causes: Sequence[str]) -> "Several":
+        """Times of several causes, all on one line: that of ln t."""
+        return cls(tuple(_on_line_of_logarithms(network) for network in networks), tuple(causes))
+
+    @property
+    def labels(self) -> list[list[str]]:
+        """What the classes of each network are called; numbers have none."""
+        return [[] for _ in self.networks] if self.causes else [["0", "above 0"], []]
+
+    @property
+    def reach(self) -> float:
+        """Of causes: how far a mean counts on the line."""
+        return min(network.response.reach for network in self.networks if isinstance(network.response, OnALine))
+
+
+def _on_line_of_logarithms(network: Network) -> Network:
+    """The same network with u = ln t; the second side models -u."""
+    line = network.response
+    assert isinstance(line, OnALine)
+    assert line.log
+    sides = []
+    for side, sign in zip(network.top.sides, (1.0, -1.0), strict=True):
+        assert side.time_coefs is not None
+        coefs, planes = side.time_coefs / line.scale, side.hyperplanes.copy()
+        planes[:, 0] -= sign * coefs * line.center
+        sides.append(replace(side, hyperplanes=planes, time_coefs=coefs))
+    response = OnALine(log=True, reach=line.center + line.scale * line.reach)
+    return replace(network, layers=(*network.layers[:-1], Layer(tuple(sides))), response=response)
 
 
 @dataclass(frozen=True)

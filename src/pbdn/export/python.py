@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from pbdn.export.plan import N_HALVINGS, Plan, check_name, plan, stretches
+from pbdn.export import several
+from pbdn.export.plan import N_HALVINGS, Plan, Several, check_name, plan, stretches
 from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
@@ -164,7 +165,7 @@ _PAIRS = """\
 
 
 def to_python(
-    network: Network,
+    network: Network | Several,
     classes: Sequence[Any],
     feature_names: Sequence[str] | None = None,
     *,
@@ -176,11 +177,11 @@ def to_python(
     """Source of a module with the function ``name(row)`` and the tuples CLASSES and FEATURES.
 
     Of numbers, which have no ``classes``, it has ``predict(row)`` (the mean), ``quantile(row, q)`` and
-    ``probability_above(row, y)``.
+    ``probability_above(row, y)``; of times with causes also ``cumulative_incidence(row, t)``.
 
     Parameters
     ----------
-    network : Network
+    network : Network or Several
     classes : sequence
         One label per class or grade, in the order of the probabilities. Empty: numbers.
     feature_names : sequence of str, optional
@@ -194,6 +195,10 @@ def to_python(
     prepared : bool
         Whether the functions of numbers take what the function ``prepare(row)``, added later, makes features of.
     """
+    if isinstance(network, Several):
+        named = zip(network.networks, network.labels, strict=True)
+        parts = [to_python(one, labels, feature_names, stand_ins=stand_ins) for one, labels in named]
+        return several.in_python(network, parts, prepared)
     planned = plan(network, classes, feature_names, stand_ins, counts)
     top = planned.layers[-1]
     layers = "".join(f"    ({layer.sources!r}, {_rows(layer.hyperplanes)}),\n" for layer in planned.layers)

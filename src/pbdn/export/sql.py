@@ -4,24 +4,23 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import LEVELS, N_HALVINGS, Label, Plan, asked, bounds_of_quantile, number, plan
+from pbdn.export.plan import LEVELS, Label, Plan, Several, asked, number, plan
 from pbdn.export.sql_text import (
-    chosen,
+    distances_of,
     exponential,
     identifier,
+    incidence,
     linear,
     lines,
     literal,
     probability,
     pulled_in,
+    search,
     softplus,
     square,
     total,
 )  # fmt: skip
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, TwoClasses
@@ -37,7 +36,7 @@ _REAL = {
 
 
 def to_sql(
-    network: Network,
+    network: Network | Several,
     classes: Sequence[Any],
     feature_names: Sequence[str] | None = None,
     dialect: Dialect = "sqlite",
@@ -48,11 +47,13 @@ def to_sql(
     quantiles: Sequence[float] = LEVELS,
     above: Sequence[float] = (),
     counts: bool = False,
+    share: str | None = None,
 ) -> str:
     """One SELECT that gives ``probability_<class>`` for every class and ``label`` for every row of a table.
 
     Numbers, which have no ``classes``, give ``mean``, ``quantile_<q>`` and ``probability_above_<y>``. Quantiles are found by a
-    recursive expression (WITH RECURSIVE), so a row takes much longer than with classes.
+    recursive expression (WITH RECURSIVE), so a row takes much longer than with classes. Times with causes also give
+    ``incidence_<cause>_<y>``, the probability of an event of the cause up to each of ``above``.
 
     Each layer is a common table expression, so the statement grows with the number of weights only. Engines
     that copy expressions into each other would undo that, so the expressions are MATERIALIZED, or in the
@@ -61,7 +62,7 @@ def to_sql(
 
     Parameters
     ----------
-    network : Network
+    network : Network or Several
     classes : sequence
         One label per class or grade. Empty: numbers.
     feature_names : sequence of str, optional
@@ -79,41 +80,136 @@ def to_sql(
         Of numbers: which quantiles are given, and for which values y the probability of more than y.
     counts : bool
         Whether the numbers stand for counts.
+    share : str, optional
+        Column with the probability that the number is not 0 instead.
     """
     if dialect not in get_args(Dialect):
         raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
-    planned = plan(network, classes, feature_names, stand_ins, counts)
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
-    source = identifier("data" if table is None else table)
-    first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
-    numbers = [_number(f"src.{identifier(name)}", dialect) for name in planned.feature_names]
-    if planned.stand_ins is not None:
-        numbers = [f"COALESCE({x}, {number(fill)})" for x, fill in zip(numbers, planned.stand_ins, strict=True)]
-    first += [f"{x} AS x{j}" for j, x in enumerate(numbers)]
-    steps = [(first, f"{source} AS src")]
-    keys = [f"k{j}" for j in range(len(keep))]
+    if isinstance(network, Several):
+        names = [f"x{j}" for j in range(network.networks[0].n_features)] if feature_names is None else feature_names
+        write = _causes if network.causes else _amounts
+        return write(network, list(names), dialect, table, keep, stand_ins, quantiles, above, fence)
+    planned = plan(network, classes, feature_names, stand_ins, counts)
+    n_kept, keep = len(keep), [*keep, *([] if share is None else [share])]
     levels, points = asked(planned, quantiles, above)
-    for columns in _columns(planned, points):
-        stop = [f"COUNT(*) OVER () AS f{len(steps)}"] if dialect == "generic" else []
-        steps.append(([*keys, *columns, *stop] or ["0 AS no_column"], f"pbdn_{len(steps)}"))
-    expressions = [
-        f"pbdn_{i} {fence} (\n  SELECT {lines(columns)}\n  FROM {origin})"
-        for i, (columns, origin) in enumerate(steps, 1)
-    ]
-    outputs = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep)]
+    expressions, last = _expressions(planned, _columns(planned, points), dialect, table, keep, fence)
+    outputs = [f"k{j} AS {identifier(name)}" for j, name in enumerate(keep[:n_kept])]
     if planned.gives_numbers:
-        outputs += ['m.mean AS "mean"', *(f'f.q{j} AS "quantile_{level:g}"' for j, level in enumerate(levels))]
-        outputs += [f'd.a{j} AS "probability_above_{y:g}"' for j, y in enumerate(above)]
-        search = _search(planned, levels, f"pbdn_{len(steps)}", fence, dialect)
-        scored = f"pbdn_{len(steps)} AS d LEFT JOIN pbdn_mean AS m ON m.i = d.i LEFT JOIN pbdn_found AS f ON f.i = d.i"
+        more = None if share is None else f"d.k{n_kept}"
+        found = [f"f.q{j}" for j in range(len(levels))]
+        by = "" if more is None else f" * {more}"
+        if more is not None:
+            found = [
+                f"CASE WHEN {more} > {number(1.0 - q)} THEN {f} ELSE 0e0 * {more} END"
+                for q, f in zip(levels, found, strict=True)
+            ]
+        outputs += [f'm.mean{by} AS "mean"', *(f'{f} AS "quantile_{q:g}"' for q, f in zip(levels, found, strict=True))]
+        outputs += [f'd.a{j}{by} AS "probability_above_{y:g}"' for j, y in enumerate(above)]
+        made = search([(planned, distances_of(planned))], levels, last, fence, dialect, more)
+        scored = f"{last} AS d LEFT JOIN pbdn_mean AS m ON m.i = d.i LEFT JOIN pbdn_found AS f ON f.i = d.i"
         return (
             "WITH RECURSIVE "
-            + ",\n".join([*expressions, *search])
+            + ",\n".join([*expressions, *made])
             + f"\nSELECT {lines(outputs)}\nFROM {scored}\nORDER BY d.i\n"
         )
     outputs += [f"c{c} AS {identifier(f'probability_{label}')}" for c, label in enumerate(planned.labels)]
     outputs.append(f'{_label(planned.labels)} AS "label"')
-    return "WITH " + ",\n".join(expressions) + f"\nSELECT {lines(outputs)}\nFROM pbdn_{len(steps)}\n"
+    return "WITH " + ",\n".join(expressions) + f"\nSELECT {lines(outputs)}\nFROM {last}\n"
+
+
+def _expressions(
+    planned: Plan,
+    columns_of_steps: Iterator[list[str]],
+    dialect: Dialect,
+    table: str | None,
+    keep: Sequence[str],
+    fence: str,
+) -> tuple[list[str], str]:
+    """Common table expressions, a step each, and the name of the last; columns to keep are k0, k1, …"""
+    first = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
+    cells = [_number(f"src.{identifier(name)}", dialect) for name in planned.feature_names]
+    if planned.stand_ins is not None:
+        cells = [f"COALESCE({x}, {number(fill)})" for x, fill in zip(cells, planned.stand_ins, strict=True)]
+    first += [f"{x} AS x{j}" for j, x in enumerate(cells)]
+    steps = [(first, f"{identifier('data' if table is None else table)} AS src")]
+    keys = [f"k{j}" for j in range(len(keep))]
+    for columns in columns_of_steps:
+        stop = [f"COUNT(*) OVER () AS f{len(steps)}"] if dialect == "generic" else []
+        steps.append(([*keys, *columns, *stop] or ["0 AS no_column"], f"pbdn_{len(steps)}"))
+    made = [
+        f"pbdn_{i} {fence} (\n  SELECT {lines(columns)}\n  FROM {origin})"
+        for i, (columns, origin) in enumerate(steps, 1)
+    ]
+    return made, f"pbdn_{len(steps)}"
+
+
+def _amounts(
+    network: Several,
+    names: list[str],
+    dialect: Dialect,
+    table: str | None,
+    keep: Sequence[str],
+    stand_ins: Sequence[float] | None,
+    quantiles: Sequence[float],
+    above: Sequence[float],
+    fence: str,
+) -> str:
+    """Whether there is an amount in an expression of its own, beside the features, from which the amounts are scored."""
+    (either, amount), labels = network.networks, network.labels[0]
+    passed = list(dict.fromkeys([*keep, *names]))
+    first = to_sql(either, labels, names, dialect, table, keep=passed, stand_ins=stand_ins)
+    second = to_sql(
+        amount, [], names, dialect, "pbdn_zero", keep=keep, stand_ins=stand_ins, quantiles=quantiles, above=above,
+        share=f"probability_{labels[1]}",
+    )  # fmt: skip
+    return f"WITH RECURSIVE pbdn_zero {fence} (\n{first}),\n" + second.removeprefix("WITH RECURSIVE ")
+
+
+def _causes(
+    network: Several,
+    names: list[str],
+    dialect: Dialect,
+    table: str | None,
+    keep: Sequence[str],
+    stand_ins: Sequence[float] | None,
+    quantiles: Sequence[float],
+    above: Sequence[float],
+    fence: str,
+) -> str:
+    """The signed distances of every cause in an expression of its own, beside those of the causes before; then all together."""
+    parts: list[tuple[Plan, list[str]]] = []
+    passed, made = list(dict.fromkeys([*keep, *names])), []
+    for c, one in enumerate(network.networks):
+        planned = plan(one, [], names, stand_ins)
+        steps, last = _expressions(planned, _columns(planned, None), dialect, table, passed, fence)
+        own = [f"pbdn_c{c}_{k}" for k in range(planned.layers[-1].n_units)]
+        columns = [f"k{j} AS {identifier(name)}" for j, name in enumerate(passed)]
+        columns += [f"{z} AS {name}" for z, name in zip(distances_of(planned), own, strict=True)]
+        inner = "WITH " + ",\n".join(steps) + f"\nSELECT {lines(columns)}\nFROM {last}"
+        made.append(f"pbdn_cause{c} {fence} (\n{inner})")
+        parts, passed, table = [*parts, (planned, own)], [*passed, *own], f"pbdn_cause{c}"
+    levels, points = asked(parts[0][0], quantiles, above)
+    scored = [
+        *(f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)),
+        *(z for _, own in parts for z in own),
+    ]
+    made.append(
+        f"pbdn_scored {fence} (\n  SELECT {lines([*scored, 'ROW_NUMBER() OVER () AS i'])}\n  FROM {table} AS src)"
+    )
+    made += search(parts, levels, "pbdn_scored", fence, dialect)
+    joined = "pbdn_scored AS d LEFT JOIN pbdn_mean AS m ON m.i = d.i LEFT JOIN pbdn_found AS f ON f.i = d.i"
+    outputs = [*(f"d.k{j} AS {identifier(name)}" for j, name in enumerate(keep)), 'm.mean AS "mean"']
+    outputs += [f'f.q{j} AS "quantile_{level:g}"' for j, level in enumerate(levels)]
+    if points:
+        made += incidence(parts, points, "pbdn_scored", fence, dialect)
+        joined += " LEFT JOIN pbdn_incidence AS n ON n.i = d.i"
+        outputs += [f'n.s{j} AS "probability_above_{y:g}"' for j, y in enumerate(above)]
+        shown = [
+            (c, j, f"incidence_{cause}_{y:g}") for c, cause in enumerate(network.causes) for j, y in enumerate(above)
+        ]
+        outputs += [f"n.n{c}_{j} AS {identifier(name)}" for c, j, name in shown]
+    return "WITH RECURSIVE " + ",\n".join(made) + f"\nSELECT {lines(outputs)}\nFROM {joined}\nORDER BY d.i\n"
 
 
 def _number(cell: str, dialect: Dialect) -> str:
@@ -122,10 +218,11 @@ def _number(cell: str, dialect: Dialect) -> str:
     return f"CASE WHEN {real} = {cell} THEN {real} END" if dialect == "sqlite" else real
 
 
-def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
+def _columns(planned: Plan, points: Sequence[float] | None) -> Iterator[list[str]]:
     """Columns of each step: tails, squares, distances and units of every layer with what later layers need, then pooling.
 
-    Of numbers, the last step has the number i of the row, its signed distances and probabilities of more: a0, a1, …
+    Of numbers, the last step has the number i of the row, its signed distances and probabilities of more: a0, a1, …; without
+    ``points``, the signed distances alone.
     """
     if planned.long_tails:
         tamed = {
@@ -144,6 +241,8 @@ def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
         if planned.line is not None and t == len(planned.layers):
             break
         yield [*kept, *(f"{softplus(f'z{t}_{k}')} AS h{t}_{k}" for k in range(layer.n_units))]
+    if points is None:
+        return
     if planned.line is None:
         yield from _pooling(planned)
     elif planned.labels:
@@ -153,7 +252,7 @@ def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
         ends = ["0e0", *(f"b{j}" for j in range(len(below))), "1e0"]
         yield [f"{b} - {a} AS c{j}" for j, (a, b) in enumerate(pairwise(ends))]
     else:
-        distances = _distances(planned)
+        distances = distances_of(planned)
         yield [*distances, "ROW_NUMBER() OVER () AS i"]
         yield from _rates_at(planned, points, [*distances, "i"])
         more = [f"{exponential(f'-r{j}')} + {probability(f's{j}')}" for j in range(len(points))]
@@ -162,7 +261,11 @@ def _columns(planned: Plan, points: Sequence[float]) -> Iterator[list[str]]:
 
 def _rates_at(planned: Plan, points: Sequence[float], kept: list[str]) -> Iterator[list[str]]:
     """Rates r0, r1, … and s0, s1, … of the two sides at some points of the line."""
-    names, weights, coefs = _distances(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
+    names, weights, coefs = (
+        distances_of(planned),
+        planned.layers[-1].expert_weights.tolist(),
+        planned.time_coefs.tolist(),
+    )
     out = []
     for j, u in enumerate(points):
         moved = [f"({z} + {number(tau * u)})" for z, tau in zip(names, coefs, strict=True)]
@@ -170,77 +273,6 @@ def _rates_at(planned: Plan, points: Sequence[float], kept: list[str]) -> Iterat
             units = [f"({softplus(z)})" for z in moved[a:b]]
             out.append(f"{linear(weights[a:b], units, 0.0)} AS {name}{j}")
     yield [*kept, *out]
-
-
-def _distances(planned: Plan) -> list[str]:
-    """Columns of the signed distances of the top layer."""
-    return [f"z{len(planned.layers)}_{k}" for k in range(planned.layers[-1].n_units)]
-
-
-def _search(planned: Plan, levels: Sequence[float], scored: str, fence: str, dialect: Dialect) -> list[str]:
-    """Expressions with the quantiles q0, q1, … and the mean of every row, from the signed distances in ``scored``."""
-    line = planned.line
-    assert line is not None
-    least, most = ("MIN", "MAX") if dialect == "sqlite" else ("LEAST", "GREATEST")
-
-    def value(u: str) -> str:
-        y = f"{number(line.center)} + {number(line.scale)} * {u}"
-        return f"exp({least}({most}({y}, -2e2), 7e2))" if line.log else f"({y})"  # PostgreSQL refuses to underflow
-
-    all_levels = [*levels, TAIL, 1.0 - TAIL]
-    starts = [_start(planned, j, level, scored, least, most) for j, level in enumerate(all_levels)]
-    step = f"CASE WHEN {_above(planned, 's.u', least, most)} > s.p THEN s.w ELSE -s.w END"
-    found = [f"MAX(CASE WHEN j = {j} THEN u END)" for j in range(len(all_levels))]
-    values, (low, high), start = [value(u) for u in found[:-2]], found[-2:], value("f.lo")
-    nodes = [f"({number(x)}, {number(w)})" for x, w in zip(1.0 + NODES, NODE_WEIGHTS, strict=True)]
-    tables = [f"pbdn_nodes(x, w) AS (VALUES {', '.join(nodes)})"]
-    u = "(f.lo + 5e-1 * (f.hi - f.lo) * o.x)"
-    slope = f"{number(line.scale)} * {value(u)}" if line.log else number(line.scale)
-    points = f"SELECT f.i AS i, {u} AS u, 5e-1 * (f.hi - f.lo) * o.w * {slope} AS w FROM pbdn_found AS f CROSS JOIN pbdn_nodes AS o"
-    if planned.counts:
-        values, start = [f"{most}(ceil({y}) - 1e0, 0e0)" for y in values], "0e0"
-        low, high = number(planned.counted_points[-1]), f"{most}({high}, {number(planned.counted_points[-1])})"
-        tables.append(f"pbdn_counts(u) AS (VALUES {', '.join(f'({number(c)})' for c in planned.counted_points[:-1])})")
-        points += " UNION ALL\n  SELECT f.i, c.u, 1e0 FROM pbdn_found AS f CROSS JOIN pbdn_counts AS c"
-    elif line.reach < np.inf:
-        low, high = (f"{least}({end}, {number(line.reach)})" for end in (low, high))
-    columns = [*(f"{y} AS q{j}" for j, y in enumerate(values)), f"{low} AS lo", f"{high} AS hi"]
-    area = f"SUM(p.w * {_above(planned, 'p.u', least, most)})"
-    return [
-        f"pbdn_start {fence} (\n  " + " UNION ALL\n  ".join(starts) + ")",
-        "pbdn_search AS (\n  SELECT i, j, p, 5e-1 * (lo + hi) AS u, 25e-2 * (hi - lo) AS w, 0 AS n FROM pbdn_start UNION ALL\n"
-        f"  SELECT s.i, s.j, s.p, s.u + {step}, 5e-1 * s.w, s.n + 1\n"
-        f"  FROM pbdn_search AS s JOIN {scored} AS d ON d.i = s.i WHERE s.n < {N_HALVINGS})",
-        f"pbdn_found {fence} (\n  SELECT i, {lines(columns)}\n  FROM pbdn_search WHERE n = {N_HALVINGS} GROUP BY i)",
-        *tables,
-        f"pbdn_points {fence} (\n  {points})",
-        f"pbdn_area {fence} (\n  SELECT p.i AS i, {area} AS area FROM pbdn_points AS p JOIN {scored} AS d ON d.i = p.i GROUP BY p.i)",
-        f"pbdn_mean {fence} (\n  SELECT f.i AS i, {start} + a.area AS mean FROM pbdn_found AS f JOIN pbdn_area AS a ON a.i = f.i)",
-    ]
-
-
-def _start(planned: Plan, j: int, level: float, scored: str, least: str, most: str) -> str:
-    """An interval from lo to hi that holds a quantile, for rows without NULL."""
-    names, coefs = _distances(planned), planned.time_coefs.tolist()
-    ends = []
-    for bounds in bounds_of_quantile(planned, level):
-        found = zip(bounds.tolist(), coefs, names, strict=True)
-        texts = [f"{number(bound / tau)} - {number(1.0 / tau)} * {z}" for bound, tau, z in found]
-        for choose, (a, b) in zip((least, most), planned.layers[-1].sides, strict=True):
-            ends.append(chosen(choose, texts[a:b]))
-    low, high = chosen(least, [ends[0], ends[3]]), chosen(most, [ends[1], ends[2]])
-    more = number(1.0 - level)
-    return f"SELECT i, {j} AS j, {more} AS p, {low} AS lo, {high} AS hi FROM {scored} WHERE {total(names)} IS NOT NULL"
-
-
-def _above(planned: Plan, u: str, least: str, most: str) -> str:
-    """P(U > u) on the line; signed distances are columns of d."""
-    names, weights, coefs = _distances(planned), planned.layers[-1].expert_weights.tolist(), planned.time_coefs.tolist()
-    moved = [f"(d.{z} + {number(tau)} * {u})" for z, tau in zip(names, coefs, strict=True)]
-    units = [f"({most}({z}, 0e0) + ln(1e0 + exp(-{least}(abs({z}), 2e2))))" for z in moved]
-    rates = [linear(weights[a:b], units[a:b], 0.0) for a, b in planned.layers[-1].sides]
-    first, second = (f"exp(-{least}({rate}, 2e2))" for rate in rates)
-    return f"5e-1 * (1e0 - {second} + {first})"
 
 
 def _names(planned: Plan, source: int) -> list[str]:

@@ -188,7 +188,7 @@ def start_chain(
     start_extras: Extras | None = None,
 ) -> ChainState:
     """The chain before its first sweep, from the paper's initial values or from ``start``; extras as the response says."""
-    extras = response.initial(rows) if response is not None and isinstance(rows, Rows) else {}
+    extras = response.initial(rows) if response is not None else {}
     if start_extras is not None:
         extras = {name: np.asarray(start_extras.get(name, value), dtype=float) for name, value in extras.items()}
     state = initial_state(settings.max_experts, rows.n_inputs) if start is None else start

@@ -1,6 +1,6 @@
-"""Rows of a sweep on one torch device: both phases in plain torch, float64. They depend on no other device, nor on CUDA."""
+"""Rows of a sweep on one torch device: both phases in plain torch, float64; and predictions there. They depend on no other device, nor on CUDA."""
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -8,9 +8,15 @@ import torch
 from pbdn.gibbs.device_draws import Streams, first_events, polya_gamma
 from pbdn.gibbs.kernel_arguments import Experts
 from pbdn.gibbs.rows import NOTHING, Rows
+from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
+from pbdn.model.response import OneSide, TwoClasses
+from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.softplus import LOG_TINY
 from pbdn.variates.random_stream import PG_WEIGHTS, TABLES
+
+if TYPE_CHECKING:
+    from pbdn.model.network import Network
 
 MOST_SLICES = 128
 SLICE_ROWS, COARSE_ROWS = 1024, 4096  # rows of a slice are a multiple of one of these
@@ -117,3 +123,87 @@ class RowsOnDevice:
             grams.append(torch.stack([inputs.T @ (column[:, None] * inputs) for column in omega.T]))
             moments.append(inputs.T @ (won - 0.5 * shape - omega * watched[:, None]))
         return torch.stack(grams), torch.stack(moments)
+
+
+# predictions
+
+SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
+
+
+def pool(kind: str, rate: Any) -> Any:
+    """Class probabilities from the rates λ of the sides (last axis), as `pbdn.model.pooling` defines them."""
+    if kind == OneSide.kind:
+        return torch.cat([torch.exp(-rate), -torch.expm1(-rate)], -1)
+    if kind == TwoClasses.kind:
+        no, yes = torch.exp(-rate), -torch.expm1(-rate)
+        return 0.5 * torch.cat([yes[..., :1] + no[..., 1:], yes[..., 1:] + no[..., :1]], -1)
+    own, against = rate.chunk(2, -1)
+    least = SMALLEST_CHANCE if rate.dtype == torch.float64 else SMALLEST_CHANCE_SINGLE
+    yes = (torch.exp(-against) - torch.expm1(-own)).clamp_min(least)
+    no = (torch.exp(-own) - torch.expm1(-against)).clamp_min(least)
+    odds = yes / no
+    best = odds.argmax(-1, keepdim=True)
+    ratio = odds / odds.gather(-1, best)
+    is_best = torch.arange(odds.shape[-1], device=odds.device) == best
+    odds = _common_factor(torch.where(is_best, 0.0, ratio), least**2) * ratio
+    pooled = odds / (1.0 + odds)
+    return pooled / pooled.sum(-1, keepdim=True)
+
+
+def _common_factor(others: Any, least: float) -> Any:
+    """Odds of the likeliest class (`pbdn.model.pooling.common_factor`)."""
+    total = others.sum(-1, keepdim=True).clamp_min(least)
+    w = 2.0 / (total + torch.sqrt(total * (total + 4.0)))
+    for _ in range(NEWTON_STEPS):
+        part = others / (1.0 + w * others)
+        value = w * (1.0 + w) * part.sum(-1, keepdim=True)
+        slope = (part * (1.0 + w * (2.0 + w * others)) / (1.0 + w * others)).sum(-1, keepdim=True)
+        w = w - (value - 1.0) / slope.clamp_min(least)
+    return w
+
+
+class DrawsOnDevice:
+    """The draws of a network's top layer on one device, in float64: predictions of rows.
+
+    Parameters
+    ----------
+    network : Network
+        Of classes.
+    draws : sequence of sequence of Side
+        ``draws[g][s]``.
+    device : torch.device
+    """
+
+    def __init__(self, network: "Network", draws: Any, device: Any) -> None:
+        self.kind, self.device = network.response.kind, device
+        self.lower = [
+            self._upload(np.concatenate([side.hyperplanes for side in layer.sides])) for layer in network.layers[:-1]
+        ]
+        sides = [side for draw in draws for side in draw]
+        width = max(side.n_experts for side in sides)  # sides of fewer experts are filled up with some of no weight
+        planes, weights = np.zeros((len(sides), width, network.n_inputs[-1])), np.zeros((len(sides), width))
+        for own, weight, side in zip(planes, weights, sides, strict=True):
+            own[: side.n_experts], weight[: side.n_experts] = side.hyperplanes, side.expert_weights
+        self.planes, self.weights = self._upload(planes.reshape(-1, planes.shape[2])), self._upload(weights)
+        self.shape = len(draws), len(draws[0])
+
+    def _upload(self, array: Any) -> Any:
+        return torch.as_tensor(array, dtype=torch.float64).to(self.device)
+
+    def predict(self, features: FloatArray) -> Any:
+        """Class probabilities of dense rows by every draw, (n, n_draws, n_classes)."""
+        seen = [self._upload(np.ascontiguousarray(features))]
+        for t, planes in enumerate(self.lower, 1):
+            seen.append(_softplus(_distances(seen, t, planes)))
+        rates = _softplus(_distances(seen, len(seen), self.planes)).view(-1, *self.weights.shape)
+        return pool(self.kind, (rates * self.weights).sum(-1).view(-1, *self.shape))
+
+
+def _distances(seen: list[Any], layer: int, planes: Any) -> Any:
+    """From the hyperplanes of layer t = 1, 2, … on what it sees."""
+    inputs = torch.cat([seen[source] for source in sources_of(layer)], 1)
+    return torch.addmm(planes[:, 0], inputs, planes[:, 1:].T)
+
+
+def _softplus(distances: Any) -> Any:
+    return torch.logaddexp(distances, distances.new_zeros(()))

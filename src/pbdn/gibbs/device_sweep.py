@@ -6,7 +6,8 @@ result does not depend on how many devices share the slices. On CUDA the work is
 float64 (`pbdn.gibbs.device_rows`).
 """
 
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +19,14 @@ from pbdn.numerics.arrays import FloatArray
 try:
     import torch
 
-    from pbdn.gibbs.device_rows import RowsOnDevice, slice_rows
+    from pbdn.gibbs.device_rows import DrawsOnDevice, RowsOnDevice, slice_rows
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch", "torch") from error
+
+if TYPE_CHECKING:
+    from pbdn.model.network import Network
+
+PREDICTED_NUMBERS = 1 << 26  # distances of rows from hyperplanes of all draws that a device holds at a time
 
 
 class DeviceRows:
@@ -88,6 +94,24 @@ class DeviceStep:
         v, w = torch.triu_indices(*total.shape[1:], device=total.device)
         pairs = total[:, v, w].T.contiguous()
         return Statistics(pairs.cpu().numpy()[None], moment.sum(dim=0).cpu().numpy()[None], 1)
+
+
+def draws_on(network: "Network", devices: str) -> list[DrawsOnDevice]:
+    """The draws of a network's top layer on every device."""
+    return [DrawsOnDevice(network, network.top.draws, open_device(name)) for name in devices.split(",")]
+
+
+def predictions(places: list[DrawsOnDevice], features: FloatArray) -> Iterator[tuple[slice, Any]]:
+    """Some rows at a time, and class probabilities of them by every draw of the top layer, (n, n_draws, n_classes).
+
+    Devices take turns at parts of the rows that do not depend on their number, and so neither does the result.
+    """
+    size = max(1, PREDICTED_NUMBERS // len(places[0].planes))
+    parts = [slice(low, low + size) for low in range(0, len(features), size)]
+    for begin in range(0, len(parts), len(places)):  # devices work at the same time, and are waited for in order
+        some = parts[begin : begin + len(places)]
+        begun = [place.predict(features[part]) for place, part in zip(places, some, strict=False)]
+        yield from zip(some, begun, strict=True)
 
 
 def open_device(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -77,6 +78,17 @@ def sum_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
     return total
 
 
+def groups_of(rows: Rows) -> list[slice]:
+    """The rows of every group of blocks."""
+    size = rows.group_blocks * BLOCK_ROWS
+    return [slice(low, min(low + size, rows.n_rows)) for low in range(0, rows.n_rows, size)]
+
+
+def offset_sums(rows: Rows, center: float, power: int) -> FloatArray:
+    """Σ (o_i - center)^power of every group of blocks."""
+    return np.array([np.sum((rows.arrays.offset[own] - center) ** power) for own in groups_of(rows)])
+
+
 class SideRates:
     """The rates of all rows under experts that stay as they are, at any log-times.
 
@@ -105,6 +117,22 @@ class SideRates:
 
     def log_likelihood(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0, shrink: float = 1.0) -> float:
         """Log-likelihood of the rows watched up to ``offset``, with hyperplanes c β, c = ``stretch``, and weights r / ``shrink``."""
+        return float(sum(self.parts(offset, start, stretch, shrink).tolist()))
+
+    def timed_parts(self, scale: float, stretch: float) -> FloatArray:
+        """Log-likelihood of every group of blocks, values y at the scale τ and hyperplanes c β; each exact value adds ln τ."""
+        arrays = self.rows.arrays
+        parts = self.parts(scale * arrays.offset, scale * arrays.start, stretch)
+        return np.asarray(parts + self.n_exact * np.log(scale))
+
+    @cached_property
+    def n_exact(self) -> FloatArray:
+        """Exact values of every group of blocks."""
+        arrays = self.rows.arrays
+        return np.array([arrays.copies[own][arrays.kind[own] == EXACT].sum() for own in groups_of(self.rows)])
+
+    def parts(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0, shrink: float = 1.0) -> FloatArray:
+        """`log_likelihood` of every group of blocks: any split of the rows between groups has the same."""
         rate, start_rate, hazard = np.zeros((3, self.rows.n_rows))
         weights = self.weights / shrink
         fill_rates(self.distances, self.everywhere, stretch, offset, weights, self.has_exact, rate, hazard)
@@ -113,8 +141,8 @@ class SideRates:
             fill_rates(self.distances, self.intervals, stretch, start[self.intervals], weights, False, begun, begun)
             start_rate[self.intervals] = begun
         arrays = self.rows.arrays
-        fixed = (arrays.kind, arrays.exposure, arrays.copies, arrays.unit)
-        return float(sum_log_likelihood(*fixed, rate, start_rate, hazard))
+        every = (arrays.kind, arrays.exposure, arrays.copies, arrays.unit, rate, start_rate, hazard)
+        return np.array([sum_log_likelihood(*(one[own] for one in every)) for own in groups_of(self.rows)])
 
 
 def log_likelihood(rows: Rows | RowsElsewhere, planes: FloatArray, weights: FloatArray) -> float:

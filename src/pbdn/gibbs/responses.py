@@ -16,7 +16,7 @@ its rows. Times without a scale and Poisson counts have no extra: their response
 """
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,15 +46,15 @@ def log_prior_of_log(log_x: float, prior: GammaPrior) -> float:
 class RowResponse(Protocol):
     """What a chain asks of a response."""
 
-    def initial(self, rows: Rows) -> Extras:
-        """The extras before the first sweep."""
+    def initial(self, rows: Any) -> Extras:
+        """The extras before the first sweep; rows here, or elsewhere if the response can."""
 
-    def log_likelihood(self, rows: Rows, planes: FloatArray, weights: FloatArray, extras: Extras) -> float:
+    def log_likelihood(self, rows: Any, planes: FloatArray, weights: FloatArray, extras: Extras) -> float:
         """ln p(data | experts, extras), all row variables integrated out."""
 
     def draw(
-        self, rows: Rows, state: GlobalState, extras: Extras, priors: PriorValues, streams: SweepStreams
-    ) -> tuple[Rows, GlobalState, Extras]:
+        self, rows: Any, state: GlobalState, extras: Extras, priors: PriorValues, streams: SweepStreams
+    ) -> tuple[Any, GlobalState, Extras]:
         """New extras given the experts (which a change of scale takes along), and the rows for the sweep that follows."""
 
 
@@ -80,7 +80,7 @@ def response_sweep(
 ) -> tuple[GlobalState, Extras, Latent, SweepInfo]:
     """The extras of a response, then `pbdn.gibbs.sweep.sweep`; without a response the sweep alone."""
     score = None
-    if response is not None and isinstance(rows, Rows):
+    if response is not None:
         if latent is not None:
             raise InvalidInputError(
                 "sampler='counts' takes binary rows only; use sampler='first_events' for this response."
@@ -97,7 +97,7 @@ def side_log_likelihood(
 ) -> float:
     """Log-likelihood of the active experts and the extras."""
     weights = np.exp(state.log_weights) * active
-    if response is None or not isinstance(rows, Rows):
+    if response is None:
         return log_likelihood(rows, state.hyperplanes, weights)
     return response.log_likelihood(rows, state.hyperplanes, weights, extras)
 

@@ -133,6 +133,26 @@ class RowsElsewhere(Protocol):
         """Parts of the log-likelihood, as `pbdn.gibbs.log_likelihood.binary_log_likelihood` gives them."""
 
 
+class TimedRates(Protocol):
+    """Rates of rows with values, under experts that stay as they are (`pbdn.gibbs.log_likelihood.SideRates`)."""
+
+    def timed_parts(self, scale: float, stretch: float) -> FloatArray:
+        """Log-likelihood of every group of blocks."""
+
+
+class TimedRowsElsewhere(RowsElsewhere, Protocol):
+    """Rows with values y, on a scale that is learnt."""
+
+    def offset_sums(self, center: float, power: int) -> FloatArray:
+        """Sums over the offsets of every group of blocks, as `pbdn.gibbs.log_likelihood.offset_sums` gives them."""
+
+    def rates(self, planes: FloatArray, weights: FloatArray) -> TimedRates:
+        """The rates of the rows."""
+
+    def at_scale(self, scale: float) -> "TimedRowsElsewhere":
+        """The same rows with offsets and starts τ y."""
+
+
 def make_rows(
     inputs: Any,
     target: ArrayLike,

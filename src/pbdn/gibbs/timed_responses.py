@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.chain import ChainResult
 from pbdn.gibbs.kernel_arguments import PriorValues
-from pbdn.gibbs.log_likelihood import SideRates, sum_log_likelihood
+from pbdn.gibbs.log_likelihood import SideRates, offset_sums, sum_log_likelihood
 from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, log_prior_of_log, slice_sample
-from pbdn.gibbs.rows import BEFORE, EXACT, INTERVAL, NOTHING, Rows, make_rows
+from pbdn.gibbs.rows import BEFORE, EXACT, INTERVAL, NOTHING, Rows, TimedRates, TimedRowsElsewhere, make_rows
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
@@ -34,6 +34,7 @@ def timed_rows(
     weight: ArrayLike | None = None,
     prior: GammaPrior | None = SCALE_PRIOR,
     single_events: bool = True,
+    merge: bool = True,
 ) -> SideRows:
     """Rows whose value y, real or a log-time, is known to lie in (lower, upper].
 
@@ -47,7 +48,7 @@ def timed_rows(
         As in `make_rows`.
     prior : GammaPrior or None
         Of the scale τ in u = τ y; None fixes it at one.
-    single_events : bool
+    single_events, merge : bool
         As in `make_rows`.
     """
     low, high = np.asarray(lower, dtype=float), np.asarray(upper, dtype=float)
@@ -68,6 +69,7 @@ def timed_rows(
         start=np.where(kind == INTERVAL, low, -np.inf),
         kind=kind,
         single_events=single_events,
+        merge=merge,
     )
     return SideRows(rows, None if prior is None else TimeScale(prior))
 
@@ -173,21 +175,33 @@ class TimeScale:
 
     prior: GammaPrior
 
-    def initial(self, rows: Rows) -> Extras:
+    def initial(self, rows: Rows | TimedRowsElsewhere) -> Extras:
         """τ for which y has the spread of logistic noise."""
-        spread = float(np.std(rows.arrays.offset))
+
+        def mean(center: float, power: int) -> float:
+            parts = offset_sums(rows, center, power) if isinstance(rows, Rows) else rows.offset_sums(center, power)
+            return float(sum(parts.tolist()) / rows.n_rows)
+
+        spread = float(np.sqrt(mean(mean(0.0, 1), 2)))
         return {"scale": np.array(LOGISTIC_SPREAD / spread if spread > 0 else 1.0)}
 
-    def log_likelihood(self, rows: Rows, planes: FloatArray, weights: FloatArray, extras: Extras) -> float:
+    def log_likelihood(
+        self, rows: Rows | TimedRowsElsewhere, planes: FloatArray, weights: FloatArray, extras: Extras
+    ) -> float:
         """Σ ln f(y_i), probabilities for those that are censored."""
-        return timed_log_likelihood(SideRates(rows, planes, weights), float(extras["scale"]))
+        return timed_log_likelihood(rates_of(rows, planes, weights), float(extras["scale"]))
 
     def draw(
-        self, rows: Rows, state: GlobalState, extras: Extras, priors: PriorValues, streams: SweepStreams
-    ) -> tuple[Rows, GlobalState, Extras]:
+        self,
+        rows: Rows | TimedRowsElsewhere,
+        state: GlobalState,
+        extras: Extras,
+        priors: PriorValues,
+        streams: SweepStreams,
+    ) -> tuple[Rows | TimedRowsElsewhere, GlobalState, Extras]:
         """τ given the experts, or given β/τ, in turn; by slice sampling of ln τ."""
         scale, with_planes = float(extras["scale"]), stretches(streams)
-        rates = SideRates(rows, state.hyperplanes, np.exp(state.log_weights))
+        rates = rates_of(rows, state.hyperplanes, np.exp(state.log_weights))
 
         def log_density(log_factor: float) -> float:
             factor = float(np.exp(log_factor))
@@ -201,18 +215,22 @@ class TimeScale:
         return rows_at_scale(rows, factor * scale), state.stretched(factor) if with_planes else state, new
 
 
-def rows_at_scale(rows: Rows, scale: float) -> Rows:
+def rows_at_scale(rows: Rows | TimedRowsElsewhere, scale: float) -> Rows | TimedRowsElsewhere:
     """Rows whose offsets and starts are τ times those of ``rows``."""
+    if not isinstance(rows, Rows):
+        return rows.at_scale(scale)
     arrays = rows.arrays
-    return Rows(arrays._replace(offset=scale * arrays.offset, start=scale * arrays.start), rows.n_inputs)
+    return replace(rows, arrays=arrays._replace(offset=scale * arrays.offset, start=scale * arrays.start))
 
 
-def timed_log_likelihood(rates: SideRates, scale: float, stretch: float = 1.0) -> float:
+def rates_of(rows: Rows | TimedRowsElsewhere, planes: FloatArray, weights: FloatArray) -> TimedRates:
+    """The rates of the rows, wherever these are."""
+    return SideRates(rows, planes, weights) if isinstance(rows, Rows) else rows.rates(planes, weights)
+
+
+def timed_log_likelihood(rates: TimedRates, scale: float, stretch: float = 1.0) -> float:
     """Log-likelihood of values y at the scale τ under the hyperplanes c β, c = ``stretch``; each exact one adds ln τ."""
-    arrays = rates.rows.arrays
-    n_exact = arrays.copies[arrays.kind == EXACT].sum()
-    value = rates.log_likelihood(scale * arrays.offset, scale * arrays.start, stretch)
-    return float(value + n_exact * np.log(scale))
+    return float(sum(rates.timed_parts(scale, stretch).tolist()))
 
 
 @dataclass(frozen=True)

@@ -188,20 +188,24 @@ class GibbsEngine:
 
     def timed_start(self, depth: int, settings: MapSettings, seed: int) -> Sequence[Side | None]:
         """`start` by a MAP fit of values on a line, with few experts; the prior where it was cut short."""
-        inputs = self.inputs.toarray() if hasattr(self.inputs, "toarray") else self.inputs
-        n_starts, n_experts = starts_for(inputs.shape[1], self.n_sides, settings.max_experts)
-        found, done = fit_timed_from_starts(
-            np.ascontiguousarray(inputs),
-            self.rows.targets,
-            self.rows.weights,
-            penalty=START_PENALTY,
-            depth=depth,
-            config=replace(settings, max_experts=n_experts),
-            seed=seed,
-            n_starts=n_starts,
-            should_stop=self.run.stop,
-        )
+        n_starts, n_experts = starts_for(self.inputs.shape[1], self.n_sides, settings.max_experts)
+        with self.values() as values:
+            found, done = fit_timed_from_starts(
+                *values,
+                penalty=START_PENALTY,
+                depth=depth,
+                config=replace(settings, max_experts=n_experts),
+                seed=seed,
+                n_starts=n_starts,
+                should_stop=self.run.stop,
+            )
         return found.sides if done else [None] * self.n_sides
+
+    @contextmanager
+    def values(self) -> Iterator[tuple[Any, Any, Any]]:
+        """Dense inputs, bounds and weights of the rows."""
+        inputs = self.inputs.toarray() if hasattr(self.inputs, "toarray") else self.inputs
+        yield np.ascontiguousarray(inputs), self.rows.targets, self.rows.weights
 
     def advance(self, layer: Layer) -> None:
         """Move to the inputs of the next layer."""

@@ -14,7 +14,7 @@ from pbdn.growth.checkpoint import Arrays, arrays_of_sides, sides_from_arrays
 from pbdn.growth.holdout import losses_on
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run
-from pbdn.model.network import Layer, Network, Side, inputs_above
+from pbdn.model.network import Layer, Network, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
@@ -280,16 +280,29 @@ def without_idle(layers: Layers, rows: LabelledRows) -> Layers:
 
 def _busy(layer: Layer, inputs: FloatArray, targets: NDArray[Any]) -> Layer:
     """A layer without idle experts."""
-    latest = [0.0] * len(layer.sides)
-    if layer.sides[0].time_coefs is not None:
-        finite = targets[np.isfinite(targets)]
-        latest = [float(finite.max(initial=0.0)), float(-finite.min(initial=0.0))]
+    timed = layer.sides[0].time_coefs is not None
+    latest = latest_values(targets) if timed else [0.0] * len(layer.sides)
+    return only_busy(layer, most_added(layer, inputs, latest))
 
-    def busy(side: Side, at: float) -> Side:
-        most = side.expert_weights * side.units(inputs, at).max(axis=0)
-        return side.take((most > IDLE) | (most == most.max()))
 
-    return Layer(tuple(busy(side, at) for side, at in zip(layer.sides, latest, strict=True)))
+def latest_values(bounds: FloatArray) -> tuple[float, float]:
+    """The largest values that the two sides of a line see; the second one sees it the other way round."""
+    finite = bounds[np.isfinite(bounds)]
+    return float(finite.max(initial=0.0)), float(-finite.min(initial=0.0))
+
+
+def most_added(layer: Layer, inputs: FloatArray, latest: Sequence[float]) -> list[FloatArray]:
+    """The rate that every expert adds to any row up to the ``latest`` value of its side, at most."""
+    return [
+        side.expert_weights * side.units(inputs, at).max(axis=0) for side, at in zip(layer.sides, latest, strict=True)
+    ]
+
+
+def only_busy(layer: Layer, most: Sequence[FloatArray]) -> Layer:
+    """A layer without experts that add nothing; a side keeps one at least."""
+    return Layer(
+        tuple(side.take((own > IDLE) | (own == own.max())) for side, own in zip(layer.sides, most, strict=True))
+    )
 
 
 def _arrays_of(layers: Layers) -> Arrays:

@@ -30,6 +30,21 @@ def network_of(estimator: Any) -> Network:
     return network
 
 
+def parts_of(estimator: Any) -> list[tuple[str, Any]]:
+    """The networks of an estimator, as fitted estimators, each with its name: itself, or its ``models_`` that have learned."""
+    check_is_fitted(estimator)
+    models = getattr(estimator, "models_", ())
+    if not models:
+        return [("", estimator)]
+    named = zip(estimator._names_of_models, models, strict=True)
+    return [(name, model) for name, model in named if model.network_ is not None]
+
+
+def titled(model: str, side: Any) -> Any:
+    """What a side stands for, with the name of its network where there are several."""
+    return f"{model}: {side}" if model else side
+
+
 def feature_names(estimator: Any) -> list[str]:
     """Names of the network's features: those of the table it was fitted on, or x0, x1, …; prepared ones if it prepares."""
     check_is_fitted(estimator)
@@ -176,6 +191,10 @@ def intervals(estimator: Any, rows: FloatArray, coverage: float = 0.9) -> FloatA
 
 def lighter(estimator: Any, n_draws: int = N_DRAWS) -> Any:
     """The estimator with about ``n_draws`` of its draws, evenly chosen; itself where it has no more."""
+    if estimator.models_:
+        out = copy.copy(estimator)
+        out.models_ = tuple(one if one.network_ is None else lighter(one, n_draws) for one in estimator.models_)
+        return out
     network = network_of(estimator)
     total = len(network.top.draws) + sum(len(path.top.draws) for path in estimator.paths_)
     if total <= n_draws:

@@ -74,6 +74,11 @@ def percent_text(share: float, digits: int = 0) -> str:
     return f"{100.0 * share:.{digits}f} %"
 
 
+def with_article(noun: str) -> str:
+    """A number, an amount."""
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
 def date_text(days: float) -> str:
     """Days since 1970 as a date."""
     try:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.access import checked_rows, input_names, network_of, side_labels, side_names
+from pbdn.inspection.access import checked_rows, input_names, network_of, parts_of, side_labels, side_names
 from pbdn.inspection.subtypes import inputs_of_layer
 from pbdn.model.distribution import Distribution
 from pbdn.model.likelihood import log_likelihood
@@ -42,6 +42,9 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         With ``X`` and ``y``: ln p(y_i) of the pooled probabilities or densities, for LOO and WAIC. These compare models of equal inputs
         (priors, widths); not depths, because the lower layers were fitted to the same labels.
 
+    An estimator of several networks gives a tree with one such tree for each, by its name: ``zero or more`` and ``amount`` (on
+    the rows that have one), or ``cause 1``, ``cause 2``, …
+
     Parameters
     ----------
     estimator : PBDNClassifier, PBDNRegressor, …
@@ -57,6 +60,9 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         import xarray as xr
     except ImportError:
         raise MissingExtraError("to_datatree needs xarray", "posterior") from None
+    if estimator.models_:
+        trees = {name: to_datatree(one, *estimator._rows_of_model(one, X, y)) for name, one in parts_of(estimator)}
+        return xr.DataTree(children=trees)
     network = network_of(estimator)
     if not network.top.draws:
         raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""How good predictions are, with intervals: error, log loss, Brier score, area under the ROC curve; of numbers R² and more.
+"""How good predictions are, with intervals: error, log loss, Brier score, ROC area; of numbers R² and more; of times concordance.
 
 Information criteria from posterior draws compare models of equal inputs.
 """
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import brier_score_loss, confusion_matrix, log_loss, roc_auc_score
 
+from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Side
 from pbdn.model.wiring import Inputs
@@ -19,6 +20,7 @@ from pbdn.numerics.arrays import FloatArray
 
 LEVEL = 0.95
 N_RESAMPLES = 400
+PAIRS_AT_ONCE = 4_000_000  # of rows compared for a concordance
 MAX_RESAMPLED = 20_000  # rows from which intervals are resampled; more rows would not change what is read
 
 
@@ -111,7 +113,7 @@ class NumberQuality:
     log_score : float
         Mean log-density, of counts log-probability.
     covered : dict
-        Share of the values inside central intervals, by the probability for which the intervals are made.
+        Share of the values inside central intervals, by the probability for which they are made (`inside_central`).
     """
 
     n_rows: int
@@ -134,7 +136,17 @@ def probability_transform(estimator: Any, X: Any, y: FloatArray) -> tuple[FloatA
     if estimator._predicts == "count":  # a count is an interval of the number that the network predicts
         return found.cdf(y), found.cdf(y + 1.0)
     upto = found.cdf(y)
+    if estimator._predicts == "amount":  # a zero has a probability of its own
+        return np.where(y > 0.0, upto, 0.0), upto
     return upto, upto
+
+
+def inside_central(below: FloatArray, upto: FloatArray, level: float) -> FloatArray:
+    """Whether values lie in central intervals; a count or a zero on the edge does so in part, by how much of its probability does."""
+    low, high = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+    width = upto - below
+    part = np.clip(np.minimum(upto, high) - np.maximum(below, low), 0.0, None) / np.where(width > 0.0, width, 1.0)
+    return np.where(width > 0.0, part, (low <= upto) & (upto <= high))
 
 
 def measure_numbers(
@@ -147,7 +159,7 @@ def measure_numbers(
     gap, apart = estimator.predict(X) - y, y - np.average(y, weights=w)
     pairs = (w * gap**2 + 1j * w * apart**2)[w > 0.0]
     squared = _mean_interval(float(np.average(gap**2, weights=w)), gap**2, w, seed)
-    inside = {level: (upto >= 0.5 - 0.5 * level) & (below <= 0.5 + 0.5 * level) for level in COVERAGES}
+    inside = {level: inside_central(below, upto, level) for level in COVERAGES}
     return NumberQuality(
         n_rows=len(y),
         r2=_interval(float(_explained(pairs)), [pairs], _explained, seed),
@@ -163,6 +175,75 @@ def measure_numbers(
 def _explained(rows: NDArray[Any], axis: int = -1) -> Any:
     """R² from squared errors and, as imaginary parts, squared distances from the mean."""
     return 1.0 - rows.real.sum(axis=axis) / np.maximum(rows.imag.sum(axis=axis), np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class TimeQuality:
+    """Measures of predicted times; ``calibration`` has, at some times, the mean predicted survival and what was observed."""
+
+    n_rows: int
+    n_events: int
+    concordance: Estimate
+    log_score: float
+    calibration: list[dict[str, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers, for JSON."""
+        ends = [self.concordance.low, self.concordance.high]
+        return asdict(self) | {"concordance": self.concordance.value, "concordance_interval": ends}
+
+
+def measure_times(estimator: Any, X: Any, y: Any, sample_weight: FloatArray | None = None) -> TimeQuality:
+    """Compare predicted times with those that were seen or censored from the right."""
+    bounds = estimator._said(y)[0]
+    risk = concordance(bounds, estimator.predict(X))
+    time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
+    at = np.unique(np.quantile(time[event], [0.25, 0.5, 0.75]))
+    predicted = estimator.predict_distribution(X).sf(at[:, None]).mean(axis=1)
+    observed, half = kaplan_meier(time, event, at)
+    calibration = [
+        {"time": float(t), "predicted": float(p), "observed": float(o), "low": max(o - h, 0.0), "high": min(o + h, 1.0)}
+        for t, p, o, h in zip(at, predicted, observed, half, strict=True)
+    ]
+    return TimeQuality(len(time), int(event.sum()), risk, estimator.log_score(X, y, sample_weight), calibration)
+
+
+def concordance(bounds: FloatArray, risk: FloatArray) -> Estimate:
+    """Harrell's concordance of risks with times that were seen or censored from the right; ties of risks count half.
+
+    A pair is comparable where the earlier event was seen. The interval comes from what every row adds.
+    """
+    time, event = bounds[:, 0], bounds[:, 0] == bounds[:, 1]
+    if not np.all(event | np.isinf(bounds[:, 1])):
+        raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
+    right, comparable = np.zeros(len(time)), np.zeros(len(time))  # pairs that a row is in
+    seen = np.flatnonzero(event)
+    step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
+    for first in range(0, len(seen), step):
+        own = seen[first : first + step]
+        later = (time > time[own, None]) | ((time == time[own, None]) & ~event)
+        good = later * (0.5 * (risk[own, None] >= risk) + 0.5 * (risk[own, None] > risk))
+        right[own] += good.sum(axis=1)
+        comparable[own] += later.sum(axis=1)
+        right += good.sum(axis=0)
+        comparable += later.sum(axis=0)
+    total = comparable.sum()
+    if total == 0:
+        raise InvalidInputError("No two rows of y can be compared: no event comes before another time.")
+    value = float(right.sum() / total)
+    half = 1.96 * 2.0 * float(np.linalg.norm(right - value * comparable)) / total
+    return Estimate(value, max(value - half, 0.0), min(value + half, 1.0))
+
+
+def kaplan_meier(time: FloatArray, event: NDArray[np.bool_], at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Share without an event at some times, and half of its 95 % interval by Greenwood's formula."""
+    moments, deaths = np.unique(time[event], return_counts=True)
+    waiting = len(time) - np.searchsorted(np.sort(time), moments)
+    left = np.concatenate([[1.0], np.cumprod(1.0 - deaths / waiting)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.concatenate([[0.0], np.cumsum(np.nan_to_num(deaths / (waiting * (waiting - deaths)), posinf=0.0))])
+    place = np.searchsorted(moments, at, side="right")
+    return left[place], 1.96 * left[place] * np.sqrt(terms[place])
 
 
 def wilson(n_hits: float, n: float) -> Estimate:

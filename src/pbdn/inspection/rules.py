@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import feature_names, intervals, network_of, predictions, side_names
+from pbdn.inspection.access import feature_names, intervals, network_of, parts_of, predictions, side_names, titled
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import subtype_means, votes
@@ -173,8 +173,14 @@ def expert_moves(network: Network, rows: FloatArray) -> list[list[float | None]]
 def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
     """Every expert as a rule: the side it votes for, how much, and which rows (eq. 2 of the paper).
 
-    Experts of the top layer on a line also have ``moves``: how far they move the medians of those rows.
+    Experts of the top layer on a line also have ``moves``: how far they move the medians of those rows. ``model`` names the
+    network, where an estimator has several.
     """
+    return [rule for name, part in parts_of(estimator) for rule in _rules(part, rows, name)]
+
+
+def _rules(estimator: Any, rows: FloatArray, model: str) -> list[dict[str, Any]]:
+    """Those of one network."""
     network = network_of(estimator)
     moves = expert_moves(network, rows) if network.response.timed else None
     background = Background.of(estimator, rows)
@@ -198,9 +204,10 @@ def subtype_rules(estimator: Any, rows: FloatArray) -> list[dict[str, Any]]:
                 ]
                 out.append(
                     {
+                        "model": model,
                         "layer": t,
                         "number": s,
-                        "side": sides[s],
+                        "side": titled(model, sides[s]),
                         "expert": k + 1,
                         "weight": float(side.expert_weights[k]),
                         "share": float(share[k]),
@@ -226,15 +233,15 @@ def explain_row(estimator: Any, row: FloatArray, rows: FloatArray) -> dict[str, 
     np.fill_diagonal(moved, usual)
     change = before[best] - predictions(estimator, moved)[:, best]
     names = feature_names(estimator)
-    network = network_of(estimator)
-    inputs = network.top_inputs(row[None])
     cast = []
-    n_classes = network.response.n_outputs
-    for s, (name, side) in enumerate(zip(side_names(estimator), network.top.sides, strict=True)):
-        if estimator._predicts == "class" and s >= n_classes and s - n_classes != best:
-            continue  # votes against classes that are not in question say little
-        for k, vote in enumerate(votes(side, inputs)[0].tolist()):
-            cast.append({"side": name, "expert": k + 1, "vote": vote})
+    for model, part in parts_of(estimator):
+        network = network_of(part)
+        inputs, n_classes = network.top_inputs(row[None]), network.response.n_outputs
+        for s, (name, side) in enumerate(zip(side_names(part), network.top.sides, strict=True)):
+            if estimator._predicts == "class" and s >= n_classes and s - n_classes != best:
+                continue  # votes against classes that are not in question say little
+            for k, vote in enumerate(votes(side, inputs)[0].tolist()):
+                cast.append({"side": titled(model, name), "expert": k + 1, "vote": vote})
     if estimator._has_classes:
         said = {"label": estimator.classes_.tolist()[best], "probability": float(before[best])}
     else:

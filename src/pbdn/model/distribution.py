@@ -1,19 +1,26 @@
 """What is predicted of rows with values on a line: a whole distribution for each of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.timed import OnALine, SideArrays, StandardDistribution
+from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
 
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
 COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
 NODES, NODE_WEIGHTS = np.polynomial.legendre.leggauss(48)
+FEW_TIMES = 8  # more times lie near each other, so that from one to the next few nodes are enough
+BETWEEN_TIMES = np.polynomial.legendre.leggauss(8)
+_SIX = np.polynomial.legendre.leggauss(6)
+SPOTS = (
+    (np.arange(-15, 16, 2)[:, None] + _SIX[0]).ravel() / 16.0,
+    np.tile(_SIX[1] / 16.0, 16),
+)  # six in each of 16 parts
 
 
 class Distribution:
@@ -247,17 +254,57 @@ class DistributionWithZero(Distribution):
         return np.asarray(flat + found + (slope(above) * sf**2 * above_weights).sum(axis=1))
 
 
+class DistributionOfFirst(Distribution):
+    """Distributions of the first of several independent times, one of each cause: P(T > t) = Π_c P(T_c > t)."""
+
+    def __init__(self, causes: Sequence[Distribution]) -> None:
+        self.causes = tuple(causes)
+        reach = min(one._response.center + one._response.scale * one._response.reach for one in causes)
+        self._standard: Any = FirstOfSeveral([(one._standard, one._response) for one in causes])
+        self._response = OnALine(log=True, reach=reach)
+
+    def __getitem__(self, rows: Any) -> "DistributionOfFirst":
+        """Those of some of the rows."""
+        return DistributionOfFirst([one[rows] for one in self.causes])
+
+    def draws(self) -> Iterator[Distribution]:
+        """The distributions by posterior draws; those of the causes are independent, and are taken in turn."""
+        yield from map(DistributionOfFirst, zip(*(one.draws() for one in self.causes), strict=False))
+
+    _n_draws = 1  # the average over draws of all causes is the product of their averages
+
+    def incidence(self, times: FloatArray) -> FloatArray:
+        """P(T ≤ t, by cause c), shape (n_rows, n_causes, n_times); all causes together have P(T ≤ t).
+
+        F_c(a) + ∫_a^t f_c(s) Π_{d≠c} P(T_d > s) ds, where a lies so low that F_c(a) is next to nothing.
+        """
+        order = np.argsort(times, kind="stable")
+        ends = np.broadcast_to(np.log(np.asarray(times, dtype=np.float64)[order]), (len(self), len(order)))
+        low = self._standard.ppf(np.full((len(self), 1), TAIL))
+        out, total, left = np.empty((len(self), len(self.causes), len(order))), 0.0, np.ones(len(self))
+        for j in range(len(order)):  # the integrals say how causes share what survival loses
+            end, alone = ends[:, j : j + 1], j == 0 or len(order) <= FEW_TIMES
+            begin = np.minimum(low, end) if alone else ends[:, j - 1 : j]
+            u, weights = _nodes(begin, end, SPOTS if alone else BETWEEN_TIMES)
+            parts = (self._standard.first_densities(u) * weights[:, None]).sum(axis=2)
+            parts += 1.0 - self._standard.survivals(begin)[..., 0].T if alone else 0.0
+            share, after = parts / np.maximum(parts.sum(axis=1, keepdims=True), 1e-300), self._standard.sf(end)[:, 0]
+            total = share * (1.0 - after)[:, None] if alone else total + share * (left - after)[:, None]
+            out[:, :, order[j]], left = total, after
+        return out
+
+
 def _check_levels(q: ArrayLike) -> None:
     if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
         raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
 
 
-def _nodes(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _nodes(low: FloatArray, high: FloatArray, rule: Any = (NODES, NODE_WEIGHTS)) -> tuple[FloatArray, FloatArray]:
     """Gauss-Legendre nodes and weights between the ends, shape (n_rows, n_nodes).
 
     Where ``low`` or ``high`` has several columns, in rising order, they cut the way into parts with nodes of their own.
     """
     ends = np.concatenate([low, high], axis=1)
     half, first = 0.5 * np.diff(ends, axis=1)[:, :, None], ends[:, :-1, None]
-    nodes, weights = first + half * (1.0 + NODES), half * NODE_WEIGHTS
+    nodes, weights = first + half * (1.0 + rule[0]), half * rule[1]
     return nodes.reshape(len(ends), -1), weights.reshape(len(ends), -1)

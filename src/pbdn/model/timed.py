@@ -21,6 +21,7 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.first_point import fill_quantiles, fill_rates
 
 SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
+HALVINGS = 60  # of a bracket around the quantile of a first time
 N_STRATA = 10  # groups of similar values that folds share evenly
 
 
@@ -164,6 +165,54 @@ class StandardDistribution:
             + [side_log_likelihood(self.second, turned, g) for g in range(n_draws)]
         )
         return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws))
+
+
+class FirstOfSeveral:
+    """The distribution of ln T of the first of several times; methods as in `StandardDistribution`."""
+
+    def __init__(self, parts: Sequence[tuple[Any, "OnALine"]]) -> None:
+        self.parts, self.n_rows = parts, parts[0][0].n_rows
+
+    def survivals(self, u: FloatArray) -> FloatArray:
+        """P(ln T_c > u), shape (n_causes, n_rows, n_points)."""
+        return np.stack([one.sf((u - line.center) / line.scale) for one, line in self.parts])
+
+    def first_densities(self, u: FloatArray) -> FloatArray:
+        """Density of ln T_c where all other causes are later, shape (n_rows, n_causes, n_points)."""
+        later = self.survivals(u)
+        own = [one.pdf((u - line.center) / line.scale) / line.scale for one, line in self.parts]
+        return np.stack([f * np.delete(later, c, axis=0).prod(axis=0) for c, f in enumerate(own)], axis=1)
+
+    def sf(self, u: FloatArray) -> FloatArray:
+        """P(ln T > u)."""
+        return np.asarray(self.survivals(u).prod(axis=0))
+
+    def cdf(self, u: FloatArray) -> FloatArray:
+        """P(ln T ≤ u)."""
+        return np.asarray(1.0 - self.sf(u))
+
+    def pdf(self, u: FloatArray) -> FloatArray:
+        """Density."""
+        return np.asarray(self.first_densities(u).sum(axis=1))
+
+    def ppf(self, probability: FloatArray) -> FloatArray:
+        """By halving an interval: all causes have a survival of (1 - q)^(1/n) at its lower end, one has 1 - q at its upper end."""
+        q = np.clip(np.asarray(probability, dtype=np.float64), 1e-15, 1.0 - 1e-15)
+        levels = (-np.expm1(np.log1p(-q) / len(self.parts)), q)
+        ends = [[line.center + line.scale * one.ppf(p) for one, line in self.parts] for p in levels]
+        low, high = np.min(ends, axis=1)
+        for _ in range(HALVINGS):
+            middle = 0.5 * (low + high)
+            later = self.sf(middle) > 1.0 - q
+            low, high = np.where(later, middle, low), np.where(later, high, middle)
+        return np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, 0.5 * (low + high)))
+
+    def log_likelihood(self, bounds: FloatArray) -> FloatArray:
+        """ln P(what each row says)."""
+        exact = bounds[:, 0] == bounds[:, 1]
+        density = self.pdf(np.where(exact, bounds[:, 0], 0.0)[:, None])
+        with np.errstate(divide="ignore"):
+            return np.log(np.where(exact, density[:, 0], -np.diff(self.sf(bounds), axis=1)[:, 0]))
 
 
 def known_values(bounds: FloatArray) -> FloatArray:

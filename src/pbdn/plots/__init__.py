@@ -5,7 +5,12 @@ from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.experts import ExpertImagesDisplay, ExpertWeightsDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay, PolytopeViolationDisplay
 from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay, SurvivalCurvesDisplay
-from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
+from pbdn.plots.probabilities import (
+    CalibrationDisplay,
+    ConfidenceDisplay,
+    CumulativeIncidenceDisplay,
+    SurvivalCalibrationDisplay,
+)
 from pbdn.plots.training import CriterionPathDisplay, TraceDisplay
 
 __all__ = [
@@ -13,6 +18,7 @@ __all__ = [
     "ConfidenceDisplay",
     "CoverageDisplay",
     "CriterionPathDisplay",
+    "CumulativeIncidenceDisplay",
     "DecisionMapDisplay",
     "EffectCurveDisplay",
     "ExpertImagesDisplay",
@@ -23,6 +29,7 @@ __all__ = [
     "PolytopeViolationDisplay",
     "PredictedObservedDisplay",
     "SubtypesDisplay",
+    "SurvivalCalibrationDisplay",
     "SurvivalCurvesDisplay",
     "TraceDisplay",
 ]

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pbdn.inspection.access import dense_rows, intervals, predictions, with_names
 from pbdn.inspection.effects import some_rows
-from pbdn.inspection.quality import probability_transform, wilson
+from pbdn.inspection.quality import inside_central, kaplan_meier, probability_transform, wilson
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import ACCENT, RAISES, SOFT, Marks, axes, shown
@@ -132,7 +132,10 @@ class PITDisplay:
 
 @dataclass
 class CoverageDisplay:
-    """Share of the observed values inside central intervals, against the probability for which these are made."""
+    """Share of the observed values inside central intervals, against the probability for which these are made.
+
+    A count, or an amount of zero, on the edge of an interval is inside in part.
+    """
 
     covered: FloatArray = field(repr=False)
     n_rows: int
@@ -142,8 +145,7 @@ class CoverageDisplay:
         """From the rows X, best ones that were not fitted on, and their values."""
         named = with_names(estimator, dense_rows(estimator, X))
         below, upto = probability_transform(estimator, named, np.asarray(y, dtype=float))
-        hits = [(upto >= 0.5 - 0.5 * level) & (below <= 0.5 + 0.5 * level) for level in COVERAGES]
-        display = cls(np.array([hit.mean() for hit in hits]), len(upto))
+        display = cls(np.array([inside_central(below, upto, level).mean() for level in COVERAGES]), len(upto))
         return display.plot(ax) if draw else display
 
     def plot(self, ax: Any = None) -> "CoverageDisplay":
@@ -203,8 +205,9 @@ class SurvivalCurvesDisplay:
         times = estimator.unique_times_
         observed = None
         if y is not None:
-            event, time = (np.asarray(y)[name] for name in np.asarray(y).dtype.names or ())
-            observed = np.stack([_kaplan_meier(time[rows], event[rows], times) for rows in groups])
+            bounds = estimator._said(y)[0]
+            time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
+            observed = np.stack([kaplan_meier(time[rows], event[rows], times)[0] for rows in groups])
         predicted = np.stack([survival[rows].mean(axis=0) for rows in groups])
         display = cls(times, predicted, observed, [len(rows) for rows in groups])
         return display.plot(ax) if draw else display
@@ -219,13 +222,14 @@ class SurvivalCurvesDisplay:
         self.figure_, self.ax_ = axes(ax)
         self.marks_ = Marks()
         for g, (name, count) in enumerate(zip(self.names, self.counts, strict=True)):
-            (line,) = self.ax_.plot(self.times, 100 * self.predicted[g], color=f"C{g}", label=f"{name}, {count} rows")
-            self.marks_.put(line, f"{name}: predicted")
+            (line,) = self.ax_.plot(self.times, 100 * self.predicted[g], color=f"C{g}", label=name)
+            self.marks_.put(line, f"{name}, {count} rows: predicted")
             if self.observed is not None:
                 self.ax_.step(self.times, 100 * self.observed[g], color=f"C{g}", where="post", linewidth=0.9, alpha=0.6)
         self.ax_.set(xlabel="time" + ("" if self.observed is None else " (steps: observed)"), ylabel="no event yet, %")
         self.ax_.set_ylim(0, 102)
-        self.ax_.legend(loc="lower left")
+        self.ax_.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, borderaxespad=0.1,
+                        columnspacing=1.0, handlelength=1.2)  # fmt: skip
         return self
 
     def table(self) -> Any:
@@ -237,12 +241,3 @@ class SurvivalCurvesDisplay:
         }
         columns |= {"predicted": self.predicted.ravel()}
         return as_frame(columns if self.observed is None else columns | {"observed": self.observed.ravel()})
-
-
-def _kaplan_meier(time: FloatArray, event: Any, at: FloatArray) -> FloatArray:
-    """Share without an event, at some times."""
-    moments = np.unique(time[event])
-    deaths = np.array([np.sum(event & (time == moment)) for moment in moments], dtype=float)
-    waiting = np.array([np.sum(time >= moment) for moment in moments], dtype=float)
-    left = np.concatenate([[1.0], np.cumprod(1.0 - deaths / np.maximum(waiting, 1.0))])
-    return np.asarray(left[np.searchsorted(moments, at, side="right")])

@@ -1,16 +1,19 @@
-"""Whether probabilities mean what they say, and how sure the model is of its answers."""
+"""Whether probabilities mean what they say, of classes and of events up to a time, and how sure the model is of its answers."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.quality import wilson
+from pbdn.inspection.access import dense_rows, with_names
+from pbdn.inspection.quality import kaplan_meier, wilson
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import ACCENT, RAISES, Marks, axes, shown
 
 N_BINS = 10
+MOST_TIMES = 100  # at which incidences are drawn
+N_GROUPS = 5  # of rows with similar survival
 
 
 @dataclass
@@ -151,3 +154,130 @@ class ConfidenceDisplay:
         """One line per bar."""
         columns: dict[str, Any] = {"from": self.edges[:-1], "to": self.edges[1:], "rows": self.rows}
         return as_frame(columns if self.wrong is None else columns | {"wrong": self.wrong})
+
+
+@dataclass
+class SurvivalCalibrationDisplay:
+    """Predicted probability of no event up to some times against Kaplan-Meier estimates, in groups of rows alike, with 95 % intervals.
+
+    Attributes
+    ----------
+    times : array (n_times,)
+        By default the quartiles of the times of events in y.
+    predicted, observed, low, high : arrays (n_times, n_groups)
+    """
+
+    times: FloatArray
+    predicted: FloatArray = field(repr=False)
+    observed: FloatArray = field(repr=False)
+    low: FloatArray = field(repr=False)
+    high: FloatArray = field(repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any, *, times: Any = None, ax: Any = None, draw: bool = True
+    ) -> "SurvivalCalibrationDisplay":
+        """Predict the rows X, best ones that were not fitted on, and compare with y, seen or right-censored."""
+        bounds = estimator._said(y)[0]
+        time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
+        at = np.unique(np.quantile(time[event], [0.25, 0.5, 0.75]) if times is None else np.asarray(times, dtype=float))
+        survival = estimator.predict_distribution(with_names(estimator, dense_rows(estimator, X))).sf(at[:, None])
+        found = []
+        for t, p in zip(at, survival, strict=True):
+            groups = np.array_split(np.argsort(p, kind="stable"), min(N_GROUPS, len(p)))
+            ends = [kaplan_meier(time[rows], event[rows], np.array([t])) for rows in groups]
+            shares, halves = np.array([one[0][0] for one in ends]), np.array([one[1][0] for one in ends])
+            low, high = np.maximum(shares - halves, 0.0), np.minimum(shares + halves, 1.0)
+            found.append((np.array([p[rows].mean() for rows in groups]), shares, low, high))
+        display = cls(at, *(np.stack(parts) for parts in zip(*found, strict=True)))
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "SurvivalCalibrationDisplay":
+        """Points with intervals beside the diagonal, a colour for each time."""
+        self.figure_, self.ax_ = axes(ax)
+        self.marks_ = Marks()
+        self.ax_.plot([0, 100], [0, 100], color="gray", linewidth=0.8)
+        for j, t in enumerate(self.times):
+            rows = zip(self.predicted[j], self.observed[j], self.low[j], self.high[j], strict=True)
+            for g, (p, o, low, high) in enumerate(rows):
+                error = [[100 * max(o - low, 0.0)], [100 * max(high - o, 0.0)]]
+                label = None if g else f"time {t:.4g}"
+                drawn = self.ax_.errorbar(
+                    [100 * p], [100 * o], error, fmt="o", color=f"C{j}", markersize=4, capsize=2, label=label
+                )
+                for part in (drawn.lines[0], *drawn.lines[2]):
+                    self.marks_.put(part, f"at {t:.4g}: predicted {p:.1%}, observed {o:.1%} ({low:.1%} to {high:.1%})")
+        self.ax_.set(xlabel="predicted: no event yet, %", ylabel="observed: no event yet, %")
+        self.ax_.set(xlim=(-2, 102), ylim=(-2, 102))
+        self.ax_.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, borderaxespad=0.1)
+        return self
+
+    def table(self) -> Any:
+        """One line per time and group."""
+        columns = {"time": np.repeat(self.times, self.predicted.shape[1])}
+        return as_frame(columns | {key: getattr(self, key).ravel() for key in ("predicted", "observed", "low", "high")})
+
+
+@dataclass
+class CumulativeIncidenceDisplay:
+    """Mean predicted probability of an event of each cause up to a time and, where causes are known, the Aalen-Johansen estimate.
+
+    Attributes
+    ----------
+    times : array (n_times,)
+    predicted : array (n_causes, n_times)
+    observed : array (n_causes, n_times) or None
+    causes : list of str
+    """
+
+    times: FloatArray = field(repr=False)
+    predicted: FloatArray = field(repr=False)
+    observed: FloatArray | None = field(repr=False)
+    causes: list[str]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None, draw: bool = True
+    ) -> "CumulativeIncidenceDisplay":
+        """The mean over the rows X; y as in ``fit``, with numbered causes."""
+        named, times, observed = with_names(estimator, dense_rows(estimator, X)), estimator.unique_times_, None
+        times = times[np.unique(np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(int))]
+        if y is not None:
+            cause, time = (np.asarray(np.asarray(y)[name]) for name in np.asarray(y).dtype.names or ())
+            observed = _aalen_johansen(time, cause, estimator.causes_, times)
+        predicted = estimator.predict_cumulative_incidence(named, times).mean(axis=0)
+        display = cls(times, predicted, observed, [f"cause {cause:g}" for cause in estimator.causes_])
+        return display.plot(ax) if draw else display
+
+    def plot(self, ax: Any = None) -> "CumulativeIncidenceDisplay":
+        """A line per cause, and steps of what was observed."""
+        self.figure_, self.ax_ = axes(ax)
+        self.marks_ = Marks()
+        for c, name in enumerate(self.causes):
+            (line,) = self.ax_.plot(self.times, 100 * self.predicted[c], color=f"C{c}", label=name)
+            self.marks_.put(line, f"{name}: predicted")
+            if self.observed is not None:
+                self.ax_.step(self.times, 100 * self.observed[c], color=f"C{c}", where="post", linewidth=0.9, alpha=0.6)
+        self.ax_.set(xlabel="time" + ("" if self.observed is None else " (steps: observed)"), ylabel="event so far, %")
+        self.ax_.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=3, frameon=False, borderaxespad=0.1)
+        return self
+
+    def table(self) -> Any:
+        """One line per cause and time."""
+        n, k = len(self.causes), len(self.times)
+        columns: dict[str, Any] = {"cause": np.repeat(np.array(self.causes, dtype=object), k)}
+        columns |= {"time": np.tile(self.times, n), "predicted": self.predicted.ravel()}
+        return as_frame(columns if self.observed is None else columns | {"observed": self.observed.ravel()})
+
+
+def _aalen_johansen(time: FloatArray, cause: Any, causes: FloatArray, at: FloatArray) -> FloatArray:
+    """Share with an event of each cause, at some times, (n_causes, n_times)."""
+    moments = np.unique(time[cause > 0])
+    waiting = len(time) - np.searchsorted(np.sort(time), moments)
+    lived = np.concatenate([[1.0], kaplan_meier(time, cause > 0, moments)[0]])[:-1]
+    place = np.searchsorted(moments, at, side="right")
+    out = []
+    for own in causes:
+        events = np.array([np.sum((time == moment) & (cause == own)) for moment in moments], dtype=float)
+        out.append(np.concatenate([[0.0], np.cumsum(lived * events / waiting)])[place])
+    return np.stack(out)

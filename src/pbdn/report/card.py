@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from pbdn.inspection.access import titled
+from pbdn.inspection.columns import with_article
 from pbdn.report.data import ReportData
 from pbdn.report.html import measures
 from pbdn.report.words import convergence_words
@@ -26,11 +28,14 @@ def render_card(data: ReportData) -> str:
             ["estimator", facts["estimator"]],
             ["library", f"pbdn {facts['version']}"],
             ["described on", f"{facts['source'] or 'rows given'}, {facts['rows']} rows"],
-            ["predicts", ", ".join(map(str, facts["classes"])) or f"a {facts['predicts']}"],
+            ["predicts", ", ".join(map(str, facts["classes"])) or with_article(facts["predicts"])],
             ["features", len(facts["features"])],
             ["inference", f"{facts['inference']}, {facts['draws']} posterior draws"],
             ["layers", facts["depth"]],
-            ["experts per side", "; ".join(" + ".join(map(str, layer)) for layer in facts["experts"])],
+            *(
+                [titled(name, "experts per side"), "; ".join(" + ".join(map(str, layer)) for layer in experts)]
+                for name, experts in facts["networks"]
+            ),
             ["weights", facts["weights"]],
         ],
     )
@@ -53,7 +58,8 @@ def render_card(data: ReportData) -> str:
     if facts["predicts"] == "class":
         lines += _table(["column", "importance", "probability moves", "labels flip"], effects)
     else:
-        lines += _table(["column", "importance", "median moves"], [line[:3] for line in effects])
+        moved = "mean moves" if facts["predicts"] == "amount" else "median moves"
+        lines += _table(["column", "importance", moved], [line[:3] for line in effects])
     lines += ["## What each expert votes for", ""]
     rules = [
         [r["layer"], r["side"], r["expert"], f"{r['weight']:.3g}", f"{r['share']:.0%}", r["rule"]]
@@ -62,7 +68,12 @@ def render_card(data: ReportData) -> str:
     lines += _table(["layer", "for", "expert", "weight", "share", "rows like"], rules)
     lines += ["## Depth", ""]
     steps = [
-        [s["depth"], " + ".join(map(str, s["n_experts"])), f"{s['criterion']:.1f}", "kept" if s["kept"] else "dropped"]
+        [
+            titled(s["network"], s["depth"]),
+            " + ".join(map(str, s["n_experts"])),
+            f"{s['criterion']:.1f}",
+            "kept" if s["kept"] else "dropped",
+        ]
         for s in data.path
     ]
     lines += _table(["layer", "experts", "criterion", ""], steps)

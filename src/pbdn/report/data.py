@@ -15,15 +15,17 @@ from pbdn.inspection.access import (
     feature_names,
     lighter,
     network_of,
+    parts_of,
     predictions,
     side_labels,
     side_names,
+    titled,
     with_names,
 )
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.curves import effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
-from pbdn.inspection.quality import NumberQuality, Quality, measure
+from pbdn.inspection.quality import NumberQuality, Quality, TimeQuality, measure
 from pbdn.inspection.rules import subtype_rules
 from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
@@ -31,11 +33,16 @@ from pbdn.plots.columns import EffectCurveDisplay, ImportanceDisplay
 from pbdn.plots.diagram import NetworkDiagramDisplay
 from pbdn.plots.experts import ExpertImagesDisplay, SubtypesDisplay
 from pbdn.plots.maps import DecisionMapDisplay
-from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay
+from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay, SurvivalCurvesDisplay
 from pbdn.plots.plane import leading_features
-from pbdn.plots.probabilities import CalibrationDisplay, ConfidenceDisplay
+from pbdn.plots.probabilities import (
+    CalibrationDisplay,
+    ConfidenceDisplay,
+    CumulativeIncidenceDisplay,
+    SurvivalCalibrationDisplay,
+)
 from pbdn.plots.training import TraceDisplay
-from pbdn.report.numbers import describe_numbers
+from pbdn.report.numbers import describe_numbers, describe_times
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles
 from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
 from pbdn.report.words import answers, compare, sentences
@@ -53,7 +60,8 @@ LEAST_MOVE = 0.002  # of probability, under which a column gets no curve
 class ReportData:
     """What `render_html` and `render_card` show.
 
-    Classes have ``confidence``, ``explored``, ``calibration`` and ``scores``, numbers have ``predicted``, ``pit`` and ``coverage``.
+    Classes have ``confidence``, ``calibration`` and ``scores``, numbers have ``predicted``, ``pit`` and ``coverage``, times have
+    ``survival``, ``survival_calibration`` and, with several causes, ``incidence``. ``diagrams`` are (name, picture) of every network.
     """
 
     facts: dict[str, Any]
@@ -67,17 +75,20 @@ class ReportData:
     rules: list[dict[str, Any]]
     path: list[dict[str, Any]]
     convergence: list[dict[str, Any]]
-    diagram: NetworkDiagramDisplay
+    diagrams: list[tuple[str, NetworkDiagramDisplay]]
     maps: list[DecisionMapDisplay]
     traces: TraceDisplay | None
     confidence: ConfidenceDisplay | None = None
     explored: dict[str, Any] | None = None
-    quality: Quality | NumberQuality | None = None
+    quality: Quality | NumberQuality | TimeQuality | None = None
     validation: dict[str, Any] | None = None
     calibration: CalibrationDisplay | None = None
     predicted: PredictedObservedDisplay | None = None
     pit: PITDisplay | None = None
     coverage: CoverageDisplay | None = None
+    survival: SurvivalCurvesDisplay | None = None
+    survival_calibration: SurvivalCalibrationDisplay | None = None
+    incidence: CumulativeIncidenceDisplay | None = None
     scores: dict[str, Any] | None = None
     rivals: list[dict[str, Any]] = field(default_factory=list)
     columns: list[Sequence[Any]] = field(default_factory=list)
@@ -105,9 +116,8 @@ def collect(
     Parameters
     ----------
     estimator : fitted estimator
-        Of classes, grades, numbers or counts.
     X : rows
-    y : labels or numbers, optional
+    y : labels, numbers or times, optional
         Without them quality and calibration are left out.
     source, target : str
         What the rows and the labels are called.
@@ -126,14 +136,13 @@ def collect(
         The rows that the model was fitted on. With them, and with ``y``, logistic or linear regression and gradient boosting
         are fitted too and compared on the rows of the report.
     """
-    if estimator._predicts == "time":
-        raise InvalidInputError("There is no report for times; see `pbdn.plots.SurvivalCurvesDisplay`.")
     rows = _dense(estimator, X)
     if rows.shape[0] < 1:
         raise InvalidInputError("X has no rows; give at least one to describe the model on.")
     numbers = some_rows(rows, 5000)
     some = rows[numbers]
     effects = feature_effects(estimator, some)
+    parts = parts_of(estimator)
     has_classes, y = estimator._has_classes, None if y is None else np.asarray(y)
     rules = subtype_rules(estimator, some)
     images: SubtypesDisplay | ExpertImagesDisplay | None = pictures
@@ -150,13 +159,19 @@ def collect(
         "classes": estimator.classes_.tolist() if has_classes else [],
         "inference": estimator.inference_,
         "depth": int(estimator.depth_),
-        "experts": [list(layer) for layer in estimator.n_experts_],
+        "experts": [list(layer) for _, part in parts for layer in part.n_experts_],
+        "networks": [(name, [list(layer) for layer in part.n_experts_]) for name, part in parts],
         "weights": int(estimator.n_weights_),
         "complexity": float(estimator.complexity_),
-        "draws": len(network_of(estimator).top.draws),
+        "draws": min(len(network_of(part).top.draws) for _, part in parts),
     }
     known = None if y is None else y[numbers]
-    cards = group_cards(estimator, some, numbers, known, _spoken_for(estimator, known), rules, effects)
+    written = None if known is None else _written(estimator, known)
+    cards = [
+        card
+        for name, part in parts
+        for card in group_cards(part, some, numbers, written, _spoken_for(estimator, part, known), rules, effects, name)
+    ]
     spread = 1.0 if has_classes else float(np.ptp(predictions(estimator, some)))
     facts["spread"] = spread or 1.0
     shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE * facts["spread"]]
@@ -167,7 +182,8 @@ def collect(
         leaks = [one.name for one in profile if LEAK in one.alerts]
         own = _of_classes(estimator, rows, y, facts, effects, cards, validation, fitted, leaks, features)
     else:
-        own = describe_numbers(estimator, rows, y, facts, effects, cards, validation, fitted) | {"maps": []}
+        describe = describe_times if estimator._predicts == "time" else describe_numbers
+        own = describe(estimator, rows, y, facts, effects, cards, validation, fitted) | {"maps": []}
     return ReportData(
         **own,
         facts=facts,
@@ -177,9 +193,12 @@ def collect(
         cards=cards,
         effects=effects[:MAX_EFFECTS],
         rules=rules,
-        path=[dict(step) for step in estimator.criterion_path_],
-        convergence=_judged(estimator),
-        diagram=NetworkDiagramDisplay.from_estimator(estimator, with_names(estimator, some), draw=False),
+        path=[{**step, "network": name} for name, part in parts for step in part.criterion_path_],
+        convergence=[one for name, part in parts for one in _judged(part, name)],
+        diagrams=[
+            (name, NetworkDiagramDisplay.from_estimator(part, with_names(part, some), draw=False))
+            for name, part in parts
+        ],
         traces=_traces(estimator),
         validation=validation,
         columns=list(columns or []),
@@ -222,15 +241,35 @@ def _of_classes(
     }
 
 
-def _spoken_for(estimator: Any, y: Any) -> Any:
-    """What sides speak for, row by row: the class or, of values on a line, "at most" or "above" the centre."""
-    response = network_of(estimator).response
-    if y is None or not isinstance(response, OnALine):
-        return y
+def _written(estimator: Any, y: Any) -> list[Any]:
+    """Labels as they are, numbers in few digits, times with a + where they were censored."""
+    if estimator._has_classes:
+        return list(y)
+    if estimator._predicts != "time":
+        return [f"{value:.4g}" for value in y]
+    bounds = estimator._said(y)[0]
+    return [f"{low if low > 0.0 else high:.4g}{'' if low == high else '+'}" for low, high in bounds]
+
+
+def _spoken_for(estimator: Any, part: Any, y: Any) -> Any:
+    """What sides speak for, row by row: the class or, of values on a line, "at most" or "above" the centre; None if unknown."""
+    response = network_of(part).response
+    if y is None:
+        return None
+    if not isinstance(response, OnALine):
+        return y if part is estimator else estimator._rows_of_model(part, None, y)[1]
     if estimator._has_classes:
         return None  # grades: the sides speak for "lower" and "higher", of what is not known
-    low, high = side_labels(estimator)
-    return np.where(response.to_line(np.asarray(y, dtype=float)) <= 0.0, low, high)
+    low, high = side_labels(part)
+    if estimator._predicts != "time":
+        values = np.asarray(y, dtype=float)
+        found = np.where(response.to_line(values) <= 0.0, low, high).astype(object)
+        return np.where((values > 0.0) | (part is estimator), found, None)  # a zero is no amount
+    bounds = part._said(y if part is estimator else estimator._rows_of_model(part, None, y)[1])[0]
+    at = response.to_line(bounds)
+    found = np.full(len(at), None, dtype=object)
+    found[at[:, 0] >= 0.0], found[at[:, 1] <= 0.0] = high, low
+    return found
 
 
 def _dense(estimator: Any, X: Any) -> FloatArray:
@@ -239,16 +278,13 @@ def _dense(estimator: Any, X: Any) -> FloatArray:
     return dense_rows(estimator, X)
 
 
-def _judged(estimator: Any) -> list[dict[str, Any]]:
+def _judged(estimator: Any, network: str) -> list[dict[str, Any]]:
     """Convergence per quantity, with a verdict and the names of classes instead of their numbers."""
     sides = side_names(estimator) if estimator.convergence_ else []
 
     def named(quantity: str) -> str:
-        return (
-            re.sub(r"side (\d+)", lambda found: f"side {sides[int(found[1])]}", quantity)
-            .replace("n_active", "active experts")
-            .replace("_", " ")
-        )
+        found = re.sub(r"side (\d+)", lambda found: f"side {sides[int(found[1])]}", quantity)
+        return str(titled(network, found.replace("n_active", "active experts").replace("_", " ")))
 
     return [
         {**one, "quantity": named(one["quantity"]), "ok": not Convergence(**one).fails}

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import MissingExtraError
+from pbdn.inspection.access import parts_of, titled
+from pbdn.inspection.columns import number_text, percent_text, with_article
 from pbdn.inspection.curves import curve_words
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import FIGURE_SIZE
@@ -18,14 +20,14 @@ from pbdn.plots.svg import page_svg
 from pbdn.plots.training import CriterionPathDisplay
 from pbdn.report.data import ReportData
 from pbdn.report.numbers import GLOSSARY as NUMBER_GLOSSARY
-from pbdn.report.numbers import number_comparison_words
+from pbdn.report.numbers import OF_OTHERS, OF_TIMES, number_comparison_words
 from pbdn.report.words import GLOSSARY, comparison_words, convergence_words
 
 MAX_RULES = 300
 
 
 def page_pictures(data: ReportData) -> dict[str, str]:
-    """SVG of the criterion, the calibration, the traces and the network; empty where there is nothing to draw."""
+    """SVG of the criterion, the calibration, the traces and the networks; empty where there is nothing to draw."""
     pictures = {"criterion": "", "calibration": "", "traces": ""}
     named = ", ".join(f"{one['feature']} {one['share']:.0%}" for one in data.importance.drawn)
     label = f"Importance of the columns: {named}."
@@ -40,14 +42,25 @@ def page_pictures(data: ReportData) -> dict[str, str]:
         pictures["pit"] = page_svg(data.pit, "pit", label, (4.6, 2.9))
         shares = ", ".join(f"{a:.0%}: {b:.0%}" for a, b in zip(COVERAGES, data.coverage.covered, strict=True))
         pictures["coverage"] = page_svg(data.coverage, "coverage", f"Share of values inside intervals of {shares}.")
-    if data.path:
+    if data.survival is not None:
+        label = "Predicted probability of no event yet over time, by thirds of risk" + (
+            "." if data.survival.observed is None else ", beside Kaplan-Meier curves."
+        )
+        pictures["survival"] = page_svg(data.survival, "survival", label, (4.6, 3.4))
+    if data.survival_calibration is not None:
+        label = "Predicted probability of no event yet against Kaplan-Meier estimates, at some times, in groups of rows alike."
+        pictures["survival_calibration"] = page_svg(data.survival_calibration, "survival-calibration", label)
+    if data.incidence is not None:
+        label = "Probability of an event of each cause so far, over time, the mean of all rows."
+        pictures["incidence"] = page_svg(data.incidence, "incidence", label)
+    for j, (name, _) in enumerate(data.facts["networks"]):
+        path = [step for step in data.path if step["network"] == name]
         steps = "; ".join(
-            f"layer {step['depth']}: {step['criterion']:.1f}, {'kept' if step['kept'] else 'dropped'}"
-            for step in data.path
+            f"layer {step['depth']}: {step['criterion']:.1f}, {'kept' if step['kept'] else 'dropped'}" for step in path
         )
-        pictures["criterion"] = page_svg(
-            CriterionPathDisplay(data.path), "criterion", f"Criterion after each layer. {steps}."
-        )
+        if path:
+            label = f"Criterion after each layer{f' of {name}' if name else ''}. {steps}."
+            pictures["criterion"] += _titled(name, page_svg(CriterionPathDisplay(path), f"criterion{j}", label))
     if data.calibration is not None:
         label = (
             f"Calibration: predicted probability of {data.calibration.of} against observed frequency, as in the table."
@@ -56,12 +69,20 @@ def page_pictures(data: ReportData) -> dict[str, str]:
     if data.traces is not None:
         label = f"Traces of {len(data.traces.lines)} chains or sides over sweeps or steps."
         pictures["traces"] = page_svg(data.traces, "traces", label, (7.5, 2.8))
-    units = ", ".join(str(sum(layer)) for layer in data.facts["experts"])
-    label = (
-        f"Network of {len(data.facts['features'])} features and {units} experts per layer, as in the table of subtypes."
-    )
-    pictures["diagram"] = page_svg(data.diagram, "diagram", label, data.diagram.figure_size)
+    pictures["diagram"] = ""
+    for j, (name, experts) in enumerate(data.facts["networks"]):
+        units, display = ", ".join(str(sum(layer)) for layer in experts), data.diagrams[j][1]
+        label = f"Network of {len(data.facts['features'])} features and {units} experts per layer, as in the table of subtypes."
+        drawn = page_svg(display, f"diagram{j}", label, display.figure_size)
+        if name:  # numbers of experts begin again in every network
+            drawn = re.sub(r'(data-(?:key|from|to)="[a-z])', rf"\g<1>{escape(name)}", drawn)
+        pictures["diagram"] += _titled(name, drawn)
     return pictures
+
+
+def _titled(name: str, picture: str) -> str:
+    """A picture of one of several networks under its name."""
+    return f"<h4>{escape(name)}</h4>{picture}" if name else picture
 
 
 def curve_pictures(data: ReportData) -> list[tuple[str, str, str]]:
@@ -136,6 +157,7 @@ def render_html(data: ReportData) -> str:
     )
     environment.filters["glue"] = lambda text: re.sub(r"(\d) %", "\\1\u00a0%", text)  # no line ends before a %
     environment.filters["percent"] = lambda value: f"{100 * value:.1f} %"
+    environment.filters["article"] = with_article
     environment.filters["fixed"] = lambda value: f"{value:.3f}" if np.isfinite(value) else "–"
     environment.filters["number"] = lambda value: f"{value:.4g}" if np.isfinite(value) else "–"
     return environment.get_template("report.html").render(
@@ -156,8 +178,15 @@ def render_html(data: ReportData) -> str:
         alerts=[(one.name, text) for one in data.profile for text in one.alerts],
         comparison=_comparison(data),
         convergence=convergence_words(data.convergence) if data.convergence else "",
-        glossary=GLOSSARY if data.facts["classes"] else NUMBER_GLOSSARY,
+        glossary=_glossary(data.facts),
     )
+
+
+def _glossary(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    if facts["classes"]:
+        return list(GLOSSARY)
+    strange = OF_OTHERS if facts["predicts"] == "time" else OF_TIMES
+    return [line for line in NUMBER_GLOSSARY if line[0] not in strange]
 
 
 def _comparison(data: ReportData) -> str:
@@ -185,13 +214,19 @@ def measures(data: ReportData) -> list[tuple[str, list[tuple[str, float, float, 
             for name, key in named
             if q.get(key)
         ]
+        if "concordance_interval" in q:
+            low, high = q["concordance_interval"]
+            lines.append(("concordance", float(q["concordance"]), float(low), float(high)))
+        for one in q.get("calibration") or []:
+            name = f"no event after {number_text(one['time'])} (predicted {percent_text(one['predicted'])})"
+            lines.append((name, one["observed"], one["low"], one["high"]))
         out.append((f"{q['n_rows']} {where}", lines))
     return out
 
 
 def _same(one: dict[str, Any], other: dict[str, Any] | None) -> bool:
     """Whether two measurements are of the same rows."""
-    keys = ("n_rows", "error", "log_loss", "brier", "mae", "rmse")
+    keys = ("n_rows", "error", "log_loss", "brier", "mae", "rmse", "concordance")
     return other is not None and all(one.get(key) == other.get(key) for key in keys)
 
 
@@ -208,14 +243,15 @@ def _map_values(display: Any) -> dict[str, Any]:
 
 def html_summary(estimator: Any) -> str:
     """What was learned, below scikit-learn's own picture; empty before the fit."""
-    if getattr(estimator, "network_", None) is None:
+    if getattr(estimator, "network_", None) is None and not getattr(estimator, "models_", ()):
         return ""
     lines = "".join(
-        f"<tr><td>{step['depth']}</td><td>{escape(' + '.join(map(str, step['n_experts'])))}</td>"
+        f"<tr><td>{escape(titled(name, str(step['depth'])))}</td><td>{escape(' + '.join(map(str, step['n_experts'])))}</td>"
         f"<td>{step['criterion']:.1f}</td><td>{'kept' if step['kept'] else 'dropped'}</td></tr>"
-        for step in estimator.criterion_path_
+        for name, part in parts_of(estimator)
+        for step in part.criterion_path_
     )
-    what = f"a {estimator._predicts}"
+    what = with_article(estimator._predicts)
     if estimator._has_classes:
         what = "classes " + ", ".join(escape(str(label)) for label in estimator.classes_.tolist()[:10])
     return (

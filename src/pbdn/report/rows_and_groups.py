@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import has_intervals, lighter, network_of, side_labels, side_names, with_names
+from pbdn.inspection.access import (
+    has_intervals,
+    lighter,
+    network_of,
+    side_labels,
+    side_names,
+    titled,
+    with_names,
+)
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.shapley import shapley_values
@@ -108,17 +116,18 @@ def group_cards(
     estimator: Any,
     rows: FloatArray,
     numbers: NDArray[np.int64],
-    y: NDArray[Any] | None,
+    y: list[Any] | None,
     spoken_for: NDArray[Any] | None,
     rules: list[dict[str, Any]],
     effects: list[dict[str, Any]],
+    model: str = "",
 ) -> list[dict[str, Any]]:
-    """One card per kind of expert that leads some rows, largest group first.
+    """One card per kind of expert of a network that leads some rows, largest group first.
 
     A row belongs to the expert for a class, in the top layer, that votes for it most strongly. Experts for one class whose
     rules name the same features in the same directions are alike and share a card: networks that are averaged find the
-    same groups. ``numbers`` are the places of ``rows`` among the rows of the report. ``spoken_for`` is, for each row, what the
-    side that is right about it speaks for.
+    same groups. ``numbers`` are the places of ``rows`` among the rows of the report. ``y`` is how the targets are written.
+    ``spoken_for`` is, for each row, what the side that is right about it speaks for, or None. ``model`` names the network.
     """
     network, classes = network_of(estimator), side_labels(estimator)
     inputs = network.top_inputs(rows)
@@ -132,7 +141,8 @@ def group_cards(
         return []
     strength = np.concatenate([vote for _, _, vote in sides], axis=1)
     leads = np.argmax(strength, axis=1)
-    said = {(rule["number"], rule["expert"]): rule for rule in rules if rule["layer"] == network.depth}
+    own = [rule for rule in rules if rule["model"] == model and rule["layer"] == network.depth]
+    said = {(rule["number"], rule["expert"]): rule for rule in own}
     order = [one["feature"] for one in effects]
     led = np.bincount(leads, minlength=len(owners))
     alike: dict[Any, list[int]] = defaultdict(list)
@@ -147,21 +157,22 @@ def group_cards(
         rule = said[s, k + 1]
         best = mine[np.argsort(-strength[mine].max(axis=1), kind="stable")[:N_EXAMPLES]]
         named = _named_columns(estimator, rule["features"], order)
+        known = [] if spoken_for is None else [one == name for one in spoken_for[mine] if one is not None]
         cards.append(
             {
-                "side": name,
+                "side": titled(model, name),
                 "experts": len(places),
                 "layer": network.depth,
-                "key": f"u{network.depth}.{s}.{k}",
+                "key": f"u{model}{network.depth}.{s}.{k}",
                 "rows": int(mine.size),
                 "share": float(mine.size / len(rows)),
-                "agree": None if spoken_for is None else float(np.mean(spoken_for[mine] == name)),
+                "agree": float(np.mean(known)) if known else None,
                 "phrases": rule["phrases"] or ["much like the average row"],
                 "columns": [group.name for group in named],
                 "examples": [
                     {
                         "row": int(numbers[i]) + 1,
-                        "label": None if y is None else f"{y[i]:.4g}" if not estimator._has_classes else y[i],
+                        "label": None if y is None else y[i],
                         "values": [group.row_text(rows[i]) for group in named],
                     }
                     for i in best

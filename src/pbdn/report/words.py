@@ -140,7 +140,7 @@ def which_groups(cards: list[dict[str, Any]]) -> dict[str, str]:
     if not cards:
         return answer("Which groups are there?", "none", "No expert of the top layer leads any row.", "subtypes")
     n = len(cards)
-    largest = cards[0]
+    largest = max(cards, key=lambda card: card["rows"])
     text = (
         f"The largest holds {percent_text(largest['share'])} of the rows and speaks for {largest['side']}: "
         f"{'; '.join(largest['phrases'][:2])}."

@@ -239,6 +239,7 @@ def run_joint_steps(
     batch_size: int,
     rates: Any,
     done: int,
+    n_rows: int,
     total_weight: float,
     stack: Stack,
     parameters: Any,
@@ -252,10 +253,11 @@ def run_joint_steps(
 
     Where ``signs``, which may be empty, has a sign, a parameter with another one becomes zero.
 
-    ``done`` are the steps taken before; ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
+    ``done`` are the steps taken before; ``n_rows`` and ``total_weight`` are those of all data, of which ``rows`` may be a part;
+    ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
     """
     work, gradient = joint_workspace(stack), np.empty_like(parameters)
-    n_rows, loss = rows.targets.shape[0], 0.0
+    loss = 0.0
     for b in range(rates.shape[0]):
         index = order[b * batch_size : (b + 1) * batch_size]
         loss = network_gradient(rows, index, b * batch_size, n_rows / batch_size, parameters, stack, work, gradient)

@@ -18,7 +18,7 @@ these signs.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -30,14 +30,13 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
 from pbdn.sgd.joint_gradient import objective_gradient, run_joint_steps
-from pbdn.sgd.joint_workspace import NoisyRows, Stack, make_stack
+from pbdn.sgd.joint_workspace import NOISE_POOL, NoisyRows, Stack, make_stack
 from pbdn.sgd.kernel_arguments import CALL_NUMBERS
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
-NOISE_POOL = 1 << 16  # normal numbers; every noisy copy of a row takes a run of them that begins anywhere
 
 FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
 
@@ -119,6 +118,8 @@ class Packed(NamedTuple):
     slopes: FloatArray  # of ln r in the penalty, expert after expert
     prior: Prior
     signs: FloatArray = np.empty(0)  # of parameters, where monotonicity asks for one; else empty
+    device: str | None = None  # of torch, where it is trained; None: here
+    precision: str = "double"
 
     @classmethod
     def of(cls, layers: Sequence[Layer], n_features: int, labelling: Labelling, config: MapSettings) -> "Packed":
@@ -133,6 +134,8 @@ class Packed(NamedTuple):
             np.concatenate([prior.log_weight_slope for prior in priors]),
             priors[-1],
             _signs(stack, config.monotonic_cst) if config.is_monotonic else np.empty(0),
+            config.device,
+            config.precision,
         )
 
     def by_layer(self, numbers: FloatArray) -> list[FloatArray]:
@@ -178,9 +181,86 @@ def _signs(stack: Stack, of_features: Sequence[int]) -> FloatArray:
     return np.concatenate(parts)
 
 
+class RowsElsewhere(Protocol):
+    """Rows that other processes hold (`pbdn.dask`); those of minibatches are brought here."""
+
+    shape: tuple[int, int]
+    total_weight: float
+
+    def gathered(self, order: IntArray) -> tuple[FloatArray, Any, FloatArray]:
+        """Inputs, targets and weights of rows, in this order."""
+
+
+class KernelSteps:
+    """Adam steps of the compiled kernel on minibatches, which are shuffled passes over the rows.
+
+    Parameters
+    ----------
+    network : Packed
+        Its parameters change in place.
+    inputs, targets, weights, noise, rng
+        As in `train_together`.
+    """
+
+    def __init__(
+        self, network: Packed, inputs: Any, targets: Any, weights: FloatArray | None, noise: Noise, rng: Generator
+    ) -> None:
+        self.network, self.inputs, self.noise, self.rng = network, inputs, noise, rng
+        self.n_rows, self.elsewhere = inputs.shape[0], hasattr(inputs, "gathered")
+        if self.elsewhere:
+            self.total_weight = inputs.total_weight
+        else:
+            self.targets, self.weights = targets, np.ones(len(targets)) if weights is None else weights
+            self.total_weight = float(self.weights.sum())
+        self.moments = np.zeros_like(network.parameters), np.zeros_like(network.parameters)
+        self.pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
+        self._rest = np.empty(0, np.int64)
+
+    def draw(self, n: int) -> tuple[Any, Any]:
+        """Numbers of the next ``n`` rows, and where in the pool the noise of each begins."""
+        while len(self._rest) < n:
+            self._rest = np.concatenate([self._rest, self.rng.permutation(self.n_rows)])
+        order, self._rest = self._rest[:n], self._rest[n:]
+        return order, self.rng.integers(NOISE_POOL, size=n)
+
+    def run(self, order: Any, offsets: Any, size: int, rates: FloatArray, done: int) -> float:
+        """A step for every ``size`` rows of ``order``; the last loss per unit of weight, NaN where one was not finite."""
+        if self.elsewhere:
+            (inputs, targets, weights), order = self.inputs.gathered(order), np.arange(len(order))
+        else:
+            inputs, targets, weights = self.inputs, self.targets, self.weights
+        network = self.network
+        return float(
+            run_joint_steps(
+                self.noise.on(inputs, targets, weights, self.pool, offsets),
+                order,
+                size,
+                rates,
+                done,
+                self.n_rows,
+                self.total_weight,
+                network.stack,
+                network.parameters,
+                *self.moments,
+                network.slopes,
+                network.prior,
+                network.signs,
+            )
+        )
+
+
+def _where_asked(network: Packed) -> Callable[..., Any]:
+    """What takes the steps: the compiled kernel, or torch when a device is asked for (imported only then)."""
+    if network.device is None:
+        return KernelSteps
+    from pbdn.sgd.torch_engine import TorchSteps
+
+    return TorchSteps
+
+
 def train_together(
     network: Packed,
-    inputs: FloatArray,
+    inputs: FloatArray | RowsElsewhere,
     targets: Any,
     weights: FloatArray | None,
     *,
@@ -196,8 +276,8 @@ def train_together(
     Parameters
     ----------
     network : Packed
-    inputs : array (n_rows, n_columns)
-        Dense and scaled, squares included.
+    inputs : array (n_rows, n_columns), or RowsElsewhere
+        Dense and scaled, squares included. Rows elsewhere have targets and weights of their own, and no squares.
     targets : array (n_rows,) or (n_rows, 2)
         Class codes, or bounds of values on a line.
     weights : array (n_rows,) or None
@@ -217,37 +297,15 @@ def train_together(
         top are sorted by weight.
     """
     wait_for_helper()
-    parameters = network.parameters
-    first, second = np.zeros_like(parameters), np.zeros_like(parameters)
-    row_weights = np.ones(len(targets)) if weights is None else weights
-    n_rows, size, n_steps = len(targets), min(batch_size, len(targets)), len(rates)
-    rest = np.empty(0, np.int64)
-    pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
-    per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * parameters.size))))
+    steps = _where_asked(network)(network, inputs, targets, weights, noise, rng)
+    size, n_steps = min(batch_size, steps.n_rows), len(rates)
+    per_check = max(1, min(STEPS_PER_CHECK, int(CALL_NUMBERS / (size * network.parameters.size))))
     for step in range(0, n_steps, per_check):
         if should_stop is not None and should_stop():
             return None
         some = rates[step : step + per_check]
-        while len(rest) < len(some) * size:
-            rest = np.concatenate([rest, rng.permutation(n_rows)])
-        order, rest = rest[: len(some) * size], rest[len(some) * size :]
-        rows = noise.on(inputs, targets, row_weights, pool, rng.integers(NOISE_POOL, size=len(order)))
-        loss = run_joint_steps(
-            rows,
-            order,
-            size,
-            some,
-            step,
-            float(row_weights.sum()),
-            network.stack,
-            parameters,
-            first,
-            second,
-            network.slopes,
-            network.prior,
-            network.signs,
-        )
-        if not np.isfinite(loss) or not np.isfinite(parameters).all():
+        loss = steps.run(*steps.draw(len(some) * size), size, some, step)
+        if not np.isfinite(loss) or not np.isfinite(network.parameters).all():
             return None
         if on_progress is not None:
             on_progress({"step": step + len(some), "n_steps": n_steps, "loss": loss})

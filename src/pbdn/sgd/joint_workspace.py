@@ -10,6 +10,7 @@ from pbdn.numerics.compiled import summing
 from pbdn.numerics.products import padded_size
 
 TILE = 128  # rows that are worked on together
+NOISE_POOL = 1 << 16  # normal numbers; every noisy copy of a row takes a run of them that begins anywhere
 
 
 class Stack(NamedTuple):

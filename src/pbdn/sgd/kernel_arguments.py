@@ -18,6 +18,9 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # Adam (Kingma & Ba 2015)
 SNAPSHOT_EVERY = 20  # steps between the copies that a diverging step falls back to
 MAX_HALVINGS = 40
 TINY_RATE = 1e-290  # below this rate the likelihood of a positive row is evaluated in log space
+TIME_PRECISION = (
+    0.25  # of the normal prior of ln τ: noise from 1/50 to 50 standard deviations of the values is plausible
+)
 CALL_NUMBERS = 3e8  # rows x coefficients of one compiled call, after which the clock is looked at
 BLOCK = 192  # experts of one group of sides
 TILE = 128  # rows of a minibatch that are worked on together

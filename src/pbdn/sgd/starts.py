@@ -7,7 +7,7 @@ pass of the compiled kernel over the rows.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.random import Generator
@@ -17,7 +17,7 @@ from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.network import Layer, Side
 from pbdn.model.timed import side_arrays, side_log_likelihood
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.joint_training import Noise, Packed, train_together
+from pbdn.sgd.joint_training import Noise, Packed, RowsElsewhere, train_together
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.train_layer import MapResult, falling_rates, fit_map
 from pbdn.sgd.trainer import INITIAL
@@ -98,9 +98,31 @@ def fit_from_starts(
     )
 
 
+class ValuesElsewhere(RowsElsewhere, Protocol):
+    """Rows with values on a line that other processes hold."""
+
+    def __getitem__(self, index: Any) -> FloatArray:
+        """Inputs of a few rows."""
+
+    def log_likelihoods(self, layer: Layer) -> list[float]:
+        """Log-likelihood of every side over all rows; sides stand for low and for high values in turn."""
+
+
+def timed_log_likelihoods(
+    layer: Layer, inputs: FloatArray, bounds: FloatArray, weights: FloatArray | None
+) -> list[float]:
+    """Log-likelihood of every side over all rows; sides stand for low and for high values in turn."""
+    row_weights = np.ones(len(bounds)) if weights is None else weights
+    seen = (bounds, flipped(bounds))
+    return [
+        float(row_weights @ side_log_likelihood(side, seen[place % 2]))
+        for place, side in enumerate(side_arrays(layer, inputs))
+    ]
+
+
 def fit_timed_from_starts(
-    inputs: FloatArray,
-    bounds: FloatArray,
+    inputs: Any,
+    bounds: FloatArray | None,
     weights: FloatArray | None,
     *,
     penalty: float,
@@ -115,10 +137,10 @@ def fit_timed_from_starts(
 
     Parameters
     ----------
-    inputs : array (n_rows, n_inputs)
+    inputs : array (n_rows, n_inputs), or ValuesElsewhere
         Dense.
-    bounds : array (n_rows, 2)
-        What the rows say (`pbdn.model.labelling`).
+    bounds : array (n_rows, 2) or None
+        What the rows say (`pbdn.model.labelling`); rows elsewhere have their own.
     weights : array (n_rows,) or None
     penalty : float
         Precision of the coefficients.
@@ -132,7 +154,8 @@ def fit_timed_from_starts(
         The first start as it was, and False, where ``should_stop`` said so or numbers overflowed.
     """
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(depth, INITIAL)))
-    some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), START_ROWS)).astype(np.int64)]
+    n_rows = inputs.shape[0]
+    some = inputs[np.linspace(0, n_rows - 1, min(n_rows, START_ROWS)).astype(np.int64)]
     scattered = scattered_sides(rng, some, config.max_experts, 2 * n_starts, LEAST_SPREAD)
     begun = Layer(tuple(replace(side, time_coefs=np.full(side.n_experts, START_TIME)) for side in scattered))
     free = replace(config, monotonic_cst=())  # signs are set when the layer stands in its network
@@ -150,11 +173,9 @@ def fit_timed_from_starts(
     )
     if trained is None:
         return Layer(begun.sides[:2]), False
-    row_weights = np.ones(len(bounds)) if weights is None else weights
-    seen = (bounds, flipped(bounds))
-    likelihood = [
-        float(row_weights @ side_log_likelihood(side, seen[place % 2]))
-        for place, side in enumerate(side_arrays(trained[0], inputs))
-    ]
+    if bounds is None:
+        likelihood = inputs.log_likelihoods(trained[0])
+    else:
+        likelihood = timed_log_likelihoods(trained[0], inputs, bounds, weights)
     best = (max(range(s, 2 * n_starts, 2), key=likelihood.__getitem__) for s in range(2))
     return Layer(tuple(trained[0].sides[place] for place in best)), True

@@ -15,11 +15,7 @@ from pbdn.numerics.compiled import summing
 from pbdn.numerics.products import padded_size
 from pbdn.numerics.softplus import log_event_probability_and_slope, softplus_logistic
 from pbdn.sgd.joint_workspace import LayerWork, NoisyRows, Stack
-from pbdn.sgd.kernel_arguments import TINY_RATE
-
-TIME_PRECISION = (
-    0.25  # of the normal prior of ln τ: noise from 1/50 to 50 standard deviations of the values is plausible
-)
+from pbdn.sgd.kernel_arguments import TIME_PRECISION, TINY_RATE
 
 
 @summing

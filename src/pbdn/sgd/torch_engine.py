@@ -4,20 +4,22 @@ Float64 throughout (float32 on "mps", which has nothing else), so a step equals 
 rounding given the same batch; ``MapConfig(precision="single")`` trades that for speed. On CUDA, windows of steps
 are recorded as graphs (``pbdn.sgd.torch_window``), and in single precision a step is two kernels (``pbdn.sgd.torch_fused``).
 Pruning and likelihoods are sums over the rows on the device, where all dense rows of the source are there; else they stay with
-the CPU kernels. Imported only when asked for.
+the CPU kernels. `TorchSteps` trains all layers of a network together. Imported only when asked for.
 """
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.random import Generator
 
 from pbdn.data.row_source import CHUNK_BATCHES, Block, Minibatches, RowSource
 from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.joint_workspace import NOISE_POOL
 from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
@@ -26,12 +28,25 @@ from pbdn.sgd.trainer import Trainer
 try:
     import torch
 
-    from pbdn.sgd.torch_steps import Layout, Passes, adam_scales
-    from pbdn.sgd.torch_window import Moving, Rows, StepWindow
+    from pbdn.sgd.torch_steps import Layout, Passes, WholeNetwork, adam_scales
+    from pbdn.sgd.torch_window import DeviceNoise, JointWindow, Moving, Rows, StepWindow
 except ImportError as error:
     raise MissingExtraError("A torch device needs PyTorch", "torch") from error
 
+if TYPE_CHECKING:
+    from pbdn.sgd.joint_training import Noise, Packed
+
 PASS_ROWS = 1 << 19  # of sums over all rows at a time
+
+
+def open_device(name: str, precision: str) -> tuple[Any, Any]:
+    """A torch device, after a number was put there, and its kind of numbers."""
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise InvalidInputError(f"device={name!r} cannot be used by torch: {error}") from error
+    return device, torch.float32 if precision == "single" or device.type == "mps" else torch.float64
 
 
 class TorchTrainer(Trainer):
@@ -40,13 +55,7 @@ class TorchTrainer(Trainer):
     def __init__(self, source: RowSource, labelling: Labelling, depth: int, config: MapSettings, seed: int) -> None:
         """Open the device."""
         super().__init__(source, labelling, depth, config, seed)
-        try:
-            self.device = torch.device(str(config.device))
-            torch.zeros(1, device=self.device)
-        except (RuntimeError, AssertionError) as error:
-            raise InvalidInputError(f"device={config.device!r} cannot be used by torch: {error}") from error
-        is_single = config.precision == "single" or self.device.type == "mps"
-        self.dtype = torch.float32 if is_single else torch.float64
+        self.device, self.dtype = open_device(str(config.device), config.precision)
         self._block: Block | None = None
         self._rows: Any = None
         self._window: StepWindow | None = None
@@ -199,3 +208,64 @@ class TorchTrainer(Trainer):
         """Log-likelihood of every side over all rows, on the device."""
         total = self._sums("log_likelihood", should_stop)
         return super().log_likelihoods(should_stop) if total is None else total
+
+
+class TorchSteps:
+    """Steps of training together on a torch device, as `pbdn.sgd.joint_training.KernelSteps` takes them here.
+
+    Rows, noise, parameters and the order of rows are there; parameters come back after every call.
+    """
+
+    def __init__(
+        self, network: "Packed", inputs: Any, targets: Any, weights: FloatArray | None, noise: "Noise", rng: Generator
+    ) -> None:
+        self.network, self.n_rows = network, len(targets)
+        self.device, self.dtype = open_device(str(network.device), network.precision)
+        row_weights = np.ones(self.n_rows) if weights is None else weights
+        self.total_weight = float(row_weights.sum())
+        timed = np.ndim(targets) == 2
+        said = self._tensor(targets) if timed else torch.as_tensor(targets).to(self.device)
+        self.rows = Rows(self._tensor(inputs), said, self._tensor(row_weights))
+        only_exact = bool(np.all(targets[:, 0] == targets[:, 1])) if timed else None
+        self.whole = WholeNetwork(network, only_exact, self.device, self.dtype)
+        numbers = self._tensor(network.parameters)
+        self.moving = Moving.at(numbers, torch.zeros_like(numbers), torch.zeros_like(numbers))
+        pool = self._tensor(rng.standard_normal(NOISE_POOL + noise.scale.size))
+        slopes = None if noise.slopes is None else self._tensor(noise.slopes)
+        columns = None if noise.columns is None else torch.as_tensor(noise.columns).to(self.device)
+        self.noise = DeviceNoise(self._tensor(noise.scale), slopes, columns, pool) if noise.scale.any() else None
+        n_times = numbers.shape[0] - network.signs.size
+        self.signs = self._tensor(np.pad(network.signs, (0, n_times))) if network.signs.size else None
+        self.generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))
+        self._rest = torch.empty(0, dtype=torch.int64, device=self.device)
+        self._window: JointWindow | None = None
+
+    def _tensor(self, array: Any) -> Any:
+        return torch.as_tensor(np.ascontiguousarray(array)).to(self.device, self.dtype)
+
+    def draw(self, n: int) -> tuple[Any, Any]:
+        """Numbers of the next ``n`` rows, shuffled pass after pass, and where in the pool the noise of each begins."""
+        while len(self._rest) < n:
+            more = torch.randperm(self.n_rows, generator=self.generator, device=self.device)
+            self._rest = torch.cat([self._rest, more])
+        order, self._rest = self._rest[:n], self._rest[n:]
+        return order, torch.randint(NOISE_POOL, (n,), generator=self.generator, device=self.device)
+
+    def run(self, order: Any, offsets: Any, size: int, rates: FloatArray, done: int) -> float:
+        """A step for every ``size`` rows of ``order``; the last loss per unit of weight, NaN where one was not finite."""
+        if self._window is None:
+            parts = self.rows, self.moving, self.whole, self.noise, self.signs
+            self._window = JointWindow(*parts, SNAPSHOT_EVERY, size)
+            self._window.totals.copy_(self._tensor([self.n_rows, self.total_weight]))
+        index = torch.stack([order.view(-1, size), offsets.view(-1, size)], 1)
+        scales = [adam_scales(float(rate), done + 1 + k) for k, rate in enumerate(rates)]
+        loss: Any = math.nan
+        for begin in range(0, len(rates), SNAPSHOT_EVERY):
+            some = slice(begin, begin + SNAPSHOT_EVERY)
+            if len(scales[some]) == SNAPSHOT_EVERY:
+                loss = self._window.run(index[some], self._tensor(scales[some]))[-1]
+                continue
+            for own, scale in zip(index[some], scales[some], strict=True):
+                loss = self._window.step(own, *scale)
+        self.network.parameters[:] = self.moving.parameters.cpu().numpy()
+        return float(loss) if bool(self.moving.healthy) else math.nan

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from pbdn.sgd.kernel_arguments import BETA1, BETA2, EPSILON, TINY_RATE
+from pbdn.sgd.kernel_arguments import BETA1, BETA2, EPSILON, TIME_PRECISION, TINY_RATE
 
 if TYPE_CHECKING:
     from pbdn.numerics.arrays import IntArray
     from pbdn.sgd.adam import Prior
+    from pbdn.sgd.joint_training import Packed
 
 DENSE_SIDES = 64  # up to this many sides experts are summed by a matrix product, above it by index
 
@@ -103,6 +104,94 @@ class Passes:
         log_others = log_event_probability((rate[:, side] - own).clamp_min(TINY_RATE))
         counted = weights[:, None] * self.layout.says_yes(codes)
         return (counted[:, side] * (log_others - own - log_any[:, side])).sum(0)
+
+
+def _valued(value: Any, slope: Any, at: Any) -> Any:
+    """``value``, whose derivative by ``at`` is ``slope``: where automatic derivatives would meet 0 times infinity."""
+    return value + slope * (at - at.detach())
+
+
+def _log_probability(rate: Any) -> Any:
+    """ln(1 - e^{-λ}), the slope included; rates that are hardly there count as if they were least."""
+    safe = rate.detach().clamp_min(_least(rate))
+    return _valued(log_event_probability(safe), 1.0 / torch.expm1(safe), rate)
+
+
+def _least(numbers: Any) -> float:
+    return TINY_RATE if numbers.dtype == torch.float64 else 1e-30
+
+
+def class_losses(units: Any, weight: Any, codes: Any, layout: Layout) -> Any:
+    """Minus log-likelihood of every row and side, (n, n_sides)."""
+    rate = layout.sum_by_side(units * weight)
+    return torch.where(layout.says_yes(codes), -_log_probability(rate), rate)
+
+
+def line_losses(distance: Any, weight: Any, coef: Any, bounds: Any, layout: Layout, only_exact: bool) -> Any:
+    """The same for values on a line (`pbdn.sgd.timed_sides`); ``only_exact``: every row has a value, not an interval."""
+    turned = layout.positive == 1
+    low, high = (torch.where(turned, -bounds[:, 1 - end, None], bounds[:, end, None]) for end in (0, 1))
+
+    def rates(u: Any) -> tuple[Any, Any, Any]:
+        counts = torch.isfinite(u)
+        moved = distance + coef * torch.where(counts, u, torch.zeros_like(u))[:, layout.side]
+        return counts, layout.sum_by_side(torch.logaddexp(moved, moved.new_zeros(())) * weight), moved
+
+    to_high, rate, moved = rates(high)
+    hazard = layout.sum_by_side(weight * coef * torch.sigmoid(moved))
+    safe = hazard.detach().clamp_min(_least(hazard))
+    exact = rate - _valued(safe.log(), 1.0 / safe, hazard)
+    if only_exact:
+        return exact
+    from_low, start, _ = rates(low)
+    start = start * from_low
+    return torch.where(low == high, exact, start - to_high * _log_probability(rate * to_high - start))
+
+
+class WholeNetwork:
+    """The objective of all layers together (`pbdn.sgd.joint_training`) on a device.
+
+    Parameters
+    ----------
+    network : Packed
+    only_exact : bool or None
+        Of values on a line: whether every row has a value, not an interval. None: rows have classes.
+    device, dtype
+    """
+
+    def __init__(self, network: "Packed", only_exact: bool | None, device: Any, dtype: Any) -> None:
+        """Send what does not change to the device."""
+        stack, self.prior, self.only_exact = network.stack, network.prior, only_exact
+        self.first, self.n_units = stack.first.tolist(), stack.n_units.tolist()
+        self.sources = [[s for s in sources if s >= 0] for sources in stack.sources.tolist()]
+        self.layouts = [Layout(starts, stack.positive, device, dtype) for starts in stack.starts]
+        slopes = torch.as_tensor(network.slopes).to(device, dtype)
+        self.slopes = slopes.split(self.n_units)
+
+    def objective(self, features: Any, targets: Any, weights: Any, parameters: Any) -> tuple[Any, Any]:
+        """The objective, and what is to be differentiated.
+
+        The second has the losses of lower layers besides, which move nothing but their ln r and ln τ.
+        """
+        seen, reported, more = [features], 0.0, 0.0
+        times = parameters[self.first[-1] :].split(self.n_units) if self.only_exact is not None else None
+        for t, count in enumerate(self.n_units):
+            own = parameters[self.first[t] : self.first[t + 1]].view(-1, count)
+            is_top, weight, layout = t == len(self.n_units) - 1, own[0].exp(), self.layouts[t]
+            distance = torch.addmm(own[1], torch.cat([seen[s] for s in self.sources[t]], 1), own[2:])
+            seen.append(torch.logaddexp(distance, distance.new_zeros(())))
+            if times is None:
+                losses = class_losses(seen[-1] if is_top else seen[-1].detach(), weight, targets, layout)
+            else:
+                moved = distance if is_top else distance.detach()
+                losses = line_losses(moved, weight, times[t].exp(), targets, layout, bool(self.only_exact))
+            loss = (weights[:, None] * losses).sum() + (self.prior.inv_scale * weight - self.slopes[t] * own[0]).sum()
+            spread = torch.log1p(own[1:] ** 2 / (2.0 * self.prior.coef_rate))
+            reported = reported + self.prior.bias_power * spread[0].sum() + self.prior.coef_power * spread[1:].sum()
+            reported, more = (reported + loss, more) if is_top else (reported, more + loss)
+        if times is not None:
+            reported = reported + 0.5 * TIME_PRECISION * (parameters[self.first[-1] :] ** 2).sum()
+        return reported, reported + more
 
 
 def add_penalty_gradient(parameters: Any, prior: "Prior", slope: Any, gradient: Any) -> None:

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
-from pbdn.sgd.torch_steps import Layout, add_penalty_gradient, likelihood_and_gradient, scaled_adam_step
+from pbdn.sgd.torch_steps import (
+    Layout,
+    WholeNetwork,
+    add_penalty_gradient,
+    likelihood_and_gradient,
+    scaled_adam_step,
+)
 
 if TYPE_CHECKING:
     from pbdn.sgd.adam import Prior
@@ -104,7 +110,9 @@ class StepWindow:
             self.step(self.index[0], self.scales[0, 0], self.scales[0, 1])
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        with torch.cuda.graph(
+            self.graph, capture_error_mode="thread_local"
+        ):  # other networks may be trained beside this one
             self._steps()
         for tensor, value in zip(self.moving, kept, strict=True):
             tensor.copy_(value)
@@ -121,3 +129,68 @@ class StepWindow:
             self._record()
         self.graph.replay()
         return self.losses
+
+
+class DeviceNoise(NamedTuple):
+    """Noise on rows (`pbdn.sgd.joint_training.Noise`) and the pool of its numbers, on a device."""
+
+    scale: Any
+    slopes: Any  # (n_rows, n_squares), or None
+    columns: Any
+    pool: Any
+
+    def on(self, features: Any, row: Any, offset: Any) -> Any:
+        """Noisy features of rows whose noise begins at these places of the pool."""
+        n_plain = self.scale.shape[0]
+        moved = self.scale * self.pool[offset[:, None] + torch.arange(n_plain, device=offset.device)]
+        if self.slopes is not None:
+            moved = torch.cat([moved, self.slopes[row] * moved[:, self.columns]], 1)
+        return features + moved
+
+
+class JointWindow(StepWindow):
+    """A window of steps on all layers of a network together.
+
+    Parameters
+    ----------
+    rows : Rows
+        Codes are targets of any kind.
+    moving : Moving
+    network : WholeNetwork
+    noise : DeviceNoise or None
+        None: there is none.
+    signs : tensor or None
+        Signs that parameters must have, zero where any will do.
+    n_steps, batch_size : int
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        moving: Moving,
+        network: WholeNetwork,
+        noise: DeviceNoise | None,
+        signs: Any,
+        n_steps: int,
+        batch_size: int,
+    ) -> None:
+        """Allocate; ``index`` has row numbers and places in the pool of noise."""
+        super().__init__(rows, moving, network.layouts[-1], network.prior, None, n_steps, batch_size)
+        self.network, self.noise, self.signs = network, noise, signs
+        self.index = torch.zeros(n_steps, 2, batch_size, dtype=torch.int64, device=self.index.device)
+
+    def step(self, index: Any, size: Any, correction: Any) -> Any:
+        """One step on the rows ``index[0]``; returns the loss per unit of weight."""
+        parameters, first, second, healthy = self.moving
+        row, offset = index[0], index[1]
+        features = self.rows.inputs[row]
+        features = features if self.noise is None else self.noise.on(features, row, offset)
+        weights = self.rows.weights[row] * (self.totals[0] / row.shape[0])
+        here = parameters.detach().requires_grad_()
+        loss, whole = self.network.objective(features, self.rows.codes[row], weights, here)
+        (gradient,) = torch.autograd.grad(whole, here)
+        healthy.logical_and_(torch.isfinite(loss.detach()))
+        scaled_adam_step(parameters, first, second, gradient / self.totals[1], size, correction)
+        if self.signs is not None:
+            parameters.mul_(self.signs * parameters >= 0.0)
+        return loss.detach() / self.totals[1]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pbdn.errors import InvalidInputError
 from pbdn.export.c import comment, numbers, string_literal, strings, to_c
-from pbdn.export.plan import check_name, number
+from pbdn.export.plan import Several, check_name, number
 from pbdn.model.network import Network
 from pbdn.tables.column_format import date_tokens
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan
@@ -174,7 +174,12 @@ static inline int {name}_date(const char *text, const char *format, double *part
 
 
 def to_c_with_preparation(
-    preparation: Preparation, network: Network, classes: Sequence[Any], *, name: str = "pbdn", counts: bool = False
+    preparation: Preparation,
+    network: Network | Several,
+    classes: Sequence[Any],
+    *,
+    name: str = "pbdn",
+    counts: bool = False,
 ) -> str:
     """Text of a header whose functions take a ``name_row``: numbers as double, texts and dates as strings.
 

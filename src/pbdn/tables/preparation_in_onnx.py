@@ -8,6 +8,7 @@ import numpy as np
 
 from pbdn.export.onnx import to_onnx
 from pbdn.export.onnx_graph import Graph
+from pbdn.export.plan import Several
 from pbdn.model.network import Network
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan
 from pbdn.tables.preparation import Preparation
@@ -22,7 +23,7 @@ DOUBLE = np.dtype(np.float64)
 
 
 def to_onnx_with_preparation(
-    preparation: Preparation, network: Network, classes: Sequence[Any], **options: Any
+    preparation: Preparation, network: Network | Several, classes: Sequence[Any], **options: Any
 ) -> bytes:
     """Bytes of an ONNX model with one input for every column in use, and the outputs of `pbdn.export.to_onnx`.
 

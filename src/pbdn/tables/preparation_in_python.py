@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Sequence
 from typing import Any
 
+from pbdn.export.plan import Several
 from pbdn.export.python import to_python
 from pbdn.model.network import Network
 from pbdn.tables import read_cell
@@ -87,7 +88,7 @@ def predict_proba(row):
 
 
 def to_python_with_preparation(
-    preparation: Preparation, network: Network, classes: Sequence[Any], counts: bool = False
+    preparation: Preparation, network: Network | Several, classes: Sequence[Any], counts: bool = False
 ) -> str:
     """Source of a module whose ``predict_proba(row)`` takes a dict of raw columns.
 

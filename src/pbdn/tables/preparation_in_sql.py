@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pbdn.errors import InvalidInputError
+from pbdn.export.plan import Several
 from pbdn.export.plan import number as constant
 from pbdn.export.sql_text import identifier, literal
 from pbdn.model.network import Network
@@ -37,7 +38,7 @@ LARGEST = "1.7976931348623157e308"
 
 def to_sql_with_preparation(
     preparation: Preparation,
-    network: Network,
+    network: Network | Several,
     classes: Sequence[Any],
     dialect: str = "generic",
     table: str | None = None,

@@ -14,11 +14,12 @@ import torch
 
 from pbdn.config.defaults import resolve_map
 from pbdn.errors import InvalidInputError
+from pbdn.gibbs.device_rows import pool
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import OneSide, Response, response_for_classes
 from pbdn.model.scaling import Scaling
-from pbdn.torch.network import log_event_probability, log_softplus, pool
+from pbdn.torch.network import log_event_probability, log_softplus
 from pbdn.torch.training import likeliest_strength
 from pbdn.validation import check_finite, check_flag, check_integer, check_kind
 

@@ -1,4 +1,4 @@
-"""A network as a torch module, elementary functions of rates, the pooling of sides, and one ONNX file of a trunk and a network."""
+"""A network as a torch module, elementary functions of rates, and one ONNX file of a trunk and a network."""
 
 import copy
 import json
@@ -10,13 +10,11 @@ import numpy as np
 import torch
 
 from pbdn.errors import MissingExtraError
+from pbdn.gibbs.device_rows import pool
 from pbdn.model.network import Network
-from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
-from pbdn.model.response import OneSide, TwoClasses
 from pbdn.model.wiring import sources_of
 
 FAR = -30.0  # under it ln s(ψ) is ψ, and ln(1 - e^{-λ}) is ln λ, to double precision
-SMALLEST_CHANCE_SINGLE = 1e-15  # in place of `SMALLEST_CHANCE` in single precision
 
 
 def log_softplus(psi: Any) -> Any:
@@ -29,38 +27,6 @@ def log_event_probability(log_rate: Any) -> Any:
     """ln(1 - e^{-λ}) from ln λ."""
     rate = log_rate.clamp_min(FAR).exp()
     return torch.where(log_rate < FAR, log_rate, torch.log(-torch.expm1(-rate)))
-
-
-def pool(kind: str, rate: Any) -> Any:
-    """Class probabilities from the rates λ of the sides (last axis), as `pbdn.model.pooling` defines them."""
-    if kind == OneSide.kind:
-        return torch.cat([torch.exp(-rate), -torch.expm1(-rate)], -1)
-    if kind == TwoClasses.kind:
-        no, yes = torch.exp(-rate), -torch.expm1(-rate)
-        return 0.5 * torch.cat([yes[..., :1] + no[..., 1:], yes[..., 1:] + no[..., :1]], -1)
-    own, against = rate.chunk(2, -1)
-    least = SMALLEST_CHANCE if rate.dtype == torch.float64 else SMALLEST_CHANCE_SINGLE
-    yes = (torch.exp(-against) - torch.expm1(-own)).clamp_min(least)
-    no = (torch.exp(-own) - torch.expm1(-against)).clamp_min(least)
-    odds = yes / no
-    best = odds.argmax(-1, keepdim=True)
-    ratio = odds / odds.gather(-1, best)
-    is_best = torch.arange(odds.shape[-1], device=odds.device) == best
-    odds = _common_factor(torch.where(is_best, 0.0, ratio), least**2) * ratio
-    pooled = odds / (1.0 + odds)
-    return pooled / pooled.sum(-1, keepdim=True)
-
-
-def _common_factor(others: Any, least: float) -> Any:
-    """Odds of the likeliest class (`pbdn.model.pooling.common_factor`)."""
-    total = others.sum(-1, keepdim=True).clamp_min(least)
-    w = 2.0 / (total + torch.sqrt(total * (total + 4.0)))
-    for _ in range(NEWTON_STEPS):
-        part = others / (1.0 + w * others)
-        value = w * (1.0 + w) * part.sum(-1, keepdim=True)
-        slope = (part * (1.0 + w * (2.0 + w * others)) / (1.0 + w * others)).sum(-1, keepdim=True)
-        w = w - (value - 1.0) / slope.clamp_min(least)
-    return w
 
 
 class NetworkModule(torch.nn.Module):  # type: ignore[misc]

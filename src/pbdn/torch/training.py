@@ -25,7 +25,8 @@ BLOCKS = (
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
 FEATURE_ROWS = 2048  # images that pass the trunk at a time when it does not learn
 MOST_KEPT_BACK = 5000  # images that choose a strength, at most
-FARTHEST_STRENGTH = 3.0  # largest |ln a| of a strength a
+STRENGTH_SPREAD = 0.3  # standard deviation of ln a of a strength a before images are seen: few of them say little
+FARTHEST_STRENGTH = 3.0  # largest |ln a|
 MOST_ON_DEVICE = 8 << 30  # bytes of images kept on the device; more are sent batch by batch
 
 
@@ -219,10 +220,10 @@ def kept_back(codes: NDArray[np.int64], fraction: float, seed: int) -> NDArray[n
 
 
 def likeliest_strength(log_likelihood: Callable[[float], float]) -> float:
-    """The strength a, a factor of all rates, that maximises the log-likelihood minus (ln a)²/2: a prior for few rows."""
+    """The strength a, a factor of all rates, of highest posterior density: ln a is normal around 0 with `STRENGTH_SPREAD`."""
 
     def loss(log_strength: float) -> float:
-        return 0.5 * log_strength**2 - log_likelihood(math.exp(log_strength))
+        return 0.5 * (log_strength / STRENGTH_SPREAD) ** 2 - log_likelihood(math.exp(log_strength))
 
     grid = np.linspace(-FARTHEST_STRENGTH, FARTHEST_STRENGTH, 13)
     best = grid[np.argmin([loss(one) for one in grid])]
