@@ -97,7 +97,13 @@ def events_of(rows, planes, weights, seed, first_only, sweep=0, in_blocks=False)
 
 
 def exact_cumulants(b, c, order=4):
-    """Cumulants 1 to ``order`` of PG(b, c): derivatives of b ln cosh √(c²/4 + t/2), to 30 digits.
+    """Cumulants 1 to ``order`` of PG(b, c): b times those of PG(1, c)."""
+    return [float(b) * cumulant for cumulant in _cumulants_of_one(float(c), order)]
+
+
+@cache
+def _cumulants_of_one(c, order):
+    """Derivatives of ln cosh √(c²/4 + t/2), to 30 digits.
 
     The Taylor coefficients of g(u) = ln cosh √u at u = c²/4 come from Cauchy's integral over a circle inside the
     first singularity (u = -π²/4).
@@ -113,7 +119,7 @@ def exact_cumulants(b, c, order=4):
             for p in range(1, order + 1):
                 total[p] += value * turn ** (-p)
         return [
-            float(mp.mpf(b) * (-1) ** (p + 1) * mp.factorial(p) * (total[p].real / n / radius**p) / mp.mpf(2) ** p)
+            float((-1) ** (p + 1) * mp.factorial(p) * (total[p].real / n / radius**p) / mp.mpf(2) ** p)
             for p in range(1, order + 1)
         ]
 

@@ -86,7 +86,8 @@ def sampled():
     """Two chains, draws, two layers at most."""
     X, y = xor_rows()
     chains = GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2)
-    model = PBDNClassifier(inference="map+gibbs", gibbs_config=chains, max_depth=2, random_state=0)
+    settings = {"gibbs_config": chains, "map_config": QUICK_MAP, "max_depth": 2}
+    model = PBDNClassifier(inference="map+gibbs", random_state=0, **settings)
     return quietly(model, X, y), X, y
 
 

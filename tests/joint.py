@@ -90,8 +90,11 @@ def forward(rng, n_draws, response, world):
     return functions(p, counts)
 
 
-def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=sweep, merge=False):
-    """Functions along the chain that alternates one sweep with new labels."""
+def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=sweep, is_enough=lambda chain: False):
+    """Functions along the chain that alternates one sweep with new labels.
+
+    At a quarter and at half of the sweeps ``is_enough(functions so far)`` may end the chain.
+    """
     inputs, offset, exposure = world
     p = simulate_parameters(rng, PRIORS, N_EXPERTS, N_INPUTS, 1)
     state = GlobalState(
@@ -110,8 +113,14 @@ def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=swe
     names = ("hyperplanes", "expert_weights", "mass", "inv_scale", "coef_precision", "coef_rate")
     history = {name: [] for name in names}
     seen = []
+
+    def so_far():
+        return functions({name: np.array(values) for name, values in history.items()}, np.array(seen))
+
     with single_blas_thread():
         for index in range(n_sweeps):
+            if index in (n_sweeps // 4, n_sweeps // 2) and is_enough(so_far()):
+                break
             rows = response.rows(rows, counts[0])
             state, latent, _ = sweep_function(sampler, rows, state, latent, active, priors, key, index, workers)
             if latent is not None:
@@ -132,7 +141,7 @@ def successive(rng, seed, n_sweeps, sampler, response, world, sweep_function=swe
             for name, value in zip(names, values, strict=True):
                 history[name].append(value)
             seen.append(counts[0])
-    return functions({name: np.array(values) for name, values in history.items()}, np.array(seen))
+    return so_far()
 
 
 class Binary:
@@ -194,20 +203,14 @@ class Exact(Binary):
     """The log-time of the first event, right-censored at o_i + 1; the functions see whether it was observed."""
 
     def simulate(self, rng, hyperplanes, weights, inputs, offset, exposure):
-        censor = cumulative_rate(hyperplanes, weights, inputs, offset + 1.0, exposure)
-        target = rng.exponential(size=censor.shape)
-        low, high = (
-            np.broadcast_to(offset - 400.0, censor.shape).copy(),
-            np.broadcast_to(offset + 1.0, censor.shape).copy(),
-        )
-        if len(censor) == 1:  # invert H by bisection, needed only where the time itself is used
-            distance = np.column_stack([np.ones(len(inputs)), inputs]) @ hyperplanes[0].T
-            for _ in range(60):
-                middle = 0.5 * (low + high)
-                below = exposure * (np.logaddexp(0.0, distance + middle.T) @ weights[0]) < target
-                low, high = np.where(below, middle, low), np.where(below, high, middle)
-            self.time = 0.5 * (low + high)[0]
-        return target < censor
+        """Expert k has its first event where e r s(ψ + t) is an exponential variable; the first of them counts."""
+        x = np.column_stack([np.ones(len(inputs)), inputs])
+        distance = np.einsum("nd,...kd->...nk", x, hyperplanes)
+        rate = exposure[:, None] * np.maximum(weights, 1e-300)[..., None, :]
+        target = rng.exponential(size=distance.shape) / rate
+        time = (target + np.log(-np.expm1(-target)) - distance).min(axis=-1)
+        self.time = time[0]  # used where there is one draw
+        return time < offset + 1.0
 
     def rows(self, rows, y):
         base = rows.arrays
@@ -218,17 +221,30 @@ class Exact(Binary):
         return type(rows)(arrays, rows.n_inputs)
 
 
-def joint_z(rng, seed, sampler, response, n_sweeps, n_forward=100_000, sweep_function=sweep, n_batches=50):
+def z_scores(direct, chain, n_batches=50):
     """z-scores of all functions, and the effective sample sizes of the chain."""
-    world = design(rng)
-    direct = forward(rng, n_forward, response, world)
-    chain = successive(rng, seed, n_sweeps, sampler, response, world, sweep_function)
-    size = n_sweeps // n_batches
+    size = len(chain) // n_batches
     batches = chain[: size * n_batches].reshape(n_batches, size, -1).mean(1)
     error = batches.var(0, ddof=1) / n_batches
-    z = (batches.mean(0) - direct.mean(0)) / np.sqrt(error + direct.var(0) / n_forward)
+    z = (batches.mean(0) - direct.mean(0)) / np.sqrt(error + direct.var(0) / len(direct))
     effective = np.where(error > 0, chain.var(0) / np.maximum(error, 1e-300), np.inf)
     return z, effective
+
+
+def joint_z(rng, seed, sampler, response, n_sweeps, n_forward=100_000, sweep_function=sweep, beyond=np.inf):
+    """z-scores of all functions, and the effective sample sizes of the chain, which may end early: when one is ``beyond``."""
+    world = design(rng)
+    direct = forward(rng, n_forward, response, world)
+    return chain_z(rng, seed, sampler, response, n_sweeps, world, direct, sweep_function, beyond)
+
+
+def chain_z(rng, seed, sampler, response, n_sweeps, world, direct, sweep_function=sweep, beyond=np.inf):
+    """The same, given the rows and the functions of forward draws."""
+
+    def shows(chain):
+        return np.abs(z_scores(direct, chain)[0]).max() > beyond
+
+    return z_scores(direct, successive(rng, seed, n_sweeps, sampler, response, world, sweep_function, shows))
 
 
 def z_limit(alpha, n_functions, n_batches=50):

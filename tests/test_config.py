@@ -1,19 +1,26 @@
-"""Options: what is left open has the default for the problem, what is set changes that one thing, what is wrong is named."""
+"""Options: what is left open has the default for the problem, what is set changes that one thing, what is wrong is named.
+
+Warnings point at the line of the user."""
 
 import inspect
 import re
+import warnings
 from dataclasses import FrozenInstanceError, asdict, fields
+from functools import partial
+from inspect import currentframe
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from fitted import MAP, blobs, fitted, small
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.config import MANY_SIDES, batch_for, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
 from pbdn.config.defaults import OF_FOLDS
-from pbdn.errors import InvalidInputError
+from pbdn.errors import DepthLimitWarning, InvalidInputError, warn
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
 from pbdn.model.response import OneSide, response_for_classes
 from pbdn.sgd.map_settings import MapSettings
@@ -423,3 +430,71 @@ def test_a_search_over_configurations(rng):
     steps = [MapConfig(n_minibatches=5), MapConfig(n_minibatches=9)]
     search = fitted(GridSearchCV(PBDNClassifier(**MAP, max_depth=1), {"map_config": steps}, cv=2), X, y)
     assert search.best_estimator_.config_.map.n_minibatches in (5, 9)
+
+
+# Warnings point at the line of the user, however deep the library was when it warned.
+
+
+def deeper(layers, log_likelihood, n_rows):
+    return -float(len(layers))
+
+
+def limited():
+    """An estimator that always warns of its depth."""
+    return small("map", criterion=deeper, map_config=MapConfig(n_minibatches=5))
+
+
+def assert_here(seen, line, n_warnings):
+    assert [(one.filename, one.lineno) for one in seen] == [(__file__, line)] * n_warnings
+
+
+def test_a_plain_fit(rng):
+    X, y = blobs(rng)
+    with pytest.warns(DepthLimitWarning) as seen:
+        limited().fit(X, y)
+    assert_here(seen, currentframe().f_lineno - 1, 1)
+    with pytest.warns(UserWarning, match="only one class") as seen:
+        limited().fit(X, np.zeros(len(y)))
+    assert_here(seen, currentframe().f_lineno - 1, 1)
+
+
+def test_chains_and_streams(rng):
+    X, y = blobs(rng)
+    with pytest.warns(UserWarning) as seen:
+        small(criterion=deeper, n_sweeps=6, n_burn_in=3).fit(X, y)
+    assert_here(seen, currentframe().f_lineno - 1, 2)  # depth, convergence
+    with pytest.warns(DepthLimitWarning) as seen:
+        limited().fit([(X, y)])
+    assert_here(seen, currentframe().f_lineno - 1, 1)
+
+
+def test_through_scikit_learn(rng):
+    X, y = blobs(rng)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        cross_val_score(limited(), X, y, cv=2)
+    assert_here(seen, currentframe().f_lineno - 1, 2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        GridSearchCV(make_pipeline(StandardScaler(), limited()), {"standardscaler__with_mean": [True]}, cv=2).fit(X, y)
+    assert_here(seen, currentframe().f_lineno - 1, 3)
+
+
+def called_from(module, function):
+    """Call a function from a module of that name."""
+    scope = {"__name__": module, "function": function}
+    exec("def call(): function()", scope)
+    return scope["call"]
+
+
+@pytest.mark.parametrize("module", ["pbdn", "pbdn.growth.fit_network", "sklearn.pipeline", "joblib"])
+def test_frames_of_the_library_are_passed_over(module):
+    with pytest.warns(UserWarning, match="look") as seen:
+        called_from(module, called_from("pbdn.deep", partial(warn, "look")))()
+    assert_here(seen, currentframe().f_lineno - 1, 1)
+
+
+def test_other_modules_are_users():
+    with pytest.warns(UserWarning, match="look") as seen:
+        called_from("pbdn_of_mine", called_from("pbdn.deep", partial(warn, "look")))()
+    assert [one.filename for one in seen] == ["<string>"]  # the code of pbdn_of_mine

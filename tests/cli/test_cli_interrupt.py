@@ -23,7 +23,7 @@ SHORT = [
     "--inference",
     "gibbs",
     "--sweeps",
-    "2500",
+    "1000",
     "--max-depth",
     "1",
     "--members",
@@ -142,7 +142,6 @@ def test_a_cut_off_output_is_an_error(folder, unbuffered):
     ("unbuffered", "command"),
     [
         ("", ["inspect", "m.pbdn"]),
-        ("1", ["inspect", "m.pbdn"]),
         ("", ["inspect", "m.pbdn", "--json"]),
         ("1", ["inspect", "none", "--json"]),
     ],

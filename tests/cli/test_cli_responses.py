@@ -17,7 +17,7 @@ from pbdn.cli.responses import find_target
 from pbdn.cli.table_model import load_model
 from pbdn.tables import parse_table, read_table
 
-SHORT = ("--max-depth", 1, "--members", 1)
+SHORT = ("--max-depth", 1, "--members", 1, "--max-experts", 4)
 N = 80
 
 

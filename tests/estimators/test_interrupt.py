@@ -30,7 +30,7 @@ TESTS = SCRIPT.parents[1]
 
 
 def press_ctrl_c():
-    threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()
+    threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGINT)).start()
 
 
 def reaches_the_caller(work):
@@ -46,7 +46,7 @@ def interrupted(folder, inference, n_jobs):
     """Fits without end that press Ctrl-C on themselves, and what came of it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job may ignore SIGINT
     X, y = blobs(np.random.default_rng(5), n=300)
-    fast = {"gibbs_config": GibbsConfig(n_sweeps=30), "map_config": MapConfig(n_minibatches=20)}
+    fast = {"gibbs_config": GibbsConfig(n_sweeps=4, n_paths=1), "map_config": MapConfig(n_minibatches=5, n_members=1)}
     warnings.simplefilter("ignore")
     PBDNClassifier(inference=inference, **fast).fit(X, y)  # loads the compiled code
 

@@ -51,7 +51,7 @@ def test_column_order_keeps_the_law(rng):
     point = X[:1]
 
     def average(columns, seed):
-        model = small(max_depth=1, random_state=seed, n_sweeps=100, n_burn_in=40, n_draws=60)
+        model = small(max_depth=1, random_state=seed, n_sweeps=100, n_burn_in=40, n_draws=60, prediction="posterior")
         return fitted(model, X[:, columns], y).predict_proba(point[:, columns])[0, 1]
 
     straight = np.array([average(np.arange(3), seed) for seed in range(12)])
@@ -152,7 +152,7 @@ def test_flipping_the_labels_swaps_the_sides_of_the_chains(rng):
     point = X[:1]
 
     def average(labels, column, seed):
-        model = small(max_depth=1, random_state=seed, n_sweeps=100, n_burn_in=40, n_draws=60)
+        model = small(max_depth=1, random_state=seed, n_sweeps=100, n_burn_in=40, n_draws=60, prediction="posterior")
         return fitted(model, X, labels).predict_proba(point)[0, column]
 
     straight = np.array([average(y, 1, seed) for seed in range(12)])

@@ -274,7 +274,7 @@ def largest_z(seed, world, n):
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_a_sweep_keeps_the_joint_law(seed, world):
-    found, limit = largest_z(seed, world(), 1_500)
+    found, limit = largest_z(seed, world(), 1_000)
     assert found < limit, f"largest |z| {found:.1f}, limit {limit:.1f}"
 
 
@@ -403,27 +403,36 @@ def other_causes_watched_to_the_end(patch):
     )
 
 
+def long(world, plant):
+    """Among the longer evidence: others like it stay in every run."""
+    return pytest.param(world, plant, marks=pytest.mark.statistical)
+
+
 BUGS = [
     (Values, density_without_scale),
     (Values, stretch_without_jacobian),
-    (Values, stale_offsets),
+    long(Values, stale_offsets),
     (Grades, cut_without_the_grade_above),
-    (Grades, cut_without_prior),
-    (Grades, stretch_without_jacobian),
+    long(Grades, cut_without_prior),
+    long(Grades, stretch_without_jacobian),
     (Counts, dispersion_without_rising_factor),
     (Counts, exposures_without_counts),
-    (Counts, exposures_without_rates),
+    long(Counts, exposures_without_rates),
     (Amounts, parts_of_a_poisson_law),
     (Amounts, amount_rate_by_rows),
-    (Causes, other_causes_dropped),
+    long(Causes, other_causes_dropped),
     (Causes, other_causes_watched_to_the_end),
 ]
 
 
 @pytest.mark.parametrize(("world", "plant"), BUGS, ids=lambda p: p.__name__)
 def test_seeded_bug_is_caught(seed, monkeypatch, world, plant):
+    """A bug that shows at one and a half times the limit in a quarter of the draws needs no more of them."""
     plant(monkeypatch.setattr)
-    found, limit = largest_z(seed, world(), 2_000 if world in (Values, Grades) else 600)  # their moves take turns
+    n_draws = 2_000 if world in (Values, Grades) else 600  # their moves take turns
+    found, limit = largest_z(seed, world(), n_draws // 4)
+    if found < 1.5 * limit:
+        found, limit = largest_z(seed, world(), n_draws)
     print(f"{plant.__name__}: largest |z| {found:.1f}, limit {limit:.1f}")
     assert found > limit, f"{plant.__name__} was missed: largest |z| {found:.1f}, limit {limit:.1f}"
 

@@ -45,7 +45,8 @@ def half_planes(rng, n=160):
 
 
 def model(**more):
-    settings = {"n_minibatches": 300} | {name: more.pop(name) for name in ("n_members", "curved") if name in more}
+    own = ("n_members", "curved", "n_minibatches")
+    settings = {"n_minibatches": 150} | {name: more.pop(name) for name in own if name in more}
     return PBDNClassifier(
         inference="map", random_state=more.pop("random_state", 0), map_config=MapConfig(**settings), **more
     )
@@ -68,9 +69,9 @@ def config_of(max_depth=2, **more):
 def test_long_tails_are_pulled_in_and_the_unit_does_not_matter(rng):
     X = np.column_stack([rng.lognormal(sigma=1.5, size=200), rng.normal(size=200)])
     y = (np.log(X[:, 0]) + X[:, 1] > 0).astype(int)
-    one = fitted(model(max_depth=1, curved=False), X, y)
+    one = fitted(model(max_depth=1, curved=False, n_minibatches=300), X, y)
     assert one.network_.tails.columns.tolist() == [0]
-    scaled = fitted(model(max_depth=1, curved=False), X * [1e6, 1e-6], y)
+    scaled = fitted(model(max_depth=1, curved=False, n_minibatches=300), X * [1e6, 1e-6], y)
     np.testing.assert_allclose(scaled.predict_proba(X * [1e6, 1e-6]), one.predict_proba(X), rtol=1e-6)
     assert one.score(X, y) > 0.93
 

@@ -142,7 +142,7 @@ def test_the_wheel_holds_what_is_not_code(wheel):
 def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
     binaries = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    run(binaries / "python", "-m", "pip", "install", "--quiet", f"{wheel}[cli]", folder=tmp_path)
+    run(binaries / "python", "-m", "pip", "install", "--quiet", "--no-compile", f"{wheel}[cli]", folder=tmp_path)
     where = run(binaries / "python", "-c", SMOKE, folder=tmp_path)
     assert str(tmp_path / "venv") in where
     assert "fit" in run(binaries / "pbdn", "--help", folder=tmp_path)

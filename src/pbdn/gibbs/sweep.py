@@ -15,11 +15,12 @@ and write into per-block or per-group slots, so results do not depend on how it 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from pbdn.errors import InvalidInputError, NumericalError
 from pbdn.gibbs import counts, event_times, expert_weights, first_events, hyperplanes, polya_gamma_weights
@@ -72,13 +73,19 @@ _blas_users = 0
 _blas_limit: Any = None
 
 
+@cache
+def _thread_pools() -> Any:
+    """Of all libraries that are loaded. Looking for them takes as long as a small fit, so it is done once."""
+    return ThreadpoolController()
+
+
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread while any chain runs: same bits everywhere, no oversubscription."""
     global _blas_users, _blas_limit
     with _blas_lock:
         if _blas_users == 0:
-            _blas_limit = threadpool_limits(1, user_api="blas")
+            _blas_limit = _thread_pools().limit(limits=1, user_api="blas")
         _blas_users += 1
     try:
         yield
@@ -86,7 +93,7 @@ def single_blas_thread() -> Iterator[None]:
         with _blas_lock:
             _blas_users -= 1
             if _blas_users == 0:
-                _blas_limit.unregister()
+                _blas_limit.restore_original_limits()
                 _blas_limit = None
 
 

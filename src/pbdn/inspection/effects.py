@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from pbdn.data.labelled_rows import LabelledRows
+from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.inspection.access import network_of, predictions
 from pbdn.inspection.columns import column_groups
 from pbdn.model.likelihood import softplus
@@ -109,7 +109,7 @@ def shuffled_moves(
     label = np.argmax(before, axis=1)
     changed = ChangedColumns(network, rows)
     moved, flips = np.zeros(len(groups)), np.zeros(len(groups))
-    with threadpool_limits(1):  # many small products: threads would wait for each other
+    with single_blas_thread():  # many small products: threads would wait for each other
         for g, features in enumerate(groups):
             own = rows[:, list(features)]
             shuffled = own[rng.permutation(rows.shape[0])]
