@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.responses import ESTIMATORS, RowWeights, Target, find_target, make_model, quality_of, row_weights
+from pbdn.cli.responses import ESTIMATORS, Target, find_target, make_model, quality_of
+from pbdn.cli.row_weights import RowWeights, row_weights
 from pbdn.config import FOLDS, HOLDOUT, MapConfig, choose_inference
 from pbdn.data.frames import NamedArray
 from pbdn.data.labelled_rows import rows_to_prepare
