@@ -357,11 +357,11 @@ def test_one_percent_bias_of_polya_gamma_is_caught(seed):
 
 @pytest.mark.statistical
 def test_bias_of_polya_gamma_in_the_sweep_is_caught(seed, monkeypatch):
-    """In the sweep itself five per cent show in a joint test of this length; one per cent needs the test above."""
+    """In the sweep itself eight per cent show in a joint test of this length; one per cent needs the test above."""
 
     def wrong(*arguments):
         sum_statistics(*arguments)
-        arguments[-1].gram[:] *= 1.05
+        arguments[-1].gram[:] *= 1.08
 
     monkeypatch.setattr(polya_gamma_weights, "sum_statistics", wrong)
     found, limit = largest_z(seed, "first_events", 500_000)
