@@ -1,8 +1,10 @@
 """Random networks with the shapes that fits give; networks and rows on which every export is compared with the library."""
 
+import shutil
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from pbdn.model.committee import committee
 from pbdn.model.labelling import SECOND_CLASS, for_each_class
@@ -10,6 +12,9 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 from pbdn.model.tails import POWERS, Tails
 from pbdn.model.wiring import Curve, width_of_inputs
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler found (cc, gcc or clang)")
 
 
 def response_of(n_sides):

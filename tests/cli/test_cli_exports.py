@@ -11,6 +11,8 @@ import subprocess
 import numpy as np
 import pytest
 
+from networks import COMPILER, needs_compiler
+
 pytest.importorskip("click")
 
 from click.testing import CliRunner
@@ -25,7 +27,6 @@ from pbdn.tables import Preparation, read_table
 from pbdn.tables.column_to_numbers import ColumnPlan
 from pbdn.tables.preparation_in_c import to_c_with_preparation
 
-COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
 DAY = datetime.timedelta(days=1)
 
 NAMES = ["key", "größe", "city", "sex", "joined", "double", "label", "buys"]
@@ -96,7 +97,7 @@ def test_python_takes_its_own_types(fitted):
         module["prepare"]({name: value for name, value in rows[0].items() if name != "city"})
 
 
-@pytest.mark.skipif(COMPILER is None, reason="no C compiler is installed")
+@needs_compiler
 @pytest.mark.parametrize("language", ["c", "cpp"])
 def test_c_takes_raw_rows(fitted, tmp_path, language):
     """Members are named after the columns, whatever these are called; the header is C++ too."""

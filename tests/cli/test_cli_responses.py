@@ -2,12 +2,13 @@
 
 import csv
 import json
-import shutil
 import sqlite3
 import subprocess
 
 import numpy as np
 import pytest
+
+from networks import COMPILER
 
 pytest.importorskip("click")
 
@@ -217,7 +218,7 @@ def test_exports_score_raw_rows(fitted, kind, tmp_path):
         np.testing.assert_allclose(
             [module["cumulative_incidence"](row, 20.0) for row in rows[:2]], chances[:2], atol=1e-6
         )
-    if shutil.which("cc"):
+    if COMPILER is not None:
         cells = [f'{{{row["size"] or "NAN"}, "{row["kind"]}", "{row["since"]}"}}' for row in rows[:6]]
         (tmp_path / "model.h").write_text(exported(folder, kind, "c"))
         (tmp_path / "main.c").write_text(
@@ -226,7 +227,7 @@ def test_exports_score_raw_rows(fitted, kind, tmp_path):
             'for (int i = 0; i < 6; ++i)\nprintf("%.17g %.17g %.17g %.17g\\n", pbdn_predict(rows + i), '
             "pbdn_quantile(rows + i, 0.1), pbdn_quantile(rows + i, 0.9), pbdn_probability_above(rows + i, 20.0));\n}"
         )
-        subprocess.run(["cc", "-std=c99", "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+        subprocess.run([COMPILER, "-std=c99", "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
         said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
         found = np.array([line.split() for line in said.splitlines()], dtype=float)
         np.testing.assert_allclose(found, expected[:6], atol=close)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 from messy_tables import csv_bytes
+from networks import COMPILER, needs_compiler
 
 pytest.importorskip("click")
 
@@ -134,7 +134,7 @@ def typed_columns(columns, model):
         yield plan, read[plan.kind](cells, plan.style)[0] if plan.kind in read else cells
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@needs_compiler
 def test_c(fitted, tmp_path):
     folder, columns, features, model = fitted
     cells = []
@@ -164,7 +164,7 @@ def test_c(fitted, tmp_path):
         """
     )
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-trigraphs"]
-    subprocess.run(["cc", *flags, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    subprocess.run([COMPILER, *flags, "main.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
     done = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True)
     found = np.array([line.split() for line in done.stdout.splitlines()], dtype=float)
     names = model.preparation.feature_names

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from networks import (
+    COMPILER,
     HOSTILE,
     SHAPES,
     labels_of,
+    needs_compiler,
     network_of,
     random_committee,
     random_network,
@@ -21,9 +23,6 @@ from pbdn.errors import InvalidInputError
 from pbdn.experimental.race import Race
 from pbdn.export import to_c, to_python, to_sql
 from pbdn.export.plan import plan, stretches
-
-COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler found (cc, gcc or clang)")
 
 
 def run(source):

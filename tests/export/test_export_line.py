@@ -1,6 +1,5 @@
 """Exports of numbers, times and grades agree with the estimators, in every language, on raw rows too."""
 
-import shutil
 import subprocess
 from dataclasses import replace
 from types import SimpleNamespace
@@ -10,7 +9,7 @@ import pytest
 from test_export_code import build, run
 from test_export_sql import ENGINES
 
-from networks import random_committee, random_curve, random_network, random_tails
+from networks import COMPILER, needs_compiler, random_committee, random_curve, random_network, random_tails
 from pbdn import PBDNCountRegressor
 from pbdn.errors import InvalidInputError
 from pbdn.export import to_c, to_onnx, to_python, to_sql
@@ -123,7 +122,7 @@ def scored(program, rows):
     return np.array([line.split() for line in done.stdout.splitlines()], dtype=float)
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@needs_compiler
 @pytest.mark.parametrize("shape", NUMBERS)
 def test_c(rng, tmp_path, shape):
     network = line_network(rng, shape, NUMBERS[shape])
@@ -245,7 +244,7 @@ int main(void)
 """
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
+@needs_compiler
 @pytest.mark.parametrize("kind", ["amounts", "causes"])
 def test_several_in_c(rng, tmp_path, kind):
     together, rows, ours = several(rng, kind)
@@ -300,7 +299,7 @@ def test_grades(rng, tmp_path):
     assert names[1:] == [*(f"probability_{label}" for label in labels), "label"]
     np.testing.assert_allclose([row[1:-1] for row in answer], ours, atol=1e-12)
     assert [row[-1] for row in answer] == [labels[best] for best in ours.argmax(axis=1)]
-    if shutil.which("cc"):
+    if COMPILER is not None:
         program = """
 #include <stdio.h>
 #include "model.h"

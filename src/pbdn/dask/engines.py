@@ -16,7 +16,6 @@ from pbdn.dask import workers
 from pbdn.dask.cluster import Group
 from pbdn.data.frames import NamedArray
 from pbdn.data.row_source import Block, Minibatches, Result, Transform, shuffled_orders
-from pbdn.errors import NumericalError
 from pbdn.gibbs.responses import RowResponse
 from pbdn.gibbs.rows import Rows, RowsElsewhere
 from pbdn.gibbs.timed_responses import SCALE_PRIOR, TimeScale
@@ -28,13 +27,14 @@ from pbdn.growth.trainee import latest_values, most_added, only_busy
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
 from pbdn.model.response import Response
+from pbdn.model.timed import timed_log_likelihoods
 from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import take_step
-from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.kernel_arguments import SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
-from pbdn.sgd.starts import fit_timed_from_starts, timed_log_likelihoods
+from pbdn.sgd.starts import fit_timed_from_starts
 from pbdn.sgd.timed_trainer import penalty_at
 from pbdn.sgd.trainer import Trainer
 
@@ -65,14 +65,7 @@ class ClusterTrainer(Trainer):
                 snapshot = snapshot if before is None else before
                 since += 1
                 continue
-            state.counters[0] = 0
-            state.counters[1] += 1
-            state.step_factor[0] *= 0.5
-            if state.counters[1] > MAX_HALVINGS:
-                raise NumericalError(
-                    f"The MAP objective of layer {self.depth} is not finite even after {MAX_HALVINGS} halvings of the step; "
-                    "standardise the inputs, or lower learning_rate."
-                )
+            self.halve_steps()
             for array, value in ((state.parameters, snapshot), (state.first_moment, 0.0), (state.second_moment, 0.0)):
                 array[:] = value
         return losses

@@ -34,7 +34,7 @@ from pbdn.model.wiring import Inputs, inputs_of
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
-from pbdn.sgd.timed_trainer import timed_log_likelihoods, train_from_source
+from pbdn.sgd.timed_trainer import log_likelihoods_of, train_from_source
 from pbdn.sgd.train_layer import MapResult, fit_map
 
 START_PENALTY = 0.3  # precision of the coefficients of a MAP start of values on a line
@@ -315,7 +315,7 @@ class MapEngine:
                 checkpoint.store(name, arrays_of_layers(layers))
         below = self._below = layers[:-1]
         source = self.source.mapped(lambda features: inputs_above(below, features))
-        scores = tuple(timed_log_likelihoods(source, layers[-1], labelling, self.run.stop).tolist())
+        scores = tuple(log_likelihoods_of(source, layers[-1], self.run.stop).tolist())
         whole, seconds = replace(grown, layers=layers), time.perf_counter() - began
         return replace(fit, layer=layers[-1], log_likelihood=scores, seconds=seconds, whole=whole)
 

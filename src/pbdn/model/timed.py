@@ -107,6 +107,16 @@ def side_log_likelihood(side: SideArrays, bounds: FloatArray, g: int = 0) -> Flo
         return np.asarray(np.where(exact, np.log(hazard[:, 0]) - rate[:, 0], inside))
 
 
+def timed_log_likelihoods(layer: Layer, inputs: Inputs, bounds: FloatArray, weights: FloatArray | None) -> list[float]:
+    """Log-likelihood of every side over all rows; sides stand for low and for high values in turn."""
+    row_weights = np.ones(len(bounds)) if weights is None else weights
+    seen = (bounds, flipped(bounds))
+    return [
+        float(row_weights @ side_log_likelihood(side, seen[place % 2]))
+        for place, side in enumerate(side_arrays(layer, inputs))
+    ]
+
+
 class StandardDistribution:
     """The distribution of u for some rows, by a pair of sides, or by several draws of a pair.
 

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from pbdn.data.row_source import RowSource
-from pbdn.model.labelling import Labelling, flipped
+from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
-from pbdn.model.timed import side_arrays, side_log_likelihood
+from pbdn.model.timed import timed_log_likelihoods
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_training import Noise, Packed, RowsElsewhere, train_together
 from pbdn.sgd.map_settings import MapSettings
@@ -82,18 +82,6 @@ class ValuesElsewhere(RowsElsewhere, Protocol):
 
     def log_likelihoods(self, layer: Layer) -> list[float]:
         """Log-likelihood of every side over all rows; sides stand for low and for high values in turn."""
-
-
-def timed_log_likelihoods(
-    layer: Layer, inputs: FloatArray, bounds: FloatArray, weights: FloatArray | None
-) -> list[float]:
-    """Log-likelihood of every side over all rows; sides stand for low and for high values in turn."""
-    row_weights = np.ones(len(bounds)) if weights is None else weights
-    seen = (bounds, flipped(bounds))
-    return [
-        float(row_weights @ side_log_likelihood(side, seen[place % 2]))
-        for place, side in enumerate(side_arrays(layer, inputs))
-    ]
 
 
 def fit_timed_from_starts(

@@ -19,7 +19,7 @@ from pbdn.errors import NumericalError
 from pbdn.model.labelling import Labelling, flipped
 from pbdn.model.likelihood import log_probability, signed_distances, softplus
 from pbdn.model.network import Layer, Side
-from pbdn.model.timed import side_arrays, side_log_likelihood
+from pbdn.model.timed import timed_log_likelihoods
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.joint_gradient import run_joint_steps
 from pbdn.sgd.joint_training import FLAT, Packed
@@ -175,7 +175,7 @@ class TimedTrainer(Trainer):
 
     def log_likelihoods(self, should_stop: Callable[[], bool] | None = None) -> FloatArray:
         """Log-likelihood of every side over all rows."""
-        return timed_log_likelihoods(self.source, Layer(self.sides), self.labelling, should_stop)
+        return log_likelihoods_of(self.source, Layer(self.sides), should_stop)
 
 
 def _log_inactive(side: Side, inputs: Any, bounds: FloatArray) -> FloatArray:
@@ -207,24 +207,16 @@ def _log_inactive(side: Side, inputs: Any, bounds: FloatArray) -> FloatArray:
     return out
 
 
-def timed_log_likelihoods(
-    source: RowSource,
-    layer: Layer,
-    labelling: Labelling,
-    should_stop: Callable[[], bool] | None = None,
-) -> FloatArray:
+def log_likelihoods_of(source: RowSource, layer: Layer, should_stop: Callable[[], bool] | None = None) -> FloatArray:
     """Log-likelihood of every side of a layer over all rows of the source, which are its inputs.
 
     ``should_stop`` is asked between blocks of rows; what the rows left would add is then guessed from those seen.
     """
-    total, weight = np.zeros(labelling.n_sides), 0.0
+    total, weight = np.zeros(len(layer.sides)), 0.0
     for block in source.blocks():
         for begin in range(0, len(block), PASS_ROWS):
             part = block.take(slice(begin, begin + PASS_ROWS))
-            turned = flipped(part.targets)
-            for s, side in enumerate(side_arrays(layer, part.inputs)):
-                said = turned if labelling.sides[s] == 1 else part.targets
-                total[s] += part.weights @ side_log_likelihood(side, said)
+            total += timed_log_likelihoods(layer, part.inputs, part.targets, part.weights)
             weight += float(part.weights.sum())
         if should_stop is not None and 0.0 < weight < source.total_weight and should_stop():
             return total * (source.total_weight / weight)

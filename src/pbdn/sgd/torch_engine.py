@@ -16,11 +16,11 @@ import scipy.sparse as sp
 from numpy.random import Generator
 
 from pbdn.data.row_source import CHUNK_BATCHES, Block, Minibatches, RowSource
-from pbdn.errors import InvalidInputError, MissingExtraError, NumericalError
+from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.model.labelling import Labelling
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.joint_workspace import NOISE_POOL
-from pbdn.sgd.kernel_arguments import MAX_HALVINGS, SNAPSHOT_EVERY
+from pbdn.sgd.kernel_arguments import SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import prior_constants
 from pbdn.sgd.trainer import Trainer
@@ -153,15 +153,7 @@ class TorchTrainer(Trainer):
                 snapshot.copy_(parameters)
                 continue
             losses[begin:end] = float("nan")
-            state.counters[0] = 0
-            state.counters[1] += 1
-            state.step_factor[0] *= 0.5
-            if state.counters[1] > MAX_HALVINGS:
-                raise NumericalError(
-                    f"The MAP objective of layer {self.depth} is not finite even after "
-                    f"{int(state.counters[1])} halvings of the step; standardise the inputs, or lower "
-                    "learning_rate."
-                )
+            self.halve_steps()
             parameters.copy_(snapshot)
             first.zero_()
             second.zero_()

@@ -14,7 +14,7 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
-from pbdn.sgd.kernel_arguments import CALL_NUMBERS, SideColumns, Steps, workspace
+from pbdn.sgd.kernel_arguments import CALL_NUMBERS, MAX_HALVINGS, SideColumns, Steps, workspace
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_labelled_rows, pack, penalty, prior_constants, unpack
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods, surviving
@@ -139,12 +139,23 @@ class Trainer:
         work = workspace(len(data.rows) == 1, self.n_inputs, self.starts)
         done = run_minibatches(data, steps, sides, self.state, prior, work, losses)
         if done < len(rates):
-            raise NumericalError(
-                f"The MAP objective of layer {self.depth} is not finite even after "
-                f"{int(self.state.counters[1])} halvings of the step; the inputs are too large for double "
-                "precision. Standardise them, or lower learning_rate."
-            )
+            raise self.not_finite()
         return losses
+
+    def halve_steps(self) -> None:
+        """After a step that is not finite, where `run` is not the compiled one: Adam begins anew, with steps half as long."""
+        self.state.counters[0] = 0
+        self.state.counters[1] += 1
+        self.state.step_factor[0] *= 0.5
+        if self.state.counters[1] > MAX_HALVINGS:
+            raise self.not_finite()
+
+    def not_finite(self) -> NumericalError:
+        """What to say when halving does not help."""
+        return NumericalError(
+            f"The MAP objective of layer {self.depth} is not finite even after {int(self.state.counters[1])} halvings of the "
+            "step; the inputs are too large. Standardise them, or lower learning_rate."
+        )
 
     @property
     def batches_per_call(self) -> int:
