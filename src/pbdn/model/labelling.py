@@ -7,6 +7,10 @@ For every response, a side is a Poisson process on a line with cumulative rate H
 says of that point what two bounds say: "in (low, high]". An infinite bound says nothing, and equal bounds say "exactly here". A
 class label is the case of one bound at 0. The second side of a pair sees the line the other way round: its bounds are
 (-high, -low).
+
+A row may have a third number, its limit: the row is only there because its value lies beyond the limit, on the side where its
+bounds are. What it says is then a probability given that. The limit of a time is the entry into the study, and the value lies
+above it; the second side sees it below. An infinite limit says nothing.
 """
 
 from collections.abc import Sequence
@@ -18,8 +22,8 @@ from numpy.typing import NDArray
 
 from pbdn.numerics.arrays import FloatArray, IntArray
 
-# kinds of statements; COUNT says how many points lie before 0
-NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
+# kinds of statements; COUNT says how many points lie before 0, and the last two divide by the probability of the first two
+NOTHING, BEFORE, INTERVAL, EXACT, COUNT, GIVEN_NOTHING, GIVEN_BEFORE = range(7)
 
 
 @dataclass(frozen=True)
@@ -84,4 +88,4 @@ def kinds_of(bounds: FloatArray) -> IntArray:
 
 def flipped(bounds: FloatArray) -> FloatArray:
     """The same statements about the negative of the value."""
-    return np.ascontiguousarray(-bounds[:, ::-1])
+    return np.ascontiguousarray(-bounds[:, [1, 0, 2][: bounds.shape[1]]])
