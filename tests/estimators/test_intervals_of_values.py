@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.survival import time_bounds
+from pbdn.estimators.times import time_bounds
 from pbdn.inspection.quality import concordance
 
 SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}

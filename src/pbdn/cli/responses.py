@@ -14,7 +14,8 @@ from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.counts import PBDNCountRegressor
 from pbdn.estimators.grades import PBDNOrdinalClassifier
 from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.estimators.survival import PBDNSurvival, time_bounds
+from pbdn.estimators.survival import PBDNSurvival
+from pbdn.estimators.times import time_bounds
 from pbdn.inspection.access import parts_of, titled
 from pbdn.inspection.columns import with_article
 from pbdn.inspection.quality import concordance, measure, measure_numbers, measure_times

@@ -41,7 +41,6 @@ from pbdn.variates.random_stream import (
     uniform,
 )
 
-
 TINY_RATE = 1e-290
 
 

@@ -77,12 +77,8 @@ def timed_rows(
     open_below, open_above = np.isinf(low), np.isinf(high)
     kind = np.select([open_above, low == high, open_below], [NOTHING, EXACT, BEFORE], INTERVAL)
     weights = np.ones(low.size) if weight is None else np.asarray(weight, dtype=float)
-    said = {
-        "kind": kind,
-        "weight": np.where(open_below & open_above, 0.0, weights),
-        "offset": np.where(open_above, low, high),
-        "start": np.where(kind == INTERVAL, low, -np.inf),
-    }
+    start, offset = np.where(kind == INTERVAL, low, -np.inf), np.where(open_above, low, high)
+    said = {"kind": kind, "weight": np.where(open_below & open_above, 0.0, weights), "offset": offset, "start": start}
     limits = np.full(low.size, np.inf) if limit is None else np.asarray(limit, dtype=float)
     some = np.flatnonzero(np.isfinite(limits))
     if some.size:
@@ -117,13 +113,17 @@ def with_scale(result: ChainResult) -> ChainResult:
     return replace(result, side=timed(result.side, result.extras), draws=draws)
 
 
-def bounds_of_cause(value: ArrayLike, cause: ArrayLike, own: Any) -> tuple[FloatArray, FloatArray]:
+def bounds_of_cause(
+    value: ArrayLike, cause: ArrayLike, own: Any, upper: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Bounds of `timed_rows` for one of several competing causes: exact where it was the cause, else censored on the right.
+
+    With ``upper``, values are known up to there.
 
     The first event of all has density h_s(y) e^{-Σ_j H_j(y)} for cause s, so each cause has a side of its own.
     """
     low = np.asarray(value, dtype=float)
-    return low, np.where(np.asarray(cause) == own, low, np.inf)
+    return low, np.where(np.asarray(cause) == own, low if upper is None else upper, np.inf)
 
 
 def graded_rows(

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 # kinds of statements; COUNT says how many points lie before 0, and the last two divide by the probability of the first two
@@ -84,6 +85,17 @@ def kinds_of(bounds: FloatArray) -> IntArray:
     low, high = bounds[:, 0], bounds[:, 1]
     kinds = np.where(np.isposinf(high), NOTHING, np.where(np.isneginf(low), BEFORE, INTERVAL))
     return np.asarray(np.where(low == high, EXACT, kinds), np.int64)
+
+
+def without_zeros(bounds: FloatArray) -> FloatArray:
+    """Bounds of times whose logarithms are bounds too: an event at 0 is known to lie before the smallest time above 0."""
+    zero = bounds[:, 1] <= 0.0
+    if not zero.any():
+        return bounds
+    known = bounds[:, :2][np.isfinite(bounds[:, :2]) & (bounds[:, :2] > 0.0)]
+    if not known.size:
+        raise InvalidInputError("y has no time above 0; a time of 0 says nothing without later ones. Give more rows.")
+    return np.where(zero[:, None], np.array([-np.inf, known.min(), -np.inf])[: bounds.shape[1]], bounds)
 
 
 def flipped(bounds: FloatArray) -> FloatArray:
