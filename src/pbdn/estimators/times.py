@@ -84,13 +84,12 @@ def _check_entries(entry: FloatArray, last: FloatArray) -> None:
 def fitted_bounds(y: Any) -> FloatArray:
     """`time_bounds` for a fit, which says once what became of times of zero."""
     settled, (low, high) = without_zeros(time_bounds(y)), _given(y)[0]
-    early, silent = high == 0.0, (low == 0.0) & np.isposinf(high)
-    said = []
+    early, n_silent, said = high == 0.0, int(((low == 0.0) & np.isposinf(high)).sum()), []
     if early.any():
-        first = f"taken as before {settled[early, 1][0]:g}, the smallest time above 0"
-        said.append(f"{early.sum()} event{'s'[: early.sum() > 1]} at time 0, {first}")
-    if silent.any():
-        said.append(f"{silent.sum()} row{'s'[: silent.sum() > 1]} censored at time 0, from which nothing can be learnt")
+        n, first = int(early.sum()), settled[early, 1][0]
+        said.append(f"{n} event{'s'[: n > 1]} at time 0, taken as before {first:g}, the smallest time above 0")
+    if n_silent:
+        said.append(f"{n_silent} row{'s'[: n_silent > 1]} censored at time 0, from which nothing can be learnt")
     if said:
         warn(f"y has {', and '.join(said)}.")
     return settled
