@@ -77,7 +77,7 @@ SECOND_CLASS = Labelling((1,))  # a lone side: the second class is "yes"
 
 
 def kinds_of(bounds: FloatArray) -> IntArray:
-    """The kind of every row of ``bounds``, shape (n, 2).
+    """The kind of every row of ``bounds``, limits aside.
 
     NOTHING before ``low`` (no upper bound), something BEFORE ``high`` (no lower bound), first point in the INTERVAL, or EXACT.
     A row without any bound says NOTHING before -inf, which holds of every value.
