@@ -34,7 +34,7 @@ def time_bounds(y: Any, in_pieces: bool = False) -> FloatArray:
     if entry is None:
         return np.column_stack([low, high])
     _check_entries(entry, np.where(np.isinf(high), low, high))
-    if not in_pieces and not entry.any():
+    if not in_pieces and not np.any(entry > 0.0):
         return np.column_stack([low, high])
     limit = np.where(entry > 0.0, entry, -np.inf)
     return np.column_stack([np.maximum(low, limit), high, limit])
@@ -70,7 +70,7 @@ def _check_entries(entry: FloatArray, last: FloatArray) -> None:
     """Refuse times of entry that are not from 0 to before the ``last`` time that is known of each row."""
     for wrong, why in (
         (np.isnan(entry), "which is no time; give 0 where a row was watched from the start."),
-        (entry < 0.0, "which is negative; give 0 where a row was watched from the start."),
+        ((entry < 0.0) & np.isfinite(entry), "which is negative; give 0 where a row was watched from the start."),
         (
             (entry > 0.0) & ~(entry < last),
             "which is not before its time {last:g}; mend or drop it.",
