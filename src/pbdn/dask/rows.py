@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
 from pbdn.dask import workers
-from pbdn.dask.cluster import Cluster, Group, SharedRows, blocks_of
+from pbdn.dask.cluster import Cluster, Group, SharedRows, partitions_alike
 from pbdn.dask.engines import ClusterSource
 from pbdn.data.labelled_rows import MAX_REPEATED_NUMBERS, LabelledRows
 from pbdn.errors import InvalidInputError
@@ -171,29 +171,14 @@ def cuts_between_groups(n_rows: int, n_parts: int) -> IntArray:
 # ---------------------------------------------------------------------------------------- reading
 
 
-def read_lazily(X: Any, y: Any, sample_weight: Any, bounds_of: workers.BoundsOf | None = None) -> list[Any]:
-    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of the targets of values on a line."""
-    parts = blocks_of("X", X)
-    columns = []
-    for name, values in (("y", y), ("sample_weight", sample_weight)):
-        if isinstance(values, str) or (values is None and name == "sample_weight"):
-            columns.append([values] * len(parts))
-            continue
-        if getattr(values, "chunks", None) is not None and getattr(X, "chunks", None) is not None:
-            known = not np.isnan(X.chunks[0]).any() and not np.isnan(values.chunks[0]).any()
-            if known and values.chunks[0] != X.chunks[0]:
-                if sum(values.chunks[0]) != sum(X.chunks[0]):
-                    raise InvalidInputError(f"X has {sum(X.chunks[0])} rows, but {name} has {sum(values.chunks[0])}.")
-                values = values.rechunk({0: X.chunks[0]})
-        columns.append(blocks_of(name, values))
-        if len(columns[-1]) != len(parts):
-            raise InvalidInputError(
-                f"X has {len(parts)} partitions, but {name} has {len(columns[-1])}; partition them alike."
-            )
+def read_lazily(
+    X: Any, y: Any, sample_weight: Any = None, bounds_of: workers.BoundsOf | None = None, **beside: Any
+) -> list[Any]:
+    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of targets on a line, and of what is ``beside`` them."""
+    columns = {"y": y, "sample_weight": sample_weight, **beside}
+    parts, own = partitions_alike(X, columns)
     read = dask.delayed(workers.read_part)
-    return [
-        read(part, *rest, number, bounds_of) for number, (part, *rest) in enumerate(zip(parts, *columns, strict=True))
-    ]
+    return [read(part, mine, number, bounds_of) for number, (part, mine) in enumerate(zip(parts, own, strict=True))]
 
 
 @dataclass(frozen=True)
@@ -210,12 +195,31 @@ class ReadRows:
     weighted: bool
     total: float
 
+    def class_totals(self) -> FloatArray:
+        """Weight of every class, to the bits of the same rows in memory."""
+        labels = [self.cluster.submit(workers.labels_of, part) for part in self.parts]
+        return self.cluster.call(_class_totals, labels, self.classes.size)
+
+    def with_bounds(self, bounds: FloatArray) -> "ReadRows":
+        """The same rows, which say the bounds of their class."""
+        return replace(self, parts=[self.cluster.submit(_with_bounds, part, bounds) for part in self.parts])
+
+
+def _class_totals(labels: Sequence[tuple[IntArray, FloatArray | None]], n_classes: int) -> FloatArray:
+    weights = None if labels[0][1] is None else np.concatenate([part[1] for part in labels])
+    return np.bincount(np.concatenate([part[0] for part in labels]), weights, n_classes).astype(float)
+
+
+def _with_bounds(rows: LabelledRows, bounds: FloatArray) -> LabelledRows:
+    return rows.with_targets(lambda codes: bounds[codes])
+
 
 def read_rows(
     cluster: Cluster, partitions: Sequence[Any], repeats: bool, class_weight: Any = None, declared: Any = None
 ) -> ReadRows:
     """Labels or bounds, and weights, of all partitions; with ``repeats`` rows of whole weight are given that often."""
     found = cluster.results([cluster.submit(workers.count_labels, part) for part in partitions], PARTITION)
+    partitions = [part for part, one in zip(partitions, found, strict=True) if one.n_rows]
     filled = [one for one in found if one.n_rows]
     if not filled:
         raise InvalidInputError("X has no rows; at least one partition must have some.")
@@ -234,16 +238,14 @@ def read_rows(
         counts[np.searchsorted(classes, one.labels)] += one.counts
     factors = _factors(class_weight, classes, counts)
     parts = [cluster.submit(workers.encode_part, part, classes, factors) for part in partitions]
-    facts = cluster.results([cluster.submit(workers.weight_facts, part, classes.size) for part in parts], PARTITION)
+    facts = cluster.results([cluster.submit(workers.weight_facts, part, classes.size) for part in parts], "Rows {}")
     if not sum(one.n_rows for one in facts):
         raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
     ones, whole = all(one.all_one for one in facts), all(one.all_whole for one in facts)
     sizes = [one.n_rows for one in facts]
     weighted = not ones
     n_features, names = filled[0].n_features, filled[0].names
-    on_a_line = classes.size == 0
-    if on_a_line:  # as rows in memory are
-        whole = whole and sum(one.n_copies for one in facts) * (n_features + 1) <= MAX_REPEATED_NUMBERS
+    whole = whole and sum(one.n_copies for one in facts) * (n_features + 1) <= MAX_REPEATED_NUMBERS
     if ones or (repeats and whole):
         parts = [cluster.submit(workers.without_weights, part, not ones) for part in parts]
         weighted, sizes = False, [int(one.n_copies) for one in facts]

@@ -168,8 +168,8 @@ checkpoint, time_limit
     def _names_of_models(self) -> list[str]:
         return ["zero or more", "amount"]
 
-    def _several(self) -> Any:
-        """Both networks for exports, or that of the amounts alone where no row was zero."""
+    def _network_to_export(self) -> Any:
+        """Both networks, or that of the amounts alone where no row was zero."""
         from pbdn.export.plan import Several
 
         either, positive = self.models_

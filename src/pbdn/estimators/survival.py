@@ -205,20 +205,18 @@ checkpoint, time_limit
     def _names_of_models(self) -> list[str]:
         return [f"cause {cause:g}" for cause in self.causes_]
 
-    def _several(self) -> Any:
-        """The networks of all causes for exports."""
+    def _network_to_export(self) -> Any:
+        """The network, or those of all causes."""
         from pbdn.export.plan import Several
 
+        if not self.models_:
+            return network_of(self)
         return Several.of_causes([network_of(model) for model in self.models_], [f"{c:g}" for c in self.causes_])
 
     def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """What rows say to the network of one cause."""
         own = self.causes_[[one is model for one in self.models_]]
         return X, None if y is None else _bounds_of(time_bounds(y), causes_of(y), float(own[0]))
-
-    def _together(self, parts: list[Any]) -> Distribution:
-        """The first event of any cause."""
-        return DistributionOfFirst(parts)
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""
