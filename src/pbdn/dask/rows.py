@@ -193,7 +193,6 @@ class ReadRows:
     classes: NDArray[Any]
     present: IntArray  # codes of classes that have rows of positive weight
     weighted: bool
-    total: float
 
     def class_totals(self) -> FloatArray:
         """Weight of every class, to the bits of the same rows in memory."""
@@ -250,8 +249,7 @@ def read_rows(
         parts = [cluster.submit(workers.without_weights, part, not ones) for part in parts]
         weighted, sizes = False, [int(one.n_copies) for one in facts]
     present = np.flatnonzero(sum(one.counts for one in facts))
-    total = float(sum(one.total for one in facts))
-    return ReadRows(cluster, parts, sizes, n_features, names, classes, present, weighted, total)
+    return ReadRows(cluster, parts, sizes, n_features, names, classes, present, weighted)
 
 
 def _factors(class_weight: Any, classes: NDArray[Any], counts: FloatArray) -> FloatArray | None:
@@ -287,8 +285,9 @@ def make_shards(rows: ReadRows, in_content_order: bool, standardize: bool) -> Cl
         cluster, tuple(cluster.submit(workers.inputs_of_shard, one) for one in shards), cuts, rows.n_features
     )
     labels = tuple(cluster.submit(workers.labels_of, one) for one in shards)
-    moments = _moments(cluster, shards, labels, rows) if standardize else None
-    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments)
+    total = cluster.call(workers.sum_of_weights, list(labels)) if rows.weighted else float(n_rows)
+    moments = _moments(cluster, shards, rows.n_features, total) if standardize else None
+    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, total, moments)
 
 
 def _content_places(rows: ReadRows, n_workers: int) -> Future:
@@ -309,20 +308,19 @@ def _content_places(rows: ReadRows, n_workers: int) -> Future:
 
 
 def _moments(
-    cluster: Cluster, shards: list[Future], labels: Sequence[Future], rows: ReadRows
+    cluster: Cluster, shards: list[Future], n_features: int, total_weight: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Unit, mean and spread of the columns, summed in the order of rows: the bits of the same rows in memory."""
     largest = np.max(cluster.results([cluster.submit(workers.largest_of, one) for one in shards], "Shard {}"), axis=0)
     unit = np.where(largest > 0, largest, 1.0)
-    weight = cluster.call(workers.sum_of_weights, list(labels)) if rows.weighted else sum(rows.sizes)
-    steps = [[one] for one in shards] if rows.n_features > 1 else [shards]  # a single column is summed otherwise
+    steps = [[one] for one in shards] if n_features > 1 else [shards]  # a single column is summed otherwise
 
     def average(mean: FloatArray | None) -> FloatArray:
         total: Any = None
         for some in steps:
             total = cluster.submit(workers.add_moment, total, some, unit, mean)
         summed: FloatArray = cluster.results([total], "The moments of the columns")[0]
-        return summed / weight
+        return summed / total_weight
 
     mean = average(None)
     return unit, mean, np.sqrt(average(mean))

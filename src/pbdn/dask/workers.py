@@ -58,7 +58,6 @@ class WeightFacts(NamedTuple):
 
     n_rows: int
     counts: IntArray  # rows of every class
-    total: float
     all_one: bool
     all_whole: bool
     n_copies: float
@@ -140,10 +139,10 @@ def weight_facts(rows: LabelledRows, n_classes: int) -> WeightFacts:
     """Facts about the weights of a partition."""
     counts, n = np.bincount(rows.codes, minlength=n_classes) if n_classes else np.zeros(0, np.int64), rows.n_rows
     if rows.weights is None:
-        return WeightFacts(n, counts, float(n), True, True, float(n))
+        return WeightFacts(n, counts, True, True, float(n))
     w = rows.weights
     whole = bool(np.all(w == np.floor(w)))
-    return WeightFacts(n, counts, float(w.sum()), bool(np.all(w == 1.0)), whole, float(np.ceil(w).sum()))
+    return WeightFacts(n, counts, bool(np.all(w == 1.0)), whole, float(np.ceil(w).sum()))
 
 
 def facts_of_line(
