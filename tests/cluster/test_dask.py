@@ -20,13 +20,22 @@ import dask.dataframe as dd
 import pandas as pd
 from distributed import Client, LocalCluster
 
-from pbdn import GibbsConfig, MapConfig, PBDNClassifier, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNRegressor
+from pbdn import (
+    GibbsConfig,
+    MapConfig,
+    PBDNClassifier,
+    PBDNCountRegressor,
+    PBDNOrdinalClassifier,
+    PBDNRegressor,
+    PBDNSurvival,
+)
 from pbdn.config import starts_for
 from pbdn.dask import (
     DaskPBDNClassifier,
     DaskPBDNCountRegressor,
     DaskPBDNOrdinalClassifier,
     DaskPBDNRegressor,
+    DaskPBDNSurvival,
     cluster,
     engines,
 )
@@ -35,6 +44,7 @@ from pbdn.data.labelled_rows import LabelledRows, numeric_bounds
 from pbdn.errors import ClusterError, InvalidInputError
 from pbdn.estimators.counts import count_bounds
 from pbdn.estimators.grades import grade_bounds
+from pbdn.estimators.survival import time_bounds
 from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
 from pbdn.model.network import Network, inputs_above
 from pbdn.model.scaling import standard_scaling
@@ -418,7 +428,20 @@ def test_frames_scores_and_files_of_values(two_workers, tmp_path):
 # ------------------------------------------------------------------------- counts, grades, times
 
 GRADES = ["low", "middle", "high"]
-SAID = {"counts": count_bounds, "grades": lambda y, cuts: grade_bounds(np.array([GRADES.index(one) for one in y]), cuts)}
+KINDS = ["counts", "grades", "times", "causes"]
+
+
+def said_by(kind, y, model, exposure=None):
+    """Targets as bounds in memory."""
+    if kind == "counts":
+        return count_bounds(y, exposure)
+    if kind == "grades":
+        return grade_bounds(np.array([GRADES.index(one) for one in y]), model.network_.response.cuts)
+    return time_bounds(y)
+
+
+def networks_of(model):
+    return model.models_ or (model,)
 
 
 def make_response(kind, n=400):
@@ -430,6 +453,12 @@ def make_response(kind, n=400):
         exposure = rng.uniform(0.5, 2.0, n)
         beside = {"sample_weight": weight, "exposure": exposure}
         return DaskPBDNCountRegressor, PBDNCountRegressor, {}, X, rng.poisson(3 * y * exposure), beside
+    if kind in ("times", "causes"):
+        limit = rng.exponential(6.0, n)
+        event = (y < limit) * (1 if kind == "times" else rng.integers(1, 3, n))
+        times = list(zip(event, np.minimum(y, limit), strict=True))
+        times = np.array(times, dtype=[("event", bool if kind == "times" else int), ("time", float)])
+        return DaskPBDNSurvival, PBDNSurvival, {}, X, times, {"sample_weight": weight}
     grades = np.array(GRADES)[np.digitize(y, [1.2, 2.0])]
     parameters = {"categories": [*GRADES[:2], "never", "high"]}
     return DaskPBDNOrdinalClassifier, PBDNOrdinalClassifier, parameters, X, grades, {"sample_weight": weight}
@@ -441,7 +470,7 @@ def split(size, *arrays, **named):
     return found[: len(arrays)], dict(zip(named, found[len(arrays) :], strict=True))
 
 
-@pytest.mark.parametrize("kind", ["counts", "grades"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, kind):
     on_cluster, in_memory, parameters, X, y, beside = make_response(kind)
     options = GIBBS | {"max_depth": 1} | parameters
@@ -449,9 +478,12 @@ def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, 
     for size in (400, 200, 100):
         (rows, said), more = split(size, X, y, **beside)
         model = on_cluster(**options).fit(rows, said, **more)
-        assert_same_values(model, expected)
-        assert model.network_.response == expected.network_.response
-    assert type(model.to_local()) is in_memory
+        for one, two in zip(networks_of(model), networks_of(expected), strict=True):
+            assert_same_values(one, two)
+            assert one.network_.response == two.network_.response
+            for name in one._stored:
+                np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+    assert {type(model.to_local()), *map(type, model.models_)} == {in_memory}
     more.pop("sample_weight")
     there = model.predict(rows, **more)
     assert dask.is_dask_collection(there)
@@ -461,7 +493,7 @@ def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, 
     assert model.score(rows, said) == pytest.approx(expected.score(X, y), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["counts", "grades"])
+@pytest.mark.parametrize("kind", KINDS[:3])
 def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, kind):
     on_cluster, _, parameters, X, y, beside = make_response(kind)
     weight = beside["sample_weight"]
@@ -471,9 +503,8 @@ def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, k
         model = on_cluster(max_depth=1, random_state=3, map_config=LINE_STEPS, **parameters).fit(rows, said, **more)
         models.append(model)
         assert_same_values(model, models[0])
-    extra = beside.get("exposure") if kind == "counts" else model.network_.response.cuts
-    kept = weight > 0
-    assert_steps_in_memory(model, X[kept], SAID[kind](y, extra)[kept], weight[kept])
+    kept, bounds = weight > 0, said_by(kind, y, model, beside.get("exposure"))
+    assert_steps_in_memory(model, X[kept], bounds[kept], weight[kept])
 
 
 def test_frames_of_counts_and_grades(two_workers, tmp_path):
@@ -509,6 +540,31 @@ def test_frames_of_counts_and_grades(two_workers, tmp_path):
     assert single.predict(X[:2]).tolist() == ["low", "low"]
     with pytest.raises(InvalidInputError, match="use PBDNOrdinalClassifier"):
         DaskPBDNOrdinalClassifier(map_config=MapConfig(monotonic_cst=[1, 0, 0])).fit(*in_chunks(X, grades, 200))
+
+
+def test_frames_of_times(two_workers, tmp_path):
+    *_, X, times, _ = make_response("causes")
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    options = {"max_depth": 1, "max_experts": 3, "map_config": MapConfig(n_minibatches=10), "random_state": 3}
+    table = dd.from_pandas(frame.assign(cause=times["event"], time=times["time"]), npartitions=2)
+    table = dd.concat([table[table.a > 1e9], table])  # nothing, then all
+    model = DaskPBDNSurvival(**options).fit(table, ["cause", "time"])
+    assert model.causes_.tolist() == [1.0, 2.0]
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    rows = table[["a", "b", "c"]]
+    np.testing.assert_array_equal(model.predict_median(rows).compute(), model.to_local().predict_median(frame))
+    assert model.score(table, ["cause", "time"]) == model.to_local().score(frame, times)
+    model.save(tmp_path / "times.pbdn")
+    loaded = PBDNSurvival.load(tmp_path / "times.pbdn")
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(rows).compute())
+    bounds = np.column_stack([times["time"], np.where(times["event"] > 0, times["time"], np.inf)])
+    in_frames = (dd.from_pandas(one, npartitions=2) for one in (frame, pd.DataFrame(bounds)))
+    one = DaskPBDNSurvival(**options).fit(*in_frames)
+    other = DaskPBDNSurvival(**options).fit(*split(150, X, bounds)[0])
+    assert_same_values(one, other)
+    wrong = np.where(np.arange(400) == 203, -1.0, times["time"])
+    with pytest.raises(InvalidInputError, match="y has the time -1 in row 203"):
+        DaskPBDNSurvival(**options).fit(*in_chunks(X, wrong, 150))
 
 
 # --------------------------------------------------------------------------------------- faults

@@ -1,30 +1,41 @@
 """Fits on a Dask cluster: an estimator for every response. Needs the extra ``dask``; docs/scaling.md tells how it works and what it costs."""
 
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
 from pbdn.data.row_source import encode
 from pbdn.errors import MissingExtraError
 from pbdn.estimators.counts import PBDNCountRegressor, count_bounds
 from pbdn.estimators.grades import PBDNOrdinalClassifier, grade_bounds
 from pbdn.estimators.regressor import PBDNRegressor
+from pbdn.estimators.survival import MOST_TIMES, PBDNSurvival, bounds_of, causes_of, event_times, time_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.priors import Hyperpriors
+from pbdn.inspection.quality import concordance
 from pbdn.numerics.arrays import FloatArray
 
 try:
-    from pbdn.dask.on_cluster import DaskPBDNClassifier, LineOnCluster, PredictsClasses, PredictsNumbers
-    from pbdn.dask.rows import ReadRows, read_rows
+    import dask
+
+    from pbdn.dask.engines import risks_of
+    from pbdn.dask.on_cluster import DaskPBDNClassifier, LineOnCluster, PredictsClasses, PredictsNumbers, parameters_of
+    from pbdn.dask.rows import ClusterRows, ReadRows, read_lazily, read_rows
 except ModuleNotFoundError as error:
     if error.name not in ("dask", "distributed"):
         raise
     raise MissingExtraError("pbdn.dask needs Dask", "dask") from error
 
-__all__ = ["DaskPBDNClassifier", "DaskPBDNCountRegressor", "DaskPBDNOrdinalClassifier", "DaskPBDNRegressor"]
+__all__ = [
+    "DaskPBDNClassifier",
+    "DaskPBDNCountRegressor",
+    "DaskPBDNOrdinalClassifier",
+    "DaskPBDNRegressor",
+    "DaskPBDNSurvival",
+]
 
 
 def _positive_values(y: Any) -> FloatArray:
@@ -56,31 +67,7 @@ time_limit
     """
 
     _local: ClassVar[type] = PBDNRegressor
-
-    def __init__(
-        self,
-        *,
-        client: Any = None,
-        inference: str = "auto",
-        log: bool | str = "auto",
-        max_depth: int = 5,
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            client=client, inference=inference, max_depth=max_depth, max_experts=max_experts, standardize=standardize,
-            priors=priors, gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state,
-            verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.log = log
+    __init__ = parameters_of(PBDNRegressor)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -128,6 +115,7 @@ time_limit
     """
 
     _local: ClassVar[type] = PBDNCountRegressor
+    __init__ = parameters_of(PBDNCountRegressor)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
@@ -176,31 +164,7 @@ checkpoint, time_limit
     """
 
     _local: ClassVar[type] = PBDNOrdinalClassifier
-
-    def __init__(
-        self,
-        *,
-        client: Any = None,
-        inference: str = "auto",
-        categories: Any = None,
-        max_depth: int = 5,
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            client=client, inference=inference, max_depth=max_depth, max_experts=max_experts, standardize=standardize,
-            priors=priors, gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state,
-            verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.categories = categories
+    __init__ = parameters_of(PBDNOrdinalClassifier)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -239,3 +203,120 @@ checkpoint, time_limit
         if cuts:
             bounds[read.present] = grade_bounds(encode(read.classes[read.present], self.classes_), cuts)
         return read.with_bounds(bounds), cuts
+
+
+class DaskPBDNSurvival(LineOnCluster, PBDNSurvival):  # type: ignore[misc]
+    """`pbdn.PBDNSurvival` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
+
+    Parameters
+    ----------
+    client, n_jobs
+        As in `DaskPBDNRegressor`.
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
+time_limit
+        As in `pbdn.PBDNSurvival`.
+
+    Attributes
+    ----------
+    The attributes of `pbdn.PBDNSurvival`; ``unique_times_`` are about 2000 at most.
+    """
+
+    _local: ClassVar[type] = PBDNSurvival
+    __init__ = parameters_of(PBDNSurvival)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Grow a network, or one for each cause, on a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+            Present numbers.
+        y : dask array or dataframe, or list of str
+            Events and times, or bounds, as `pbdn.PBDNSurvival` takes them, in the partitions of X; or the names of the columns
+            of X. The columns of a dataframe are the fields of a structured array if the first has booleans or whole numbers.
+        sample_weight : dask array or series of shape (n_samples,), or str, optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        tasks, self.models_ = FitTasks(self, X, y), ()
+        cluster, parts = self._start(X, y, sample_weight, np.asarray)
+        times = cluster.submit(_all_times, [cluster.submit(lambda part: part.labels, part) for part in parts])
+        self.causes_, event_times_of = cluster.call(_told, times)
+        self.unique_times_ = event_times_of[0.0]
+
+        def shards(model: "DaskPBDNSurvival", own: float) -> ClusterRows:
+            """The rows as one cause sees them."""
+            said = [cluster.submit(_times_of_part, times, number, own) for number in range(len(parts))]
+            own_parts = [
+                cluster.submit(lambda part, bounds: part._replace(labels=bounds), *pair)
+                for pair in zip(parts, said, strict=True)
+            ]
+            read = read_rows(cluster, own_parts, repeats=True)
+            self._note_columns(read)
+            return model._shards(read)
+
+        def fitted(model: "DaskPBDNSurvival", own: float) -> PBDNSurvival:
+            model.causes_, model.unique_times_ = np.ones(1), event_times_of[own]
+            model._fit_shards(shards(model, own), FitTasks(model, X, y), True)
+            return model.to_local()
+
+        if self.causes_.size > 1:
+            self._fit_causes(fitted)
+        else:
+            rows = shards(self, 0.0)
+            parts.clear()  # workers may let go of them
+            self._fit_shards(rows, tasks, True)
+        tasks.end()
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Risk, as in memory; of a Dask collection a dask array."""
+        return self._predicted(X, "predict")
+
+    def predict_median(self, X: Any) -> Any:
+        """Median survival times; of a Dask collection a dask array."""
+        return self._predicted(X, "predict_median")
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Concordance, as in memory; X and y as in `fit`. A number for each row comes to the driver."""
+        local = self.to_local()
+        if not dask.is_dask_collection(X):
+            return float(local.score(X, y))
+        parts = [dask.delayed(risks_of)(part, local) for part in read_lazily(X, y, bounds_of=np.asarray)]
+        found = [one for one in dask.compute(*parts, scheduler=self.client) if one is not None]
+        said, risks = (np.concatenate(column) for column in zip(*found, strict=True))
+        return float(concordance(time_bounds(said), risks).value)
+
+
+class _Times(NamedTuple):
+    """What all rows say, the causes of their events, and where partitions begin and end."""
+
+    bounds: FloatArray
+    cause: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+
+    def seen_by(self, own: float, rows: slice = slice(None)) -> FloatArray:
+        """What rows say of a cause, or of all (0)."""
+        return bounds_of(self.bounds[rows], self.cause[rows], own) if own else self.bounds[rows]
+
+
+def _all_times(said: Sequence[NDArray[Any]]) -> _Times:
+    """The times of all partitions."""
+    y = np.concatenate([own for own in said if len(own)] or [np.empty((0, 2))])
+    return _Times(time_bounds(y), causes_of(y), np.cumsum([0, *map(len, said)]))
+
+
+def _told(times: _Times) -> tuple[FloatArray, dict[float, FloatArray]]:
+    """The causes, and the times of their events; 0 stands for all."""
+    causes = np.unique(times.cause[times.cause > 0]).astype(float)
+    found = {own: event_times(times.seen_by(own)) for own in (0.0, *(causes.tolist() if causes.size > 1 else ()))}
+    return causes, {own: all_of[:: 1 + len(all_of) // MOST_TIMES] for own, all_of in found.items()}
+
+
+def _times_of_part(times: _Times, number: int, own: float) -> FloatArray:
+    """What the rows of a partition say of a cause."""
+    return times.seen_by(own, slice(*times.cuts[number : number + 2]))

@@ -318,6 +318,11 @@ def squares_of(part: workers.RawPart, model: Any) -> Any:
     )
 
 
+def risks_of(part: workers.RawPart, model: Any) -> Any:
+    """What the rows of a partition say, and their risks; None where there are none."""
+    return (part.labels, model.predict(_inputs(part))) if len(part.labels) else None
+
+
 def right_of(part: workers.RawPart, model: Any) -> Any:
     """Weight of the rows of a partition that are predicted right, and of all."""
     if not len(part.labels):

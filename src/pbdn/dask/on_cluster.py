@@ -1,7 +1,8 @@
 """What the estimators on a Dask cluster share, and the classifier."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import Parameter, signature
 from typing import Any, ClassVar, Self
 
 import dask
@@ -25,7 +26,6 @@ from pbdn.estimators.on_a_line import LineEstimator
 from pbdn.growth.depth import Engine
 from pbdn.growth.engines import MapEngine
 from pbdn.growth.run import FitTasks, Run, with_callbacks
-from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
 from pbdn.model.timed import OnALine
@@ -48,6 +48,19 @@ def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: 
 def _predict(model: Any, block: Any, beside: dict[str, Any], method: str, shape: tuple[int, ...], kind: Any) -> Any:
     """The prediction of one partition, which may be empty."""
     return getattr(model, method)(block, **beside) if len(block) else np.empty((0, *shape), kind)
+
+
+def parameters_of(local: Any) -> Callable[..., None]:
+    """The constructor of an estimator that has the parameters of the local one, and ``client``."""
+
+    def __init__(self: Any, *, client: Any = None, **parameters: Any) -> None:
+        local.__init__(self, **parameters)
+        self.client = client
+
+    told = signature(local.__init__)
+    own, (this, *others) = Parameter("client", Parameter.KEYWORD_ONLY, default=None), told.parameters.values()
+    __init__.__signature__ = told.replace(parameters=[this, own, *others])  # type: ignore[attr-defined]
+    return __init__
 
 
 class OnCluster:
@@ -151,30 +164,6 @@ class PredictsClasses(OnCluster):
 class LineOnCluster(OnCluster, LineEstimator):  # type: ignore[misc]
     """What the estimators of values on a line share."""
 
-    def __init__(
-        self,
-        *,
-        client: Any = None,
-        inference: str = "auto",
-        max_depth: int = 5,
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            inference=inference, max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors,
-            gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state, verbose=verbose,
-            checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.client = client
-
     def _check_parameters(self) -> None:
         """Refuse parameters out of range, by name, and what is not done on a cluster."""
         super()._check_parameters()
@@ -237,32 +226,7 @@ checkpoint, time_limit
     """
 
     _local: ClassVar[type] = PBDNClassifier
-
-    def __init__(
-        self,
-        *,
-        client: Any = None,
-        inference: str = "auto",
-        criterion: Any = "auto",
-        max_depth: int = 5,
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            inference=inference, criterion=criterion, max_depth=max_depth, max_experts=max_experts, standardize=standardize,
-            priors=priors, gibbs_config=gibbs_config, map_config=map_config, class_weight=class_weight, n_jobs=n_jobs,
-            random_state=random_state, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.client = client
+    __init__ = parameters_of(PBDNClassifier)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:

@@ -1,12 +1,12 @@
 """The estimator of survival times, with the conventions of scikit-survival."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.data import open_stream as opening
@@ -118,15 +118,16 @@ checkpoint, time_limit
         self.models_ = ()
         if self._streams(X, y):
             sample = self._fit_source(opening.open_source(X, y, sample_weight), _of_one_cause, tasks, True)
-            self.causes_, self.unique_times_ = np.ones(1), _event_times(sample.targets)
+            self.causes_, self.unique_times_ = np.ones(1), event_times(sample.targets)
             tasks.end()
             return self
         rows = self._rows(X, y)
         bounds, cause = time_bounds(y), causes_of(y)
         self.causes_ = np.unique(cause[cause > 0]).astype(float)
-        self.unique_times_ = _event_times(bounds)
+        self.unique_times_ = event_times(bounds)
         if self.causes_.size > 1:
-            self._fit_causes(self._shared(X, rows), bounds, cause, sample_weight)
+            X = self._shared(X, rows)
+            self._fit_causes(lambda model, own: model.fit(X, bounds_of(bounds, cause, own), sample_weight))
         else:
             self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
@@ -144,20 +145,20 @@ checkpoint, time_limit
             raise InvalidInputError("This model has several causes; call partial_fit of one of models_.")
         before = self.unique_times_ if self._known_line() is not None else np.zeros(0)
         self._learn_bounds(X, y, sample_weight, _of_one_cause, lambda rows: layout_of(rows.targets, rows.weights, True))
-        times = np.union1d(before, _event_times(time_bounds(y)))
+        times = np.union1d(before, event_times(time_bounds(y)))
         self.causes_, self.unique_times_ = np.ones(1), times[:: 1 + len(times) // MOST_TIMES]
         return self
 
-    def _fit_causes(self, X: Any, bounds: FloatArray, cause: NDArray[np.int64], sample_weight: Any) -> None:
-        """A model for each cause, with a part of the time and a checkpoint of its own."""
+    def _fit_causes(self, fitted: Callable[[Any, float], "PBDNSurvival"]) -> None:
+        """A model for each cause, ``fitted`` to it with a part of the time and a checkpoint of its own."""
         seed, models = self._seed(), []
         for j, own in enumerate(self.causes_):
-            model = clone(self).set_params(random_state=(seed + j) % (2**31 - 1))
+            model = type(self)(**self.get_params(deep=False)).set_params(random_state=(seed + j) % (2**31 - 1))
             if self.time_limit is not None:
                 model.set_params(time_limit=self.time_limit / self.causes_.size)
             if self.checkpoint is not None:
                 model.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.cause{own:g}")
-            models.append(model.fit(X, _bounds_of(bounds, cause, own), sample_weight))
+            models.append(fitted(model, own))
         self.models_, self.network_, self.paths_ = tuple(models), None, ()
         self.config_ = models[0].config_
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
@@ -216,7 +217,7 @@ checkpoint, time_limit
     def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """What rows say to the network of one cause."""
         own = self.causes_[[one is model for one in self.models_]]
-        return X, None if y is None else _bounds_of(time_bounds(y), causes_of(y), float(own[0]))
+        return X, None if y is None else bounds_of(time_bounds(y), causes_of(y), float(own[0]))
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""
@@ -264,7 +265,7 @@ checkpoint, time_limit
         """Mean log-likelihood of what the rows say, of which cause included. More is better."""
         check_is_fitted(self)
         bounds, cause = time_bounds(y), causes_of(y)
-        said = [bounds] if not self.models_ else [_bounds_of(bounds, cause, own) for own in self.causes_]
+        said = [bounds] if not self.models_ else [bounds_of(bounds, cause, own) for own in self.causes_]
         found = sum(part.log_likelihood(one) for part, one in zip(self._of_causes(X), said, strict=True))
         return float(np.average(found, weights=sample_weight))
 
@@ -316,7 +317,7 @@ def _of_one_cause(y: Any) -> FloatArray:
     return bounds
 
 
-def _event_times(bounds: FloatArray) -> FloatArray:
+def event_times(bounds: FloatArray) -> FloatArray:
     """Times of events, sorted."""
     return np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
 
@@ -335,7 +336,8 @@ def causes_of(y: Any) -> NDArray[np.int64]:
     return cause
 
 
-def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:
+def bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:
+    """What rows say of one of several causes."""
     return np.column_stack(bounds_of_cause(bounds[:, 0], cause, own))
 
 
