@@ -259,7 +259,7 @@ time_limit
             self._note_columns(read)
             return model._shards(read)
 
-        def fitted(model: "DaskPBDNSurvival", own: float) -> PBDNSurvival:
+        def fitted(model: "DaskPBDNSurvival", own: float) -> Any:
             model.causes_, model.unique_times_ = np.ones(1), event_times_of[own]
             model._fit_shards(shards(model, own), FitTasks(model, X, y), True)
             return model.to_local()
