@@ -44,7 +44,7 @@ from pbdn.data.labelled_rows import LabelledRows, numeric_bounds
 from pbdn.errors import ClusterError, InvalidInputError
 from pbdn.estimators.counts import count_bounds
 from pbdn.estimators.grades import grade_bounds
-from pbdn.estimators.survival import time_bounds
+from pbdn.estimators.times import settled_bounds
 from pbdn.gibbs.rows import BLOCK_ROWS, group_blocks
 from pbdn.model.network import Network, inputs_above
 from pbdn.model.scaling import standard_scaling
@@ -428,7 +428,6 @@ def test_frames_scores_and_files_of_values(two_workers, tmp_path):
 # ------------------------------------------------------------------------- counts, grades, times
 
 GRADES = ["low", "middle", "high"]
-KINDS = ["counts", "grades", "times", "causes"]
 
 
 def said_by(kind, y, model, exposure=None):
@@ -437,7 +436,7 @@ def said_by(kind, y, model, exposure=None):
         return count_bounds(y, exposure)
     if kind == "grades":
         return grade_bounds(np.array([GRADES.index(one) for one in y]), model.network_.response.cuts)
-    return time_bounds(y)
+    return settled_bounds(y)[0]
 
 
 def networks_of(model):
@@ -453,11 +452,13 @@ def make_response(kind, n=400):
         exposure = rng.uniform(0.5, 2.0, n)
         beside = {"sample_weight": weight, "exposure": exposure}
         return DaskPBDNCountRegressor, PBDNCountRegressor, {}, X, rng.poisson(3 * y * exposure), beside
-    if kind in ("times", "causes"):
-        limit = rng.exponential(6.0, n)
-        event = (y < limit) * (1 if kind == "times" else rng.integers(1, 3, n))
-        times = list(zip(event, np.minimum(y, limit), strict=True))
-        times = np.array(times, dtype=[("event", bool if kind == "times" else int), ("time", float)])
+    if kind in ("times", "causes", "entries"):
+        fields = [("event", int if kind == "causes" else bool), ("time", float), ("entry", float)]
+        times, limit = np.empty(n, dtype=fields[: 3 if kind == "entries" else 2]), rng.exponential(6.0, n)
+        times["event"] = (y < limit) * (rng.integers(1, 3, n) if kind == "causes" else 1)
+        times["time"] = np.minimum(y, limit)
+        if kind == "entries":
+            times["entry"] = 0.3 * times["time"] * (rng.random(n) < 0.5)
         return DaskPBDNSurvival, PBDNSurvival, {}, X, times, {"sample_weight": weight}
     grades = np.array(GRADES)[np.digitize(y, [1.2, 2.0])]
     parameters = {"categories": [*GRADES[:2], "never", "high"]}
@@ -470,7 +471,7 @@ def split(size, *arrays, **named):
     return found[: len(arrays)], dict(zip(named, found[len(arrays) :], strict=True))
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["counts", "grades", "times", "causes"])
 def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, kind):
     on_cluster, in_memory, parameters, X, y, beside = make_response(kind)
     options = GIBBS | {"max_depth": 1} | parameters
@@ -493,7 +494,7 @@ def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, 
     assert model.score(rows, said) == pytest.approx(expected.score(X, y), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", KINDS[:3])
+@pytest.mark.parametrize("kind", ["counts", "grades", "times", "entries"])
 def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, kind):
     on_cluster, _, parameters, X, y, beside = make_response(kind)
     weight = beside["sample_weight"]
@@ -562,6 +563,13 @@ def test_frames_of_times(two_workers, tmp_path):
     one = DaskPBDNSurvival(**options).fit(*in_frames)
     other = DaskPBDNSurvival(**options).fit(*split(150, X, bounds)[0])
     assert_same_values(one, other)
+    some = np.where(np.arange(400) == 203, 0.0, times["time"])
+    with pytest.warns(UserWarning, match="y has 1 event at time 0, taken as before"):
+        zero = DaskPBDNSurvival(**options).fit(*in_chunks(X, some, 150))
+    assert zero.unique_times_[0] == times["time"].min()
+    *_, late, _ = make_response("entries")
+    with pytest.raises(InvalidInputError, match="does not sample times with entries into a study; use inference='map'"):
+        DaskPBDNSurvival(inference="gibbs").fit(*in_chunks(X, late, 150))
     wrong = np.where(np.arange(400) == 203, -1.0, times["time"])
     with pytest.raises(InvalidInputError, match="y has the time -1 in row 203"):
         DaskPBDNSurvival(**options).fit(*in_chunks(X, wrong, 150))

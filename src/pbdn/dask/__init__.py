@@ -9,11 +9,12 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
 from pbdn.data.row_source import encode
-from pbdn.errors import MissingExtraError
+from pbdn.errors import InvalidInputError, MissingExtraError, warn
 from pbdn.estimators.counts import PBDNCountRegressor, count_bounds
 from pbdn.estimators.grades import PBDNOrdinalClassifier, grade_bounds
 from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.estimators.survival import MOST_TIMES, PBDNSurvival, bounds_of, causes_of, event_times, time_bounds
+from pbdn.estimators.survival import MOST_TIMES, PBDNSurvival
+from pbdn.estimators.times import bounds_of, causes_of, event_times, settled_bounds, time_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.quality import concordance
 from pbdn.numerics.arrays import FloatArray
@@ -245,8 +246,14 @@ time_limit
         tasks, self.models_ = FitTasks(self, X, y), ()
         cluster, parts = self._start(X, y, sample_weight, np.asarray)
         times = cluster.submit(_all_times, [cluster.submit(lambda part: part.labels, part) for part in parts])
-        self.causes_, event_times_of = cluster.call(_told, times)
+        self.causes_, event_times_of, has_entries, words = cluster.call(_told, times)
         self.unique_times_ = event_times_of[0.0]
+        if has_entries and self._chosen_inference() == "gibbs":
+            raise InvalidInputError(
+                "DaskPBDNSurvival does not sample times with entries into a study; use inference='map', or PBDNSurvival."
+            )
+        if words:
+            warn(words)
 
         def shards(model: "DaskPBDNSurvival", own: float) -> ClusterRows:
             """The rows as one cause sees them."""
@@ -298,6 +305,7 @@ class _Times(NamedTuple):
     bounds: FloatArray
     cause: NDArray[np.int64]
     cuts: NDArray[np.int64]
+    words: str
 
     def seen_by(self, own: float, rows: slice = slice(None)) -> FloatArray:
         """What rows say of a cause, or of all (0)."""
@@ -307,14 +315,16 @@ class _Times(NamedTuple):
 def _all_times(said: Sequence[NDArray[Any]]) -> _Times:
     """The times of all partitions."""
     y = np.concatenate([own for own in said if len(own)] or [np.empty((0, 2))])
-    return _Times(time_bounds(y), causes_of(y), np.cumsum([0, *map(len, said)]))
+    bounds, words = settled_bounds(y)
+    return _Times(bounds, causes_of(y), np.cumsum([0, *map(len, said)]), words)
 
 
-def _told(times: _Times) -> tuple[FloatArray, dict[float, FloatArray]]:
-    """The causes, and the times of their events; 0 stands for all."""
+def _told(times: _Times) -> tuple[FloatArray, dict[float, FloatArray], bool, str]:
+    """The causes, and the times of their events (0 stands for all); whether there are entries, and words on times of zero."""
     causes = np.unique(times.cause[times.cause > 0]).astype(float)
     found = {own: event_times(times.seen_by(own)) for own in (0.0, *(causes.tolist() if causes.size > 1 else ()))}
-    return causes, {own: all_of[:: 1 + len(all_of) // MOST_TIMES] for own, all_of in found.items()}
+    some = {own: all_of[:: 1 + len(all_of) // MOST_TIMES] for own, all_of in found.items()}
+    return causes, some, times.bounds.shape[1] > 2, times.words
 
 
 def _times_of_part(times: _Times, number: int, own: float) -> FloatArray:

@@ -331,7 +331,7 @@ def informative(rows: LabelledRows) -> LabelledRows:
 
 def check_informative(bounds: FloatArray) -> None:
     """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
-    low, high = (bool(np.isfinite(column).any()) for column in bounds.T)
+    low, high = (bool(np.isfinite(column).any()) for column in bounds.T[:2])
     if low and high:
         return
     what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"
@@ -341,7 +341,7 @@ def check_informative(bounds: FloatArray) -> None:
 
 
 def _is_constant(bounds: FloatArray) -> bool:
-    return bool(np.all(bounds == bounds[0, 0]))
+    return bool(np.all(bounds[:, :2] == bounds[0, 0]))
 
 
 def _may_be_logarithms(bounds: FloatArray) -> bool:

@@ -86,9 +86,9 @@ class GibbsEngine:
         """Rows of one side on the current inputs, and what it learns beside its experts."""
         targets, single_events = self.targets[side], self.settings.sampler != "event_times"
         if self.response.timed:
-            return timed_rows(
-                self.inputs, targets[:, 0], targets[:, 1], weight=self.rows.weights, single_events=single_events
-            )
+            low, high, *limit = targets.T
+            said = {"limit": limit[0] if limit else None, "weight": self.rows.weights}
+            return timed_rows(self.inputs, low, high, single_events=single_events, **said)
         rows = make_rows(
             self.inputs,
             targets,

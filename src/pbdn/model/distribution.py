@@ -99,7 +99,7 @@ class Distribution:
         )
 
     def log_likelihood(self, bounds: FloatArray) -> FloatArray:
-        """ln P(what each row says), shape (n_rows,): log-density where the bounds (n_rows, 2) are equal."""
+        """ln P(what each row says), shape (n_rows,): log-density where the bounds (n_rows, 2) are equal; given limits, a third column."""
         on_line = self._response.to_line(bounds)
         return self._standard.log_likelihood(on_line) - self._response.log_slopes(on_line)
 

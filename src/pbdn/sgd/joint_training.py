@@ -279,7 +279,7 @@ def train_together(
     network : Packed
     inputs : array (n_rows, n_columns), or RowsElsewhere
         Dense and scaled, squares included. Rows elsewhere have targets and weights of their own, and no squares.
-    targets : array (n_rows,) or (n_rows, 2)
+    targets : array (n_rows,), or (n_rows, 2 or 3) of values on a line
         Class codes, or bounds of values on a line.
     weights : array (n_rows,) or None
     noise : Noise
