@@ -23,6 +23,7 @@ from distributed import Client, LocalCluster
 from pbdn import (
     GibbsConfig,
     MapConfig,
+    PBDNAmountRegressor,
     PBDNClassifier,
     PBDNCountRegressor,
     PBDNOrdinalClassifier,
@@ -31,6 +32,7 @@ from pbdn import (
 )
 from pbdn.config import starts_for
 from pbdn.dask import (
+    DaskPBDNAmountRegressor,
     DaskPBDNClassifier,
     DaskPBDNCountRegressor,
     DaskPBDNOrdinalClassifier,
@@ -452,6 +454,8 @@ def make_response(kind, n=400):
         exposure = rng.uniform(0.5, 2.0, n)
         beside = {"sample_weight": weight, "exposure": exposure}
         return DaskPBDNCountRegressor, PBDNCountRegressor, {}, X, rng.poisson(3 * y * exposure), beside
+    if kind == "amounts":
+        return DaskPBDNAmountRegressor, PBDNAmountRegressor, {}, X, y * (y > 1.2), {"sample_weight": weight}
     if kind in ("times", "causes", "entries"):
         fields = [("event", int if kind == "causes" else bool), ("time", float), ("entry", float)]
         times, limit = np.empty(n, dtype=fields[: 3 if kind == "entries" else 2]), rng.exponential(6.0, n)
@@ -471,7 +475,7 @@ def split(size, *arrays, **named):
     return found[: len(arrays)], dict(zip(named, found[len(arrays) :], strict=True))
 
 
-@pytest.mark.parametrize("kind", ["counts", "grades", "times", "causes"])
+@pytest.mark.parametrize("kind", ["counts", "amounts", "grades", "times", "causes"])
 def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, kind):
     on_cluster, in_memory, parameters, X, y, beside = make_response(kind)
     options = GIBBS | {"max_depth": 1} | parameters
@@ -480,11 +484,12 @@ def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, 
         (rows, said), more = split(size, X, y, **beside)
         model = on_cluster(**options).fit(rows, said, **more)
         for one, two in zip(networks_of(model), networks_of(expected), strict=True):
-            assert_same_values(one, two)
+            (assert_same if kind == "amounts" else assert_same_values)(one, two)
             assert one.network_.response == two.network_.response
             for name in one._stored:
                 np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-    assert {type(model.to_local()), *map(type, model.models_)} == {in_memory}
+    assert type(model.to_local()) is in_memory
+    assert list(map(type, model.models_)) == list(map(type, expected.models_))
     more.pop("sample_weight")
     there = model.predict(rows, **more)
     assert dask.is_dask_collection(there)
@@ -508,7 +513,7 @@ def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, k
     assert_steps_in_memory(model, X[kept], bounds[kept], weight[kept])
 
 
-def test_frames_of_counts_and_grades(two_workers, tmp_path):
+def test_frames_of_counts_amounts_and_grades(two_workers, tmp_path):
     *_, X, counts, beside = make_response("counts")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     options = {"max_depth": 1, "max_experts": 3, "map_config": MapConfig(n_minibatches=10), "random_state": 3}
@@ -524,6 +529,17 @@ def test_frames_of_counts_and_grades(two_workers, tmp_path):
         DaskPBDNCountRegressor(**options).fit(*in_chunks(X, np.where(np.arange(400) == 203, -1, counts), 200))
     with pytest.raises(InvalidInputError, match="Partition 0: exposure has 0 in row 0"):
         DaskPBDNCountRegressor(**options).fit(*in_chunks(X, counts, 200), exposure=da.zeros(400, chunks=200))
+
+    *_, amounts, _ = make_response("amounts")
+    table = dd.from_pandas(frame.assign(amount=amounts, weight=beside["sample_weight"]), npartitions=2)
+    table = dd.concat([table[table.a > 1e9], table])
+    model = DaskPBDNAmountRegressor(**options, client=two_workers).fit(table, "amount", "weight")
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    np.testing.assert_array_equal(model.predict(rows).compute(), model.to_local().predict(frame))
+    with pytest.raises(InvalidInputError, match="y has -1 in row 3; amounts must be 0 or more"):
+        DaskPBDNAmountRegressor(**options).fit(*in_chunks(X, np.where(np.arange(400) == 203, -1, amounts), 200))
+    with pytest.warns(UserWarning, match="y is zero in every row"):
+        DaskPBDNAmountRegressor(**options).fit(*in_chunks(X, np.zeros(400), 200))
 
     *_, grades, _ = make_response("grades")
     kinds = pd.CategoricalDtype(GRADES, ordered=True)

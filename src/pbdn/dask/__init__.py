@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
-from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
 from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError, MissingExtraError, warn
+from pbdn.estimators.amounts import PBDNAmountRegressor, checked_amounts
 from pbdn.estimators.counts import PBDNCountRegressor, count_bounds
 from pbdn.estimators.grades import PBDNOrdinalClassifier, grade_bounds
-from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.estimators.survival import MOST_TIMES, PBDNSurvival
 from pbdn.estimators.times import bounds_of, causes_of, event_times, settled_bounds, time_bounds
 from pbdn.growth.run import FitTasks, with_callbacks
@@ -21,9 +20,18 @@ from pbdn.numerics.arrays import FloatArray
 
 try:
     import dask
+    import dask.array as da
 
+    from pbdn.dask.cluster import blocks_of
     from pbdn.dask.engines import risks_of
-    from pbdn.dask.on_cluster import DaskPBDNClassifier, LineOnCluster, PredictsClasses, PredictsNumbers, parameters_of
+    from pbdn.dask.on_cluster import (
+        DaskPBDNClassifier,
+        DaskPBDNRegressor,
+        LineOnCluster,
+        PredictsClasses,
+        PredictsNumbers,
+        parameters_of,
+    )
     from pbdn.dask.rows import ClusterRows, ReadRows, read_lazily, read_rows
 except ModuleNotFoundError as error:
     if error.name not in ("dask", "distributed"):
@@ -31,6 +39,7 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("pbdn.dask needs Dask", "dask") from error
 
 __all__ = [
+    "DaskPBDNAmountRegressor",
     "DaskPBDNClassifier",
     "DaskPBDNCountRegressor",
     "DaskPBDNOrdinalClassifier",
@@ -39,47 +48,40 @@ __all__ = [
 ]
 
 
-def _positive_values(y: Any) -> FloatArray:
-    """Bounds of values whose logarithms are modelled."""
-    return positive_bounds(numeric_bounds(y))
-
-
-class DaskPBDNRegressor(PredictsNumbers, PBDNRegressor):  # type: ignore[misc]
-    """`pbdn.PBDNRegressor` on a Dask cluster: rows stay on the workers, and every one of them counts.
-
-    ``inference="gibbs"`` gives the bits of `pbdn.PBDNRegressor` on the same rows in memory, for any number of workers and any
-    partitions. ``inference="map"`` trains one network layer by layer while AIC falls, each layer from several starts;
-    networks of folds, which `pbdn.PBDNRegressor` averages, need rows in memory. Its result does not depend on the workers
-    either. A worker that is lost is made up for by the others, and the result stays the same.
+class DaskPBDNAmountRegressor(PredictsNumbers, PBDNAmountRegressor):  # type: ignore[misc]
+    """`pbdn.PBDNAmountRegressor` on a Dask cluster: a `DaskPBDNClassifier` and a `DaskPBDNRegressor`, with their promises.
 
     Parameters
     ----------
-    client : distributed.Client or None, default=None
-        None: the client in use.
-    inference, log, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
+    client, n_jobs
+        As in `DaskPBDNRegressor`.
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
 time_limit
-        As in `pbdn.PBDNRegressor`.
-    n_jobs : int or None, default=None
-        Chains of sides that run at the same time. Each worker uses as many threads as Dask gave it.
+        As in `pbdn.PBDNAmountRegressor`.
 
     Attributes
     ----------
-    The attributes of `pbdn.PBDNRegressor`.
+    The attributes of `pbdn.PBDNAmountRegressor`.
     """
 
-    _local: ClassVar[type] = PBDNRegressor
-    __init__ = parameters_of(PBDNRegressor)
+    _local: ClassVar[type] = PBDNAmountRegressor
+    __init__ = parameters_of(PBDNAmountRegressor)
+
+    @classmethod
+    def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
+        """What fits both networks."""
+        return (DaskPBDNClassifier, DaskPBDNRegressor)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Grow a network on a Dask collection.
+        """Fit both networks on a Dask collection, which is read twice.
 
         Parameters
         ----------
         X : dask array or dataframe of shape (n_samples, n_features)
             Present numbers.
-        y : dask array or series of shape (n_samples,) or (n_samples, 2), str, or list of str
-            Values or bounds, in the partitions of X; or the name of a column of X, or of the two of bounds.
+        y : dask array or series of shape (n_samples,), or str
+            Amounts of 0 or more, in the partitions of X; or the name of a column of X.
         sample_weight : dask array or series of shape (n_samples,), or str, optional
 
         Returns
@@ -87,16 +89,31 @@ time_limit
         self
         """
         self._check_parameters()
+        self._begin_anew()
         tasks = FitTasks(self, X, y)
-        bounds_of = _positive_values if self.log is True else numeric_bounds
-        rows = self._shards(read_rows(*self._start(X, y, sample_weight, bounds_of), repeats=True))
-        self._fit_shards(rows, tasks, self.log)
+        named = [name for name in (y, sample_weight) if isinstance(name, str)]
+        y, sample_weight = (X[one] if isinstance(one, str) else one for one in (y, sample_weight))
+        blocks_of("y", y)
+        with dask.config.set(scheduler=self.client):
+            amounts = _as_dask_array(y).map_blocks(checked_amounts, dtype=float, meta=np.empty(0))
+            weights = da.ones_like(amounts) if sample_weight is None else _as_dask_array(sample_weight)
+            self._fit_models(X.drop(columns=named) if named else X, amounts, weights)
         tasks.end()
         return self
+
+    def _adopt_models(self, either: Any, positive: Any) -> None:
+        """Fill the fitted attributes; the models are local ones."""
+        self._note_columns(positive.n_features_in_, getattr(positive, "feature_names_in_", None))
+        super()._adopt_models(either.to_local(), positive.to_local())
 
     def predict(self, X: Any) -> Any:
         """Means; of a Dask collection a dask array."""
         return self._predicted(X, "predict")
+
+
+def _as_dask_array(column: Any) -> Any:
+    """A series as an array whose parts have known lengths."""
+    return column.to_dask_array(lengths=True) if hasattr(column, "to_dask_array") else column
 
 
 class DaskPBDNCountRegressor(PredictsNumbers, PBDNCountRegressor):  # type: ignore[misc]
@@ -263,7 +280,7 @@ time_limit
                 for pair in zip(parts, said, strict=True)
             ]
             read = read_rows(cluster, own_parts, repeats=True)
-            self._note_columns(read)
+            self._note_columns(read.n_features, read.names)
             return model._shards(read)
 
         def fitted(model: "DaskPBDNSurvival", own: float) -> Any:

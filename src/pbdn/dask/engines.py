@@ -312,7 +312,8 @@ def squares_of(part: workers.RawPart, model: Any) -> Any:
         return np.zeros(4)
     weights = np.ones(len(part.labels)) if part.weights is None else part.weights
     values = np.asarray(part.labels, dtype=float)
-    off = values - model.network_.response.from_line(np.zeros(1))
+    network = model.network_ if not model.models_ else model.models_[-1].network_
+    off = values - network.response.from_line(np.zeros(1))
     return np.array(
         [weights.sum(), weights @ off, weights @ off**2, weights @ (values - model.predict(_inputs(part))) ** 2]
     )

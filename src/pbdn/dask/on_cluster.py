@@ -1,4 +1,4 @@
-"""What the estimators on a Dask cluster share, and the classifier."""
+"""What the estimators on a Dask cluster share, the classifier and the regressor."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,18 +17,20 @@ from pbdn.dask import workers
 from pbdn.dask.cluster import Cluster, partitions_alike
 from pbdn.dask.engines import ClusterGibbsEngine, ClusterLineEngine, right_of, squares_of
 from pbdn.dask.rows import ClusterRows, ReadRows, make_shards, read_lazily, read_rows
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
 from pbdn.estimators.frames import forget_preparation
 from pbdn.estimators.on_a_line import LineEstimator
+from pbdn.estimators.regressor import PBDNRegressor
 from pbdn.growth.depth import Engine
 from pbdn.growth.engines import MapEngine
 from pbdn.growth.run import FitTasks, Run, with_callbacks
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
 from pbdn.model.timed import OnALine
+from pbdn.numerics.arrays import FloatArray
 
 
 def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: Any, **beside: Any) -> Any:
@@ -84,11 +86,11 @@ class OnCluster:
         cluster = Cluster(self.client or default_client(), resume)
         return cluster, cluster.start(read_lazily(X, y, sample_weight, bounds_of, **beside))
 
-    def _note_columns(self, read: ReadRows) -> None:
-        self.n_features_in_ = read.n_features
+    def _note_columns(self, n_features: int, names: Sequence[str] | None) -> None:
+        self.n_features_in_ = n_features
         self.__dict__.pop("feature_names_in_", None)
-        if read.names is not None:
-            self.feature_names_in_ = np.asarray(read.names, dtype=object)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
 
     def _refuse(self) -> None:
         """What no estimator does on a cluster."""
@@ -171,7 +173,7 @@ class LineOnCluster(OnCluster, LineEstimator):  # type: ignore[misc]
 
     def _shards(self, read: ReadRows) -> ClusterRows:
         """Rows with bounds, put into shards; workers may let go of the partitions then."""
-        self._note_columns(read)
+        self._note_columns(read.n_features, read.names)
         return make_shards(read, True, self.standardize)
 
     def _fit_shards(self, rows: ClusterRows, tasks: FitTasks, log: bool | str, cuts: Sequence[float] = ()) -> None:
@@ -255,7 +257,7 @@ checkpoint, time_limit
         read = read_rows(cluster, parts, is_gibbs, self.class_weight, classes)
         check_classification_targets(read.classes)
         self.classes_ = read.classes
-        self._note_columns(read)
+        self._note_columns(read.n_features, read.names)
         response = self._response()
         self.config_ = self._resolve(response, inference, criterion, sum(read.sizes), read.n_features)
         if read.present.size < 2:
@@ -278,3 +280,63 @@ checkpoint, time_limit
                 f"criterion={self.criterion!r} needs rows in memory; use 'auto', or PBDNClassifier on a sample of the rows."
             )
         return inference, options.choose_criterion(self.criterion, 2, inference, None)
+
+
+def _positive_values(y: Any) -> FloatArray:
+    """Bounds of values whose logarithms are modelled."""
+    return positive_bounds(numeric_bounds(y))
+
+
+class DaskPBDNRegressor(PredictsNumbers, PBDNRegressor):  # type: ignore[misc]
+    """`pbdn.PBDNRegressor` on a Dask cluster: rows stay on the workers, and every one of them counts.
+
+    ``inference="gibbs"`` gives the bits of `pbdn.PBDNRegressor` on the same rows in memory, for any number of workers and any
+    partitions. ``inference="map"`` trains one network layer by layer while AIC falls, each layer from several starts;
+    networks of folds, which `pbdn.PBDNRegressor` averages, need rows in memory. Its result does not depend on the workers
+    either. A worker that is lost is made up for by the others, and the result stays the same.
+
+    Parameters
+    ----------
+    client : distributed.Client or None, default=None
+        None: the client in use.
+    inference, log, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
+time_limit
+        As in `pbdn.PBDNRegressor`.
+    n_jobs : int or None, default=None
+        Chains of sides that run at the same time. Each worker uses as many threads as Dask gave it.
+
+    Attributes
+    ----------
+    The attributes of `pbdn.PBDNRegressor`.
+    """
+
+    _local: ClassVar[type] = PBDNRegressor
+    __init__ = parameters_of(PBDNRegressor)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Grow a network on a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+            Present numbers.
+        y : dask array or series of shape (n_samples,) or (n_samples, 2), str, or list of str
+            Values or bounds, in the partitions of X; or the name of a column of X, or of the two of bounds.
+        sample_weight : dask array or series of shape (n_samples,), or str, optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        tasks = FitTasks(self, X, y)
+        bounds_of = _positive_values if self.log is True else numeric_bounds
+        rows = self._shards(read_rows(*self._start(X, y, sample_weight, bounds_of), repeats=True))
+        self._fit_shards(rows, tasks, self.log)
+        tasks.end()
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Means; of a Dask collection a dask array."""
+        return self._predicted(X, "predict")
