@@ -302,8 +302,9 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     preparation = estimator.preparation_.preparation_
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
-    beside = {name: str(extra[name]) for name in ("event", "entry") if extra.get(name)}
-    return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source, **beside)
+    event, entry = (str(extra[name]) if extra.get(name) else None for name in ("event", "entry"))
+    found = TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)
+    return replace(found, event=event, entry=entry)
 
 
 def refuse_model_of_another_table(path: str, table: str) -> None:

@@ -34,7 +34,7 @@ def time_bounds(y: Any, in_pieces: bool = False) -> FloatArray:
     if entry is None:
         return np.column_stack([low, high])
     _check_entries(entry, np.where(np.isinf(high), low, high))
-    if not in_pieces and not entry.any():
+    if not in_pieces and not np.any(entry > 0.0):
         return np.column_stack([low, high])
     limit = np.where(entry > 0.0, entry, -np.inf)
     return np.column_stack([np.maximum(low, limit), high, limit])

@@ -86,9 +86,11 @@ class GibbsEngine:
         """Rows of one side on the current inputs, and what it learns beside its experts."""
         targets, single_events = self.targets[side], self.settings.sampler != "event_times"
         if self.response.timed:
-            low, high, *limit = targets.T
-            said = {"limit": limit[0] if limit else None, "weight": self.rows.weights}
-            return timed_rows(self.inputs, low, high, single_events=single_events, **said)
+            low, high, *limits = targets.T
+            limit = limits[0] if limits else None
+            return timed_rows(
+                self.inputs, low, high, limit=limit, weight=self.rows.weights, single_events=single_events
+            )
         rows = make_rows(
             self.inputs,
             targets,

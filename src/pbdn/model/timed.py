@@ -179,7 +179,7 @@ class StandardDistribution:
             [side_log_likelihood(self.first, bounds, g) for g in range(n_draws)]
             + [side_log_likelihood(self.second, turned, g) for g in range(n_draws)]
         )
-        return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws)) - log_beyond_limit(self, limits)
+        return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws) - log_beyond_limit(self, limits))
 
 
 class FirstOfSeveral:

@@ -243,8 +243,8 @@ class CumulativeIncidenceDisplay:
         named, times, observed = with_names(estimator, dense_rows(estimator, X)), estimator.unique_times_, None
         times = times[np.unique(np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(int))]
         if y is not None:
-            cause, bounds = np.asarray(y)[np.asarray(y).dtype.names[0]], estimator._said(y)[0]
-            observed = _aalen_johansen(bounds, cause, estimator.causes_, times)
+            first = (np.asarray(y).dtype.names or ("cause",))[0]
+            observed = _aalen_johansen(estimator._said(y)[0], np.asarray(y)[first], estimator.causes_, times)
         predicted = estimator.predict_cumulative_incidence(named, times).mean(axis=0)
         display = cls(times, predicted, observed, [f"cause {cause:g}" for cause in estimator.causes_])
         return display.plot(ax) if draw else display

@@ -118,7 +118,7 @@ def timed_sides(
 
 @summing
 def _limits(
-    t: int, at_times: int, rows: NoisyRows, index: Any, scale: float, stack: Stack, work: LayerWork, gradient: Any
+    t: int, at_times: Any, rows: NoisyRows, index: Any, scale: float, stack: Stack, work: LayerWork, gradient: Any
 ) -> float:
     """What the limits of rows add to the loss of `timed_sides` and to its gradient; ``work.experts`` has the r and τ."""
     n, count = index.shape[0], stack.n_units[t]
