@@ -161,7 +161,7 @@ time_limit
         return self
 
     def predict(self, X: Any, exposure: Any = None) -> Any:
-        """Means; of a Dask collection a dask array, and ``exposure`` is one with the partitions of X."""
+        """Means; of a Dask collection a dask array, and ``exposure`` has its partitions or is the name of a column."""
         return self._predicted(X, "predict", exposure=exposure)
 
 
@@ -214,7 +214,7 @@ checkpoint, time_limit
         """The rows with the bounds of their grades, and the cuts; a single grade is a value."""
         check_classification_targets(read.classes)
         column = X[y] if isinstance(y, str) else y
-        ordered = getattr(column.dtype, "ordered", False)
+        ordered = getattr(getattr(column, "dtype", None), "ordered", False)
         order = self._order(column.cat.as_known(scheduler=self.client) if ordered else read.classes)
         cuts = self._settle_grades(read.classes, read.class_totals(), order)
         bounds = np.zeros((read.classes.size, 2))

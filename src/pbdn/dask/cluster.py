@@ -135,9 +135,10 @@ def blocks_of(name: str, collection: Any) -> list[Any]:
 
 
 def partitions_alike(X: Any, columns: dict[str, Any]) -> tuple[list[Any], list[dict[str, Any]]]:
-    """The partitions of X, and those of every column beside it; all have the name of a column of X, or None."""
+    """The partitions of X, and those of every column beside it; names of columns of X, and None, are the same in all."""
     parts, own = blocks_of("X", X), {}
     for name, values in columns.items():
+        values = list(values) if isinstance(values, tuple) else values
         if isinstance(values, str | list) or (values is None and name != "y"):
             own[name] = [values] * len(parts)
             continue
@@ -153,6 +154,13 @@ def partitions_alike(X: Any, columns: dict[str, Any]) -> tuple[list[Any], list[d
                 f"X has {len(parts)} partitions, but {name} has {len(own[name])}; partition them alike."
             )
     return parts, [dict(zip(own, some, strict=True)) for some in zip(*own.values(), strict=True)] or [{}] * len(parts)
+
+
+def with_columns(X: Any, columns: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A partition without the columns that are named, and these in place of their names."""
+    named = {name: own for name, own in columns.items() if isinstance(own, str | list)}
+    taken = [one for own in named.values() for one in np.atleast_1d(own).tolist()]
+    return (X.drop(columns=taken) if taken else X), columns | {name: X[own] for name, own in named.items()}
 
 
 class Group:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.dask import workers
-from pbdn.dask.cluster import Cluster, partitions_alike
+from pbdn.dask.cluster import Cluster, partitions_alike, with_columns
 from pbdn.dask.engines import ClusterGibbsEngine, ClusterLineEngine, right_of, squares_of
 from pbdn.dask.rows import ClusterRows, ReadRows, make_shards, read_lazily, read_rows
 from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
@@ -49,6 +49,7 @@ def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: 
 
 def _predict(model: Any, block: Any, beside: dict[str, Any], method: str, shape: tuple[int, ...], kind: Any) -> Any:
     """The prediction of one partition, which may be empty."""
+    block, beside = with_columns(block, beside)
     return getattr(model, method)(block, **beside) if len(block) else np.empty((0, *shape), kind)
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.dask.cluster import with_columns
 from pbdn.data.labelled_rows import (
     LabelledRows,
     Words,
@@ -66,10 +67,7 @@ class WeightFacts(NamedTuple):
 def read_part(X: Any, columns: dict[str, Any], number: int, bounds_of: BoundsOf | None = None) -> RawPart:
     """One partition, checked; y, sample_weight and what else there is beside X are arrays, or names of columns of X."""
     where = f"Partition {number} of X"
-    named = {name: own for name, own in columns.items() if isinstance(own, str | list)}
-    columns = columns | {name: X[own] for name, own in named.items()}
-    for own in named.values():
-        X = X.drop(columns=own)
+    X, columns = with_columns(X, columns)
     y, weight, beside = columns.pop("y"), columns.pop("sample_weight"), columns
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     if hasattr(X, "toarray") or not hasattr(X, "shape") or len(X.shape) != 2:
