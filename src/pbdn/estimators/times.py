@@ -71,10 +71,7 @@ def _check_entries(entry: FloatArray, last: FloatArray) -> None:
     for wrong, why in (
         (np.isnan(entry), "which is no time; give 0 where a row was watched from the start."),
         ((entry < 0.0) & np.isfinite(entry), "which is negative; give 0 where a row was watched from the start."),
-        (
-            (entry > 0.0) & ~(entry < last),
-            "which is not before its time {last:g}; mend or drop it.",
-        ),
+        ((entry > 0.0) & ~(entry < last), "which is not before its time {last:g}; mend or drop it."),
     ):
         if wrong.any():
             i = int(np.argmax(wrong))

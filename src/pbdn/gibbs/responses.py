@@ -41,7 +41,7 @@ from pbdn.variates.random_stream import (
     uniform,
 )
 
-TINY_RATE = 1e-290
+TINY_RATE = 1e-290  # under which a condition is as improbable as there
 
 
 class GammaPrior(NamedTuple):
