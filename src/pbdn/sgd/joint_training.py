@@ -218,8 +218,8 @@ class KernelSteps:
 
     def draw(self, n: int) -> tuple[Any, Any]:
         """Numbers of the next ``n`` rows, and where in the pool the noise of each begins."""
-        while len(self._rest) < n:
-            self._rest = np.concatenate([self._rest, self.rng.permutation(self.n_rows)])
+        n_passes = -(-(n - len(self._rest)) // self.n_rows)
+        self._rest = np.concatenate([self._rest, *(self.rng.permutation(self.n_rows) for _ in range(n_passes))])
         order, self._rest = self._rest[:n], self._rest[n:]
         return order, self.rng.integers(NOISE_POOL, size=n)
 
