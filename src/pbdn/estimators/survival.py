@@ -1,12 +1,12 @@
 """The estimator of survival times, with the conventions of scikit-survival."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.data import open_stream as opening
@@ -137,7 +137,8 @@ checkpoint, time_limit
         self.causes_ = np.unique(cause[cause > 0]).astype(float)
         self.unique_times_ = event_times(bounds)
         if self.causes_.size > 1:
-            self._fit_causes(self._shared(X, rows), bounds, cause, sample_weight)
+            X = self._shared(X, rows)
+            self._fit_causes(lambda model, own: model.fit(X, bounds_of(bounds, cause, own), sample_weight))
         else:
             self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
@@ -159,16 +160,16 @@ checkpoint, time_limit
         self.causes_, self.unique_times_ = np.ones(1), times[:: 1 + len(times) // MOST_TIMES]
         return self
 
-    def _fit_causes(self, X: Any, bounds: FloatArray, cause: NDArray[np.int64], sample_weight: Any) -> None:
-        """A model for each cause, with a part of the time and a checkpoint of its own."""
+    def _fit_causes(self, fitted: Callable[[Any, float], "PBDNSurvival"]) -> None:
+        """A model for each cause, ``fitted`` to it with a part of the time and a checkpoint of its own."""
         seed, models = self._seed(), []
         for j, own in enumerate(self.causes_):
-            model = clone(self).set_params(random_state=(seed + j) % (2**31 - 1))
+            model = type(self)(**self.get_params(deep=False)).set_params(random_state=(seed + j) % (2**31 - 1))
             if self.time_limit is not None:
                 model.set_params(time_limit=self.time_limit / self.causes_.size)
             if self.checkpoint is not None:
                 model.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.cause{own:g}")
-            models.append(model.fit(X, bounds_of(bounds, cause, own), sample_weight))
+            models.append(fitted(model, own))
         self.models_, self.network_, self.paths_ = tuple(models), None, ()
         self.config_ = models[0].config_
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
@@ -216,20 +217,18 @@ checkpoint, time_limit
     def _names_of_models(self) -> list[str]:
         return [f"cause {cause:g}" for cause in self.causes_]
 
-    def _several(self) -> Any:
-        """The networks of all causes for exports."""
+    def _network_to_export(self) -> Any:
+        """The network, or those of all causes."""
         from pbdn.export.plan import Several
 
+        if not self.models_:
+            return network_of(self)
         return Several.of_causes([network_of(model) for model in self.models_], [f"{c:g}" for c in self.causes_])
 
     def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """What rows say to the network of one cause."""
         own = self.causes_[[one is model for one in self.models_]]
         return X, None if y is None else bounds_of(time_bounds(y), causes_of(y), float(own[0]))
-
-    def _together(self, parts: list[Any]) -> Distribution:
-        """The first event of any cause."""
-        return DistributionOfFirst(parts)
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""

@@ -67,7 +67,7 @@ def _given(y: Any) -> tuple[tuple[FloatArray, FloatArray], FloatArray | None]:
 
 
 def _check_entries(entry: FloatArray, last: FloatArray) -> None:
-    """Refuse times of entry that are not from 0 to before the ``last`` time that is known of each row."""
+    """Refuse times of entry that are not from 0 to before the ``last`` time that is known of each row; -inf is none."""
     for wrong, why in (
         (np.isnan(entry), "which is no time; give 0 where a row was watched from the start."),
         ((entry < 0.0) & np.isfinite(entry), "which is negative; give 0 where a row was watched from the start."),
@@ -80,6 +80,14 @@ def _check_entries(entry: FloatArray, last: FloatArray) -> None:
 
 def fitted_bounds(y: Any) -> FloatArray:
     """`time_bounds` for a fit, which says once what became of times of zero."""
+    bounds, words = settled_bounds(y)
+    if words:
+        warn(words)
+    return bounds
+
+
+def settled_bounds(y: Any) -> tuple[FloatArray, str]:
+    """`time_bounds` for a fit, and what became of times of zero, in words."""
     settled, (low, high) = without_zeros(time_bounds(y)), _given(y)[0]
     early, n_silent, said = high == 0.0, int(((low == 0.0) & np.isposinf(high)).sum()), []
     if early.any():
@@ -87,9 +95,7 @@ def fitted_bounds(y: Any) -> FloatArray:
         said.append(f"{n} event{'s'[: n > 1]} at time 0, taken as before {first:g}, the smallest time above 0")
     if n_silent:
         said.append(f"{n_silent} row{'s'[: n_silent > 1]} censored at time 0, from which nothing can be learnt")
-    if said:
-        warn(f"y has {', and '.join(said)}.")
-    return settled
+    return settled, f"y has {', and '.join(said)}." if said else ""
 
 
 def batch_bounds(y: Any) -> FloatArray:
