@@ -1,12 +1,14 @@
 """Small estimators, with short chains, few steps and few experts; and small fitted models that several test files share."""
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pbdn import (
     GibbsConfig,
@@ -74,6 +76,14 @@ def quietly(estimator, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return estimator.fit(X, y)
+
+
+@contextmanager
+def without_pictures():
+    """Within, the pictures of reports are empty: for tests of what a page says. Others draw those of every kind of model."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pbdn.report.html.page_svg", lambda *_, **__: "")
+        yield
 
 
 def xor_rows(n=160, seed=0):

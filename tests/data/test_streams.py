@@ -25,6 +25,7 @@ from pbdn.data.prefetch import read_ahead, work_ahead
 from pbdn.data.streams import BatchSource, MemmapSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import standard_scaling
+from pbdn.sgd.joint_gradient import run_joint_steps
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 ds = pytest.importorskip("pyarrow.dataset")
@@ -361,6 +362,8 @@ def test_numbers_from_every_kind_of_stream(kind, rows, tmp_path, monkeypatch):
             batches if kind == "batches" else (lambda: iter(batches)) if kind == "function" else BatchSource(batches),
         )
     learner = line(PBDNRegressor, log=False).fit(*given)
+    rows_of_kernels = [signature[0] for signature in run_joint_steps.signatures]
+    assert all(part.mutable for kinds in rows_of_kernels for part in kinds.types), "compiled once more for such rows"
     layout = learner.network_.response
     assert layout.center == pytest.approx(np.average(y, weights=weight))
     assert layout.scale == pytest.approx(np.sqrt(np.cov(y, aweights=weight, ddof=0)))
