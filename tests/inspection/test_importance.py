@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -227,8 +228,11 @@ def test_shapley_values_add_up(build, output):
 
 
 @pytest.mark.parametrize("build", [sampled, optimised, three_classes])
-def test_shapley_values_agree_with_shap(build):
+def test_shapley_values_agree_with_shap(build, monkeypatch):
     shap = pytest.importorskip("shap", reason="shap is not installed")
+    for name in ("maskers._tabular._delta_masking", "utils._masked_model._build_fixed_multi_output"):
+        slow = attrgetter(name)(shap)  # to compile, not to run on so few rows
+        monkeypatch.setattr(f"shap.{name}", getattr(slow, "py_func", slow))
     model, X, _ = build()
     rows = X[:35]
     masker = shap.maskers.Independent(np.asarray(rows), max_samples=100)

@@ -211,8 +211,6 @@ class KernelSteps:
             self.total_weight = inputs.total_weight
         else:
             self.targets, self.weights = targets, np.ones(len(targets)) if weights is None else weights
-            if not self.weights.flags.writeable:  # from Arrow: the kernel would be compiled once more for such arrays
-                self.weights = self.weights.copy()
             self.total_weight = float(self.weights.sum())
         self.moments = np.zeros_like(network.parameters), np.zeros_like(network.parameters)
         self.pool = rng.standard_normal(NOISE_POOL + noise.scale.size)
