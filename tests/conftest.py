@@ -1,5 +1,6 @@
-"""Seeds from test names; small problems; data and servers of this machine; compiled code that is out of date removed before workers share it."""
+"""One core for each worker; seeds from test names; small problems; data and servers of this machine; compiled code that is out of date removed before workers share it."""
 
+import gc
 import importlib
 import json
 import os
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before OpenMP is loaded, whose threads wait for each other by spinning
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -50,6 +54,11 @@ def pytest_collection_modifyitems(items):
     others = [item for item in items if item not in begun]
     middle = max(len(items) // 2 - len(first), 0)
     items[:] = [*first, *others[:middle], *second, *others[middle:]]
+
+
+def pytest_collection_finish():
+    """What the libraries made while they were imported stays to the end: no collection of garbage need look at it again."""
+    gc.freeze()
 
 
 @pytest.fixture

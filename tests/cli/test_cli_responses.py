@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from fitted import without_pictures
+from fitted import without_pictures, without_tuning
 from networks import COMPILER
 
 pytest.importorskip("click")
@@ -71,7 +71,7 @@ TOLD = {
 def fitted(folder):
     """What was said by the fit of every kind of target, with few steps of training."""
     said = {}
-    with pytest.MonkeyPatch.context() as patch, without_pictures():
+    with pytest.MonkeyPatch.context() as patch, without_pictures(), without_tuning():
         patch.setitem(defaults.ON_A_LINE, "n_minibatches", 300)
         patch.setitem(defaults.OF_FOLDS, "n_minibatches", 150)
         for kind, (target, *options) in TARGETS.items():

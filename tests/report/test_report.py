@@ -211,12 +211,12 @@ def test_words_of_the_comparison_agree_with_the_intervals():
 
 
 def test_columns_that_leak_count_rows_or_stay_the_same_are_called_out(rng):
-    from fitted import QUICK_MAP, quietly
+    from fitted import QUICK_MAP, quickly
     from pbdn import PBDNClassifier
 
     y = rng.integers(0, 2, 120)
     X = np.column_stack([y + 0.01 * rng.standard_normal(120), rng.permutation(120), rng.standard_normal(120)])
-    model = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), X, y)
+    model = quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), X, y)
     rows = np.column_stack([X[:, :2], np.full(120, 7.0)])
     data = collect(model, rows, y, columns=[("x0", "number", ["odd cells"]), ("code", "left out: a key")])
     found = {one.name: " ".join(one.alerts) for one in data.profile}
@@ -321,12 +321,12 @@ def test_confusion_and_error_agree_with_predictions():
 
 
 def test_features_that_do_not_matter_are_last(rng):
-    from fitted import QUICK_MAP, quietly
+    from fitted import QUICK_MAP, quickly
     from pbdn import PBDNClassifier
 
     X = rng.standard_normal((300, 4))
     y = (X[:, 2] > 0).astype(int)
-    model = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), X, y)
+    model = quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), X, y)
     effects = feature_effects(model, X)
     assert effects[0]["feature"] == "x2"
     assert effects[0]["flips"] > 5 * max(one["flips"] for one in effects[1:])

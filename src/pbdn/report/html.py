@@ -166,25 +166,29 @@ def render_html(data: ReportData) -> str:
         from markupsafe import Markup
     except ImportError:
         raise MissingExtraError("Reports need jinja2", "report") from None
-    return _environment(jinja2).get_template("report.html").render(
-        data=data,
-        facts=data.facts,
-        rules=data.rules[:MAX_RULES],
-        measures=measures(data),
-        pictures={name: Markup(text) for name, text in page_pictures(data).items()},
-        maps=[(label, Markup(text)) for label, text in map_pictures(data)],
-        images=subtype_pictures(data.images) if data.images else [],
-        curves=[(name, words, Markup(text)) for name, words, text in curve_pictures(data)],
-        page_data={
-            "maps": [_map_values(display) for display in data.maps],
-            "scores": data.scores,
-            "explored": data.explored,
-        },
-        largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
-        alerts=[(one.name, text) for one in data.profile for text in one.alerts],
-        comparison=_comparison(data),
-        convergence=convergence_words(data.convergence) if data.convergence else "",
-        glossary=_glossary(data.facts),
+    return (
+        _environment(jinja2)
+        .get_template("report.html")
+        .render(
+            data=data,
+            facts=data.facts,
+            rules=data.rules[:MAX_RULES],
+            measures=measures(data),
+            pictures={name: Markup(text) for name, text in page_pictures(data).items()},
+            maps=[(label, Markup(text)) for label, text in map_pictures(data)],
+            images=subtype_pictures(data.images) if data.images else [],
+            curves=[(name, words, Markup(text)) for name, words, text in curve_pictures(data)],
+            page_data={
+                "maps": [_map_values(display) for display in data.maps],
+                "scores": data.scores,
+                "explored": data.explored,
+            },
+            largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
+            alerts=[(one.name, text) for one in data.profile for text in one.alerts],
+            comparison=_comparison(data),
+            convergence=convergence_words(data.convergence) if data.convergence else "",
+            glossary=_glossary(data.facts),
+        )
     )
 
 
