@@ -117,7 +117,7 @@ def test_a_stream_teaches_what_the_array_teaches(kind, rows, folder, memmap, see
 def test_streamed_predictions_are_the_arrays(rows, folder, memmap, seed, monkeypatch):
     X, y, _ = rows
     monkeypatch.setattr(opening, "PREDICT_ROWS", 100)
-    fitted = model(seed).fit(X, y)
+    fitted = model(seed, map_config=MapConfig(n_minibatches=60)).fit(X, y)
     expected = fitted.predict_proba(np.asarray(X))
     np.testing.assert_allclose(fitted.predict_proba(memmap), expected, rtol=1e-12, atol=1e-15)
     np.testing.assert_array_equal(fitted.predict(memmap), fitted.predict(np.asarray(X)))
@@ -224,7 +224,8 @@ def test_small_memory_maps_are_arrays(rows, tmp_path, seed):
     """joblib hands memory maps to its workers: the result must not depend on that."""
     stored = np.memmap(tmp_path / "x.bin", dtype=np.float64, mode="w+", shape=(N, 2))
     stored[:] = rows[0]
-    mapped, plain = (model(seed, max_depth=1).fit(X, rows[1]) for X in (stored, rows[0]))
+    few = MapConfig(n_minibatches=60)
+    mapped, plain = (model(seed, max_depth=1, map_config=few).fit(X, rows[1]) for X in (stored, rows[0]))
     np.testing.assert_array_equal(mapped.predict_proba(rows[0]), plain.predict_proba(rows[0]))
 
 
