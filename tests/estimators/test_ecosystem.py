@@ -298,6 +298,5 @@ def expected_to_fail(estimator):
     expected_failed_checks=expected_to_fail,
 )
 def test_estimator_check(estimator, check):
-    tuned = type(estimator) in (PBDNClassifier, PBDNRegressor)
-    with nullcontext() if tuned else without_tuning():
+    with nullcontext() if isinstance(estimator, PBDNClassifier) else without_tuning():
         check(estimator)

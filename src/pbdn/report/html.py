@@ -142,8 +142,8 @@ def _image_url(values: FloatArray, low: float, high: float) -> str:
 
 
 @cache
-def _environment(jinja2: Any) -> Any:
-    """The page's templates and filters, kept: templates are compiled once in a process."""
+def _template(jinja2: Any) -> Any:
+    """The page to be filled, with its filters; compiled once in a process."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pbdn.report"),
         autoescape=True,
@@ -156,7 +156,7 @@ def _environment(jinja2: Any) -> Any:
     environment.filters["article"] = with_article
     environment.filters["fixed"] = lambda value: f"{value:.3f}" if np.isfinite(value) else "–"
     environment.filters["number"] = lambda value: f"{value:.4g}" if np.isfinite(value) else "–"
-    return environment
+    return environment.get_template("report.html")
 
 
 def render_html(data: ReportData) -> str:
@@ -166,30 +166,27 @@ def render_html(data: ReportData) -> str:
         from markupsafe import Markup
     except ImportError:
         raise MissingExtraError("Reports need jinja2", "report") from None
-    return (
-        _environment(jinja2)
-        .get_template("report.html")
-        .render(
-            data=data,
-            facts=data.facts,
-            rules=data.rules[:MAX_RULES],
-            measures=measures(data),
-            pictures={name: Markup(text) for name, text in page_pictures(data).items()},
-            maps=[(label, Markup(text)) for label, text in map_pictures(data)],
-            images=subtype_pictures(data.images) if data.images else [],
-            curves=[(name, words, Markup(text)) for name, words, text in curve_pictures(data)],
-            page_data={
-                "maps": [_map_values(display) for display in data.maps],
-                "scores": data.scores,
-                "explored": data.explored,
-            },
-            largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
-            alerts=[(one.name, text) for one in data.profile for text in one.alerts],
-            comparison=_comparison(data),
-            convergence=convergence_words(data.convergence) if data.convergence else "",
-            glossary=_glossary(data.facts),
-        )
+    page: str = _template(jinja2).render(
+        data=data,
+        facts=data.facts,
+        rules=data.rules[:MAX_RULES],
+        measures=measures(data),
+        pictures={name: Markup(text) for name, text in page_pictures(data).items()},
+        maps=[(label, Markup(text)) for label, text in map_pictures(data)],
+        images=subtype_pictures(data.images) if data.images else [],
+        curves=[(name, words, Markup(text)) for name, words, text in curve_pictures(data)],
+        page_data={
+            "maps": [_map_values(display) for display in data.maps],
+            "scores": data.scores,
+            "explored": data.explored,
+        },
+        largest_effect=max((one["moved"] for one in data.effects), default=0.0) or 1.0,
+        alerts=[(one.name, text) for one in data.profile for text in one.alerts],
+        comparison=_comparison(data),
+        convergence=convergence_words(data.convergence) if data.convergence else "",
+        glossary=_glossary(data.facts),
     )
+    return page
 
 
 def _glossary(facts: dict[str, Any]) -> list[tuple[str, str]]:
