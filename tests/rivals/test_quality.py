@@ -294,6 +294,7 @@ def test_the_readme_table_shows_seeds_and_spreads(tmp_path):
     assert len(widths) == 1
 
 
+@pytest.mark.long
 def test_small_versions_run_and_are_shown(tmp_path):
     lines = []
     waiting.run(["wide", "time_limit", waiting.FILE], True, 0.05, lines.append)
