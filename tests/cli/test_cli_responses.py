@@ -4,6 +4,7 @@ import csv
 import json
 import sqlite3
 import subprocess
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -67,13 +68,20 @@ TOLD = {
 }
 
 
+@contextmanager
+def few_steps():
+    """Within, default fits are short."""
+    with pytest.MonkeyPatch.context() as patch, without_tuning():
+        patch.setitem(defaults.ON_A_LINE, "n_minibatches", 300)
+        patch.setitem(defaults.OF_FOLDS, "n_minibatches", 150)
+        yield
+
+
 @pytest.fixture(scope="module")
 def fitted(folder):
     """What was said by the fit of every kind of target, with few steps of training."""
     said = {}
-    with pytest.MonkeyPatch.context() as patch, without_pictures(), without_tuning():
-        patch.setitem(defaults.ON_A_LINE, "n_minibatches", 300)
-        patch.setitem(defaults.OF_FOLDS, "n_minibatches", 150)
+    with few_steps(), without_pictures():
         for kind, (target, *options) in TARGETS.items():
             others = [name for name in COLUMNS if name not in (target, *options)]
             drops = [part for name in others for part in ("--drop", name)]
@@ -280,9 +288,9 @@ def test_times_may_have_an_entry(folder, tmp_path):
         writer.writeheader()
         writer.writerows(row | {"listed": f"{0.4 * float(row['days']):.2f}"} for row in rows)
     options = ("-t", "days", "--event", "sold", *SHORT)
-    made = json.loads(
-        invoke("fit", tmp_path / "late.csv", *options, "--entry", "listed", "-o", tmp_path / "m.pbdn", "--json").stdout
-    )
+    arguments = ("fit", tmp_path / "late.csv", *options, "--entry", "listed", "-o", tmp_path / "m.pbdn", "--json")
+    with few_steps():
+        made = json.loads(invoke(*arguments).stdout)
     assert [column["name"] for column in made["columns"]] == ["size"]
     model = load_model(tmp_path / "m.pbdn")
     assert (model.event, model.entry) == ("sold", "listed")
