@@ -1,4 +1,4 @@
-"""What the estimators on a Dask cluster share, the classifier and the regressor."""
+"""What the estimators on a Dask cluster share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
