@@ -1,19 +1,22 @@
 """What a fit leaves behind: sides of experts, layers of sides, and the network that they form."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
 from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Classes, Response
 from pbdn.model.tails import Tails
-from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features
+from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features, width_of_inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
+CLIMB_ROWS = 16_384  # rows whose units are computed at a time
 LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
 
@@ -54,7 +57,9 @@ class Side:
     def units(self, inputs: Inputs, at: float = 0.0) -> FloatArray:
         """Hidden units s(x'β_k) or, on a line, s(x'β_k + τ_k u) at u = ``at``; shape (n, n_experts)."""
         distance = signed_distances(self.hyperplanes, inputs)
-        return softplus(distance if self.time_coefs is None else distance + self.time_coefs * at)
+        if self.time_coefs is not None:
+            distance += self.time_coefs * at
+        return softplus(distance, out=distance)
 
     def rate(self, inputs: Inputs) -> FloatArray:
         """λ_i = Σ_k r_k s(x_i'β_k), shape (n,)."""
@@ -110,11 +115,16 @@ def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
 
 
 def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
-    """Inputs of a layer on top of these."""
-    inputs = features
-    for inputs in climb(layers, features):  # noqa: B007  the last one counts, the others are let go
-        pass
-    return inputs
+    """Inputs of a layer on top of these; of many dense rows some at a time, so that what lies below takes no memory."""
+    n_rows = features.shape[0]
+    if not layers or sp.issparse(features) or n_rows <= CLIMB_ROWS:
+        return deque(climb(layers, features), maxlen=1)[0]
+    widths = [features.shape[1], *(sum(layer.n_experts) for layer in layers)]
+    out = np.empty((n_rows, width_of_inputs(len(layers) + 1, widths)))
+    for begin in range(0, n_rows, CLIMB_ROWS):
+        some = slice(begin, begin + CLIMB_ROWS)
+        out[some] = deque(climb(layers, features[some]), maxlen=1)[0]
+    return out
 
 
 @dataclass(frozen=True)
