@@ -231,15 +231,20 @@ class Network:
 
     def predict_members(self, features: Inputs) -> FloatArray:
         """The prediction of every network that is averaged, shape (n_members, n, n_outputs)."""
-        inputs, n_members = self.top_inputs(features), self.n_members
-        if n_members == 1:
-            return self.response.prediction(self.top, inputs)[None]
+        inputs = self.top_inputs(features)
+        return np.stack([self.response.prediction(self.member(m).top, inputs) for m in range(self.n_members)])
 
-        def of_member(m: int) -> Layer:
-            parts = (side.take(own == m) for side, own in zip(self.top.sides, self.members, strict=True))
-            return Layer(tuple(replace(side, expert_weights=n_members * side.expert_weights) for side in parts))
+    def member(self, m: int) -> "Network":
+        """One of the networks that are averaged."""
+        if self.n_members == 1:
+            return self
+        parts = (side.take(own == m) for side, own in zip(self.top.sides, self.members, strict=True))
+        sides = tuple(replace(side, expert_weights=self.n_members * side.expert_weights) for side in parts)
+        return self.with_top(sides)
 
-        return np.stack([self.response.prediction(of_member(m), inputs) for m in range(n_members)])
+    def with_top(self, sides: tuple[Side, ...]) -> "Network":
+        """One network with these sides in the place of its top layer."""
+        return replace(self, layers=(*self.layers[:-1], Layer(sides)), members=(), folds=None)
 
     @property
     def n_inputs(self) -> tuple[int, ...]:
