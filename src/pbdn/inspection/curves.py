@@ -172,7 +172,7 @@ def band_words(curve: EffectCurve) -> str:
     if not n:
         return ""
     what = f"90 % of {n} posterior draws" if curve.by_draws else f"{n} networks that each saw another part of the rows"
-    return f"Dashed lines enclose the curves of {what}: the further apart, the less sure is the curve."
+    return f"Dashed lines (bars with ends at single values) enclose the curves of {what}: the wider, the less sure."
 
 
 def curve_words(curve: EffectCurve, label: Any = None, spread: float = 1.0) -> str:
