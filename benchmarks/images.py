@@ -9,16 +9,10 @@ Needs torch, NumPy, SciPy, scikit-learn, numba and this package's sources alone 
 MNIST is read from the folder PBDN_DATA. Methods:
 
 - softmax: a linear layer on standardised features, trained with the trunk;
-- softmax_tempered: the same without the images that are kept back, on which one temperature is chosen by likelihood;
-- softmax_settled: softmax, trained on alone on the frozen features for as many steps as the PBDN head;
-- ensemble: the average of three networks of the kind before;
-- pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then alone, tempered on the images that are kept back, as in
-  `ConvPBDNClassifier(max_depth=1)`;
-- pbdn_untempered: the same before it is tempered;
-- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it, tempered likewise. They
-  run in processes of their own while the softmax networks learn.
-
-One image in twenty of the training set is kept back, of every class; the methods that need none train on all.
+- ensemble: the average of three of them;
+- pbdn: the head of `pbdn.torch.PBDNHead`, trained with the trunk, then settled, as in `ConvPBDNClassifier(max_depth=1)`;
+- pbdn_gibbs: the average over posterior draws of that layer given the features, chains started at it. They run in processes of
+  their own while the softmax networks learn.
 
 Scores are those of test images: error in percent, log-loss, Brier score, calibration error, and the area under the ROC curve by
 which the predictive entropy tells other images from test images: the same ones turned by 90 degrees, and pieces of photographs
@@ -58,8 +52,6 @@ from pbdn.torch.training import (
     Pixels,
     Training,
     features_of,
-    kept_back,
-    likeliest_strength,
     repeatable,
     settle,
     small_trunk,
@@ -67,7 +59,7 @@ from pbdn.torch.training import (
 
 EXPERIMENT, HELD_BACK = "images", "images_held_back"
 MEASURES = ("error", "log_loss", "ece", "ood_turned", "seconds")
-LEARNING_RATE, WEIGHT_DECAY, CALIBRATION_FRACTION = 2e-3, 1e-4, 0.05
+LEARNING_RATE, WEIGHT_DECAY = 2e-3, 1e-4
 N_HELD_BACK, N_PHOTOGRAPHS = 10_000, 1000
 
 
@@ -83,13 +75,6 @@ class Data(NamedTuple):
     @property
     def n_classes(self) -> int:
         return int(self.test_codes.max()) + 1
-
-    def parted(self, seed: int) -> tuple["Data", "Data"]:
-        """The images to learn from, and those that are kept back."""
-        aside = kept_back(self.codes.cpu().numpy(), CALIBRATION_FRACTION, seed)
-        masks = (torch.as_tensor(one, device=self.codes.device) for one in (~aside, aside))
-        kept, back = (self._replace(images=self.images[one], codes=self.codes[one]) for one in masks)
-        return kept, back
 
 
 class Settings(NamedTuple):
@@ -113,42 +98,21 @@ QUICK = {"digits": Settings(2, 64, 16, 4, 10, 5, 1), "3v5": Settings(2, 64, 16, 
 
 
 class SoftmaxHead(torch.nn.Module):
-    """A linear layer of logits on standardised features, with what `Training` and `settle` ask of a head."""
-
-    standardize = True
-    n_rows = 1.0
+    """A linear layer of logits on standardised features, with what `Training` asks of a head."""
 
     def __init__(self, n_features: int, n_classes: int) -> None:
         super().__init__()
         self.scaler = torch.nn.BatchNorm1d(n_features, affine=False)
         self.linear = torch.nn.Linear(n_features, n_classes)
 
-    def measure(self, features: Any) -> None:
-        self.scaler.running_mean.copy_(features.mean(0))
-        self.scaler.running_var.copy_(features.var(0, correction=0))
-
     def standardized(self, features: Any) -> Any:
-        return self.scaler(features) if self.standardize else features
+        return self.scaler(features)
 
     def forward(self, features: Any) -> Any:
         return self.linear(self.standardized(features.float())).log_softmax(1)
 
     def loss(self, features: Any, y: Any, weights: Any = None) -> Any:
         return torch.nn.functional.nll_loss(self(features), y)
-
-    def temper(self, features: Any, y: Any) -> float:
-        """Divide the logits by one temperature, the one that makes these rows likeliest."""
-        with torch.no_grad():
-            logits = self.linear(self.standardized(features.float())).double()
-            found = likeliest_strength(
-                lambda a: -float(torch.nn.functional.cross_entropy(a * logits, y, reduction="sum"))
-            )
-            self.linear.weight *= found
-            self.linear.bias *= found
-        return found
-
-    def prune(self, features: Any, y: Any, weights: Any = None) -> None:
-        """Nothing dies here."""
 
 
 def _digits() -> tuple[np.ndarray, ...]:
@@ -265,50 +229,21 @@ def train(data: Data, settings: Settings, seed: int, kind: str) -> Fitted:
         training = Training(trunk.to(device), head.to(device), LEARNING_RATE, WEIGHT_DECAY, **rates)
         training.run(data.images, data.codes, epochs=settings.epochs, batch_size=settings.batch_size, augment=augment)
         features = features_of(trunk, data.images, device)
+        if kind == "pbdn":
+            settle(head, features, data.codes, batch_size=settings.batch_size, n_steps=training.n_steps)
         wait(device)
     return Fitted(trunk, head, features, time.perf_counter() - began)
 
 
-def settled(fitted: Fitted, data: Data, settings: Settings, seed: int, **rate: float) -> Fitted:
-    """The head alone, further."""
-    began = time.perf_counter()
-    with repeatable(seed, data.images.device):
-        settle(fitted.head, fitted.features, data.codes, batch_size=settings.batch_size, **rate)
-        wait(data.images.device)
-    return fitted._replace(seconds=fitted.seconds + time.perf_counter() - began)
-
-
-def temper(fitted: Fitted, back: Data) -> float:
-    """Let images that were kept back say how sure the head may be."""
-    return float(fitted.head.eval().temper(features_of(fitted.trunk, back.images, back.images.device), back.codes))
-
-
 class Sampled(NamedTuple):
-    """Posterior draws of the sides on the standardised features of a fitted head, with one strength."""
+    """Posterior draws of the sides on the standardised features of a fitted head."""
 
     fitted: Fitted
     draws: list[Layer]
-    strength: float = 1.0
 
     def predict(self, images: Any) -> np.ndarray:
-        return self._average(self._rates(images), self.strength)
-
-    def _rates(self, images: Any) -> list[np.ndarray]:
         inputs = self.fitted.inputs(images)
-        return [layer.side_rate(inputs) for layer in self.draws]
-
-    def _average(self, rates: list[np.ndarray], strength: float) -> np.ndarray:
-        return np.mean([self.fitted.head.response.pool(strength * rate) for rate in rates], axis=0)
-
-    def tempered(self, back: Data) -> "Sampled":
-        """With the strength that makes images kept back likeliest."""
-        rates, codes = self._rates(back.images), back.codes.cpu().numpy()
-
-        def log_likelihood(strength: float) -> float:
-            own = self._average(rates, strength)[np.arange(len(codes)), codes]
-            return float(np.log(np.maximum(own, record.SMALLEST)).sum())
-
-        return self._replace(strength=likeliest_strength(log_likelihood))
+        return np.mean([self.fitted.head.response.pool(layer.side_rate(inputs)) for layer in self.draws], axis=0)
 
 
 def chain(folder: str, s: int, side: Side, settings: Settings, seed: int) -> tuple[tuple[Side, ...], float]:
@@ -385,29 +320,20 @@ def pictures(fitted: Fitted, data: Data) -> dict[str, Any]:
 def cells(data: Data, settings: Settings, seed: int, pool: Executor) -> Iterator[tuple[str, dict[str, Any]]]:
     """The records of one set of images and one seed, one after the other."""
     n_members = settings.n_members
-    kept, back = data.parted(seed)
     with tempfile.TemporaryDirectory() as folder:
-        pbdn = settled(train(kept, settings, n_members * seed, "pbdn"), kept, settings, seed)
-        chains = sample(pbdn, kept, settings, seed, pool, folder)
+        pbdn = train(data, settings, n_members * seed, "pbdn")
+        chains = sample(pbdn, data, settings, seed, pool, folder)
         size = {"n_experts": pbdn.head.n_experts, "units": sum(pbdn.head.n_experts), "seconds": pbdn.seconds}
-        yield "pbdn_untempered", {**scores([pbdn], data), **size}
-        size["strength"] = temper(pbdn, back)
         extra = {"pictures": pictures(pbdn, data)} if seed == 0 else {}
         yield "pbdn", {**scores([pbdn], data), **size, **extra}
         members = [train(data, settings, n_members * seed, "softmax")]
         yield "softmax", {**scores(members, data), "seconds": members[0].seconds}
-        tempered = train(kept, settings, n_members * seed, "softmax")
-        strength = temper(tempered, back)
-        yield "softmax_tempered", {**scores([tempered], data), "strength": strength, "seconds": tempered.seconds}
-        members += [train(data, settings, n_members * seed + m, "softmax") for m in range(1, n_members)]
-        alone = [settled(one, data, settings, seed, rate=LEARNING_RATE) for one in members]
-        yield "softmax_settled", {**scores(alone[:1], data), "seconds": alone[0].seconds}
         if n_members > 1:
-            yield "ensemble", {**scores(alone, data), "seconds": sum(one.seconds for one in alone)}
+            members += [train(data, settings, n_members * seed + m, "softmax") for m in range(1, n_members)]
+            yield "ensemble", {**scores(members, data), "seconds": sum(one.seconds for one in members)}
         drawn, seconds = chains.end()
-        drawn = drawn.tempered(back)
-        size = {"units": float(np.mean([sum(layer.n_experts) for layer in drawn.draws])), "strength": drawn.strength}
-        yield "pbdn_gibbs", {**scores([drawn], data), **size, "seconds": pbdn.seconds + seconds}
+        units = float(np.mean([sum(layer.n_experts) for layer in drawn.draws]))
+        yield "pbdn_gibbs", {**scores([drawn], data), "units": units, "seconds": pbdn.seconds + seconds}
 
 
 def run(options: argparse.Namespace, pool: Executor) -> None:

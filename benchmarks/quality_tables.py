@@ -205,11 +205,8 @@ def depth_rules_table(root: Path = RESULTS) -> str:
 
 IMAGE_METHODS = {
     "softmax": "softmax layer",
-    "softmax_tempered": "softmax layer, temperature",
-    "softmax_settled": "softmax layer, then alone",
     "ensemble": "three of those, averaged",
     "pbdn": "PBDN head",
-    "pbdn_untempered": "PBDN head, not tempered",
     "pbdn_gibbs": "PBDN head, posterior draws",
 }
 

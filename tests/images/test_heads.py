@@ -11,7 +11,7 @@ from pbdn.model.priors import Hyperpriors  # noqa: E402
 from pbdn.sgd.objective import loss_and_gradient, pack  # noqa: E402
 from pbdn.sgd.pruning import log_inactivity  # noqa: E402
 from pbdn.torch import ISHMHead, NetworkModule, PBDNHead, to_onnx  # noqa: E402
-from pbdn.torch.training import STRENGTH_SPREAD, Training  # noqa: E402
+from pbdn.torch.training import SETTLE_STEPS, Training, settle  # noqa: E402
 
 N_ROWS, N_FEATURES = 80, 4
 HEADS = ["one side", "two classes", "four classes"]
@@ -173,31 +173,6 @@ def test_trunk_and_head_in_one_onnx_file(rng):
     assert session.get_modelmeta().custom_metadata_map["classes"] == '["a", "b", "c", "d"]'
 
 
-@pytest.mark.parametrize("kind", HEADS)
-def test_rows_that_were_not_learned_say_how_sure_a_head_may_be(kind, rng):
-    head = make_head(kind).eval()
-    X, y = tensors(*rows_for(head, rng))  # labels that have nothing to do with the features
-    with torch.no_grad():
-        head.hyperplanes.mul_(4.0)
-        planes, weights = head.hyperplanes.clone(), head.log_weights.clone()
-
-    def score(strength):
-        with torch.no_grad():
-            head.log_weights.copy_(weights + np.log(strength))
-            return head(X).gather(1, y[:, None]).sum().item() - 0.5 * (np.log(strength) / STRENGTH_SPREAD) ** 2
-
-    best = max(np.exp(np.linspace(-3.0, 3.0, 601)), key=score)
-    head.log_weights.data.copy_(weights)
-    strength = head.train().temper(X, y)
-    assert head.training
-    assert strength == pytest.approx(best, rel=0.02)
-    head.eval()
-    assert score(strength) > score(1.0)
-    head.log_weights.data.copy_(weights)
-    assert head.temper(X, y, weights=torch.full((len(y),), 1e-9)) == pytest.approx(1.0, abs=2e-3)  # the prior alone
-    assert torch.equal(head.hyperplanes, planes)
-
-
 def test_weights_of_experts_have_steps_of_their_own(rng):
     """The first step of Adam is as long as its rate."""
     head = PBDNHead(3, 2, 40, max_experts=2)
@@ -207,3 +182,13 @@ def test_weights_of_experts_have_steps_of_their_own(rng):
     steps = [(one.detach() - old).abs() for one, old in zip((head.hyperplanes, head.log_weights), before, strict=True)]
     np.testing.assert_allclose(steps[0], 0.01, rtol=1e-3)
     np.testing.assert_allclose(steps[1], 0.2, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("n_steps", "stays"), [(SETTLE_STEPS, True), (SETTLE_STEPS - 1, False)])
+def test_hyperplanes_learn_without_the_trunk_only_after_few_steps_with_it(n_steps, stays, rng):
+    head = make_head("four classes")
+    features, codes = tensors(*rows_for(head, rng))
+    planes, weights = head.hyperplanes.clone(), head.log_weights.clone()
+    settle(head, features, codes, batch_size=40, n_steps=n_steps)
+    assert torch.equal(head.hyperplanes, planes) is stays
+    assert not torch.equal(head.log_weights, weights)

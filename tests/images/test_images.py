@@ -21,7 +21,7 @@ from pbdn.errors import FileFormatError, InvalidInputError  # noqa: E402
 from pbdn.plots import ExpertImagesDisplay  # noqa: E402
 from pbdn.torch import ConvPBDNClassifier  # noqa: E402
 from pbdn.torch import training as training_module  # noqa: E402
-from pbdn.torch.training import kept_back, settle  # noqa: E402
+from pbdn.torch.training import settle  # noqa: E402
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "images.md"
 QUICK = {"n_features": 12, "epochs": 4, "batch_size": 32, "max_experts": 4, "max_depth": 2, "device": "cpu"}
@@ -113,38 +113,11 @@ def test_weights_of_zero_are_absent_rows(digits):
     np.testing.assert_allclose(weighted, clone(model).fit(X[:40], y[:40]).predict_proba(X[:9]), atol=1e-6)
 
 
-def test_images_kept_back_choose_the_strength_and_nothing_else(digits):
-    X, y = digits
-    X, y = X[:80], y[:80]
-    options = {"random_state": 0, "calibration_fraction": 0.3, "standardize": False, "epochs": 6, "max_depth": 1}
-    model = ConvPBDNClassifier(**QUICK | options)
-    aside = kept_back(np.unique(y, return_inverse=True)[1], 0.3, model._seed())
-    assert 20 <= aside.sum() <= 24
-    other = np.where(aside[:, None, None], X[::-1], X)  # images of other classes in their place
-    models = [quietly(clone(model), Z, y) for Z in (X, other)]
-    models.append(quietly(clone(model).set_params(calibration_fraction=0.0), X[~aside], y[~aside]))
-    planes = [one.classifier_.network_.top.sides[1].hyperplanes for one in models]
-    np.testing.assert_array_equal(planes[0], planes[1])
-    weights = [one.classifier_.network_.top.sides[1].expert_weights / one.strength_ for one in models]
-    np.testing.assert_allclose(weights[0], weights[1], rtol=1e-12)
-    assert models[1].strength_ < models[0].strength_
-    assert models[2].strength_ == 1.0
-    assert models[1].predict_proba(X).max(1).mean() < models[0].predict_proba(X).max(1).mean()
-
-
-def test_a_share_of_every_class_is_kept_back():
-    codes = np.repeat([0, 1, 2], [100, 10, 1])
-    assert np.bincount(codes[kept_back(codes, 0.25, 0)]).tolist() == [25, 2]
-    assert not kept_back(codes, 0.0, 0).any()
-    assert kept_back(np.zeros(200_000, int), 0.5, 0).sum() == training_module.MOST_KEPT_BACK
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"n_features": 200}, "n_features=200"),
         ({"epochs": 0}, "epochs=0"),
-        ({"calibration_fraction": 1.0}, "calibration_fraction=1.0"),
         ({"device": "abacus"}, "device='abacus'"),
         ({"trunk": 3}, "trunk=3"),
         ({"augment": 3}, "augment=3"),
@@ -188,7 +161,6 @@ def test_a_saved_model_predicts_the_same(model, digits, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X[:20]), model.predict_proba(X[:20]))
     np.testing.assert_array_equal(loaded.predict_proba_interval(X[:3]), model.predict_proba_interval(X[:3]))
     assert loaded.gibbs_config == model.gibbs_config
-    assert loaded.strength_ == model.strength_ != 1.0
     assert loaded.head_.n_experts == model.head_.n_experts
     with pytest.raises(InvalidInputError, match="needs no trunk"):
         ConvPBDNClassifier.load(tmp_path / "digits.pbdn", trunk=torch.nn.Flatten())

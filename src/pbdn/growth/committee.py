@@ -43,7 +43,7 @@ FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a 
 MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more
 SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
-SEARCH_STEPS = 2 / 3  # of networks that only show what is better, of those that predict
+SEARCH_STEPS = 1 / 2  # of networks that only show what is better, of those that predict
 
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)

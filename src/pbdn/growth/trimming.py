@@ -18,7 +18,7 @@ from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
-ALLOWED_BEFORE = 10.0  # before the others are trained once more
+ALLOWED_BEFORE = 12.0  # before the others are trained once more
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried

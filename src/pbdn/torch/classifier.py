@@ -1,7 +1,6 @@
 """A classifier of images in scikit-learn's convention: a trunk and a layer of experts learn together, then the network grows."""
 
 import copy
-import math
 from typing import Any, Self
 
 import numpy as np
@@ -19,18 +18,18 @@ from pbdn.model.priors import Hyperpriors
 from pbdn.torch.fitted import FeatureClassifier, FittedImages
 from pbdn.torch.head import PBDNHead
 from pbdn.torch.training import (
+    HEAD_RATE,
     MOST_FEATURES,
     Pixels,
     Training,
     features_of,
-    kept_back,
     mean_one,
     open_device,
     repeatable,
     settle,
     small_trunk,
 )
-from pbdn.validation import check_choice, check_finite, check_flag, check_integer, check_share
+from pbdn.validation import check_choice, check_finite, check_flag, check_integer
 
 
 class ConvPBDNClassifier(FittedImages):
@@ -67,9 +66,6 @@ class ConvPBDNClassifier(FittedImages):
     max_experts : int, default=20
     priors, gibbs_config, map_config
         As in `PBDNClassifier`.
-    calibration_fraction : float, default=0.05
-        Part of the images of every class, 5000 in all at most, that is kept back from training. The rates of the top layer
-        are multiplied by the one factor that makes them likeliest. 0 keeps none back and leaves the network as it is.
     standardize : bool, default=True
         Scale the pixels of each channel to mean 0 and standard deviation 1. Turn it off where the trunk expects other ones.
     device : str, default="auto"
@@ -92,8 +88,6 @@ class ConvPBDNClassifier(FittedImages):
         On `features`: subtypes, explanations, report, ``criterion_path_``, ``network_``, exports.
     losses_ : list of float
         Objective per row in every pass.
-    strength_ : float
-        The factor that images kept back asked for; below 1 the network was too sure. 1 where none were kept back.
     """
 
     def __init__(
@@ -113,7 +107,6 @@ class ConvPBDNClassifier(FittedImages):
         priors: Hyperpriors | None = None,
         gibbs_config: GibbsConfig | None = None,
         map_config: MapConfig | None = None,
-        calibration_fraction: float = 0.05,
         standardize: bool = True,
         device: str = "auto",
         n_jobs: int | None = None,
@@ -134,7 +127,6 @@ class ConvPBDNClassifier(FittedImages):
         self.priors = priors
         self.gibbs_config = gibbs_config
         self.map_config = map_config
-        self.calibration_fraction = calibration_fraction
         self.standardize = standardize
         self.device = device
         self.n_jobs = n_jobs
@@ -165,12 +157,11 @@ class ConvPBDNClassifier(FittedImages):
         if np.unique(rows.codes).size < 2:
             raise InvalidInputError(f"y has only one class ({y[0]!r}); give images of at least two classes.")
         seed = self._seed()
-        is_aside = kept_back(rows.codes, self.calibration_fraction, seed)
-        aside, rows = rows.take(is_aside), rows.take(~is_aside)
         kept, codes, weights = rows.inputs[:, 0], torch.as_tensor(rows.codes), mean_one(rows.weights)
         with repeatable(seed, self._device), ProgressBar(self.verbose > 0) as bar:
             self._begin(images, rows.total_weight)
-            self.losses_ = self._new_training().run(
+            training = Training(self.trunk_, self.head_, self.learning_rate, self.weight_decay)
+            self.losses_ = training.run(
                 images[kept],
                 codes,
                 weights,
@@ -180,16 +171,12 @@ class ConvPBDNClassifier(FittedImages):
                 on_epoch=lambda done, loss: bar.update("trunk", self.epochs, "trunk", done, f"loss {loss:.4g}"),
             )
             features = features_of(self.trunk_, images, self._device)
-            settle(self.head_, features[kept], codes, weights, batch_size=self.batch_size)
+            settle(self.head_, features[kept], codes, weights, batch_size=self.batch_size, n_steps=training.n_steps)
         model = self._new_classifier(seed)
         model.first_layer = self.head_.to_layer()
         inputs = self._standardized(features)
         model.fit(inputs[kept], y[kept], rows.weights)
         del model.first_layer
-        self.strength_ = model.temper(aside.with_inputs(inputs[aside.inputs[:, 0]])) if aside.n_rows else 1.0
-        if model.depth_ == 1 and self.inference != "gibbs":
-            with torch.no_grad():
-                self.head_.log_weights += math.log(self.strength_)
         self.classifier_, self._training = model, None
         return self
 
@@ -221,7 +208,9 @@ class ConvPBDNClassifier(FittedImages):
                 self._begin(images, rows.total_weight)
             else:
                 self.head_.n_rows += rows.total_weight
-            self._training = self._training or self._new_training()
+            if self._training is None:
+                rates = (self.learning_rate, self.weight_decay, HEAD_RATE, HEAD_RATE)
+                self._training = Training(self.trunk_, self.head_, *rates)
             self.losses_ += self._training.run(
                 images[rows.inputs[:, 0]],
                 torch.as_tensor(rows.codes),
@@ -244,7 +233,6 @@ class ConvPBDNClassifier(FittedImages):
             check_integer(name, getattr(self, name), 1)
         check_finite("learning_rate", self.learning_rate)
         check_finite("weight_decay", self.weight_decay, zero=True)
-        check_share("calibration_fraction", self.calibration_fraction, zero=True)
         check_flag("standardize", self.standardize)
         check_choice("inference", self.inference, INFERENCES[1:])
         if self.augment is not None and not callable(self.augment):
@@ -266,7 +254,7 @@ class ConvPBDNClassifier(FittedImages):
             )
         head = PBDNHead(example.shape[1], self.classes_.size, n_rows, max_experts=self.max_experts, priors=self.priors)
         self.head_ = head.to(self._device)
-        self.losses_, self.strength_ = [], 1.0
+        self.losses_ = []
         self._training: Training | None = None
 
     def _whole_trunk(self, images: Any, trunk: Any) -> Any:
@@ -278,9 +266,6 @@ class ConvPBDNClassifier(FittedImages):
             scale = torch.where(spread > 0, spread, 1.0)
         own = small_trunk(n_channels, height, width, self.n_features) if trunk is None else copy.deepcopy(trunk)
         return torch.nn.Sequential(Pixels(center, scale), own).to(self._device)
-
-    def _new_training(self) -> Training:
-        return Training(self.trunk_, self.head_, self.learning_rate, self.weight_decay)
 
     def _new_classifier(self, seed: int) -> FeatureClassifier:
         """What grows on the features, which are standardised."""

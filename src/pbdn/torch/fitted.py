@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -25,21 +24,21 @@ from pbdn.growth.fit_network import FitResult
 from pbdn.growth.run import Run
 from pbdn.inspection.access import network_of
 from pbdn.inspection.effects import FEWEST_ROWS
-from pbdn.model.network import Layer, Network, Side
-from pbdn.model.response import SMALLEST_PROBABILITY, Response
+from pbdn.model.network import Layer, Network
+from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots import ExpertImagesDisplay
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_likelihoods
 from pbdn.torch.head import PBDNHead
 from pbdn.torch.network import to_onnx
-from pbdn.torch.training import MOST_FEATURES, features_of, likeliest_strength, open_device, repeatable
+from pbdn.torch.training import MOST_FEATURES, features_of, open_device, repeatable
 from pbdn.validation import check_integer
 
 KIND = "image_model"
 STORED = (
     "n_features", "epochs", "batch_size", "learning_rate", "weight_decay", "inference", "max_depth", "max_experts",
-    "standardize", "calibration_fraction",
+    "standardize",
 )  # fmt: skip
 OF_CLASSIFIER = ("priors", "gibbs_config", "map_config", "criterion")  # stored with it
 SALIENT_ROWS = 256  # images that gradients go through at a time
@@ -59,16 +58,6 @@ class GrownOnHead(MapEngine):
         return LayerFit(self.first, tuple(scores.tolist()))
 
 
-def with_strength(network: Network, strength: float) -> Network:
-    """The network with the rates of its top layer, and of its draws, times ``strength``."""
-
-    def stronger(sides: tuple[Side, ...]) -> tuple[Side, ...]:
-        return tuple(replace(side, expert_weights=strength * side.expert_weights) for side in sides)
-
-    top = Layer(stronger(network.top.sides), tuple(stronger(draw) for draw in network.top.draws))
-    return replace(network, layers=(*network.layers[:-1], top))
-
-
 class FeatureClassifier(PBDNClassifier):
     """A PBDNClassifier on features of a trunk, whose first layer may be given (``first_layer``)."""
 
@@ -82,19 +71,6 @@ class FeatureClassifier(PBDNClassifier):
         engine = GrownOnHead(rows.source(response.n_outputs), response, config.map, run)
         engine.first = self.first_layer
         return engine
-
-    def temper(self, rows: LabelledRows) -> float:
-        """Give the top layer the strength that makes these rows likeliest (`PBDNHead.temper`), and return it."""
-        whole, index = network_of(self), np.arange(rows.n_rows)
-
-        def log_likelihood(strength: float) -> float:
-            self.network_ = with_strength(whole, strength)
-            own = np.log(np.maximum(self.predict_proba(rows.inputs)[index, rows.codes], SMALLEST_PROBABILITY))
-            return float((own if rows.weights is None else rows.weights * own).sum())
-
-        strength = likeliest_strength(log_likelihood)
-        self.network_ = with_strength(whole, strength)
-        return strength
 
     def adopt_layer(self, layer: Layer, rows: LabelledRows, classes: NDArray[Any]) -> None:
         """Become a network of this one layer."""
@@ -119,7 +95,6 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     head_: PBDNHead
     classifier_: FeatureClassifier
     losses_: list[float]
-    strength_: float
     _device: Any
     _training: Any
 
@@ -212,7 +187,6 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "image_shape": list(self.image_shape_),
             "n_rows": self.head_.n_rows,
             "losses": [float(loss) for loss in self.losses_],
-            "strength": self.strength_,
             "parameters": {name: parameters[name] for name in STORED},
         }
         stored = {f"classifier.{name}": array for name, array in arrays.items()}
@@ -262,7 +236,7 @@ class FittedImages(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             state = with_prefix(f"{part}.", arrays)
             module.load_state_dict({name: torch.as_tensor(np.array(array)) for name, array in state.items()})
             module.eval()
-        model.losses_, model.strength_ = list(header["losses"]), float(header["strength"])
+        model.losses_ = list(header["losses"])
         return model
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -20,7 +20,6 @@ from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import OneSide, Response, response_for_classes
 from pbdn.model.scaling import Scaling
 from pbdn.torch.network import log_event_probability, log_softplus
-from pbdn.torch.training import likeliest_strength
 from pbdn.validation import check_finite, check_flag, check_integer, check_kind
 
 START_GAIN = 1.0  # standard deviation of z'β at the start; more would drown what a fresh trunk says
@@ -201,31 +200,6 @@ class PBDNHead(torch.nn.Module):  # type: ignore[misc]
         weights = settings.inv_scale * self.log_weights.exp() - slope * self.log_weights
         coefs = torch.log1p(self.hyperplanes.square() / (2.0 * settings.coef_rate)).sum(-1)
         return torch.where(self.alive, weights + settings.coef_power * coefs, 0.0).sum()
-
-    def temper(self, features: Any, y: Any, weights: Any = None) -> float:
-        """Multiply the weights of all experts by one factor, the one that makes these rows likeliest, and return it.
-
-        A trunk knows the rows that it has learned from too well, and a head on top of it grows too sure. So these rows
-        should be others. The factor is the time for which the sides wait for an event; the hyperplanes stay.
-
-        Parameters
-        ----------
-        features, y, weights : tensors
-            As in `loss`.
-        """
-        was_training = self.training
-        self.eval()
-        with torch.no_grad(), torch.autocast(features.device.type, enabled=False):
-            rate, own = self._rate(features), y.long()[:, None]
-
-            def log_likelihood(strength: float) -> float:
-                rows = self._log_pooled(strength * rate).gather(1, own)[:, 0]
-                return float((rows if weights is None else weights * rows).sum())
-
-            strength = likeliest_strength(log_likelihood)
-            self.log_weights += math.log(strength)
-        self.train(was_training)
-        return strength
 
     # ------------------------------------------------------------------------------- pruning
 

@@ -5,16 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 
 from pbdn.errors import InvalidInputError
 
-HEAD_RATE = 0.05  # Adam's step of a head
-SETTLE_RATE = 0.005  # of a head alone; larger steps make it surer than it should be
+HEAD_RATE = 0.01  # Adam's step of the hyperplanes of a head
 WEIGHT_RATE = 0.2  # of the log-weights of its experts: those of needless ones have to fall far
+SETTLE_RATE = 0.005  # of hyperplanes that learn on without the trunk
 SETTLE_STEPS, SETTLE_PASSES = 600, 10  # least steps of a head alone, and least passes
 MOST_FEATURES = 128  # of the small trunk
 BLOCKS = (
@@ -24,9 +21,6 @@ BLOCKS = (
 )  # channels of the convolutions of the small trunk, before the one that makes features
 SMALLEST_POOLED = 8  # pixels on the shorter edge from which a picture is halved
 FEATURE_ROWS = 2048  # images that pass the trunk at a time when it does not learn
-MOST_KEPT_BACK = 5000  # images that choose a strength, at most
-STRENGTH_SPREAD = 0.3  # standard deviation of ln a of a strength a before images are seen: few of them say little
-FARTHEST_STRENGTH = 3.0  # largest |ln a|
 MOST_ON_DEVICE = 8 << 30  # bytes of images kept on the device; more are sent batch by batch
 
 
@@ -95,9 +89,14 @@ class Training:
     weight_decay : float
         Of the trunk; a head has its own penalty.
     head_rate : float
-        Learning rate of the head.
-    weight_rate : float, optional
-        Of the log-weights of its experts; default: as the head.
+        Of the hyperplanes of the head.
+    weight_rate : float
+        Of the log-weights of its experts. Large steps that do not fall in the end leave them restless.
+
+    Attributes
+    ----------
+    n_steps : int
+        Steps taken.
     """
 
     def __init__(
@@ -107,10 +106,10 @@ class Training:
         learning_rate: float,
         weight_decay: float,
         head_rate: float = HEAD_RATE,
-        weight_rate: float | None = None,
+        weight_rate: float = WEIGHT_RATE,
     ) -> None:
-        self.trunk, self.head = trunk, head
-        rates = {"log_weights": head_rate if weight_rate is None else weight_rate}
+        self.trunk, self.head, self.n_steps = trunk, head, 0
+        rates = {"log_weights": weight_rate}
         groups = [{"params": list(trunk.parameters()), "lr": learning_rate, "weight_decay": weight_decay}] + [
             {"params": [parameter], "lr": rates.get(name, head_rate), "weight_decay": 0.0}
             for name, parameter in head.named_parameters()
@@ -169,6 +168,7 @@ class Training:
                 self.optimiser.zero_grad()
                 loss.backward()
                 self.optimiser.step()
+                self.n_steps += 1
                 total += loss.detach() * len(index)
             losses.append(float(total) / len(codes))
             if on_epoch is not None:
@@ -179,9 +179,12 @@ class Training:
 
 
 def settle(
-    head: Any, features: Any, codes: Any, weights: Any = None, *, batch_size: int, rate: float = SETTLE_RATE
+    head: Any, features: Any, codes: Any, weights: Any = None, *, batch_size: int, n_steps: int = SETTLE_STEPS
 ) -> None:
-    """Let the head learn alone on features of a trunk that stays as it is, and drop the experts that are not needed.
+    """Let the weights of the experts learn alone on features of a trunk that stays as it is, and drop those not needed.
+
+    The trunk knows these images too well, and hyperplanes that learn on from them grow too sure. They do so only where they
+    have taken few steps with the trunk.
 
     Parameters
     ----------
@@ -189,8 +192,8 @@ def settle(
     features, codes, weights : tensors
         As in `Training.run`.
     batch_size : int
-    rate : float
-        Of all but the log-weights of experts, which take `WEIGHT_RATE`.
+    n_steps : int
+        Steps that the head has taken with the trunk.
     """
     codes, weights = codes.to(features.device), None if weights is None else weights.to(features.device)
     head.eval()
@@ -200,36 +203,12 @@ def settle(
     epochs = max(SETTLE_PASSES, math.ceil(SETTLE_STEPS / math.ceil(len(codes) / batch_size)))
     standardize, head.standardize = head.standardize, False
     try:
-        training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate, WEIGHT_RATE)
+        rate = SETTLE_RATE if n_steps < SETTLE_STEPS else 0.0
+        training = Training(torch.nn.Identity(), head, 0.0, 0.0, rate)
         training.run(inputs, codes, weights, epochs=epochs, batch_size=batch_size)
         head.prune(inputs, codes, None if weights is None else weights * (head.n_rows / len(codes)))
     finally:
         head.standardize = standardize
-
-
-def kept_back(codes: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Which images are kept back from training: a fraction of every class, rounded down, and at most `MOST_KEPT_BACK`."""
-    fraction = min(fraction, MOST_KEPT_BACK / len(codes))
-    order = np.random.default_rng(seed).permutation(len(codes))
-    by_class = order[np.argsort(codes[order], kind="stable")]
-    counts = np.bincount(codes)
-    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    found = np.zeros(len(codes), dtype=bool)
-    found[by_class] = rank < np.repeat(np.floor(fraction * counts), counts)
-    return found
-
-
-def likeliest_strength(log_likelihood: Callable[[float], float]) -> float:
-    """The strength a, a factor of all rates, of highest posterior density: ln a is normal around 0 with `STRENGTH_SPREAD`."""
-
-    def loss(log_strength: float) -> float:
-        return 0.5 * (log_strength / STRENGTH_SPREAD) ** 2 - log_likelihood(math.exp(log_strength))
-
-    grid = np.linspace(-FARTHEST_STRENGTH, FARTHEST_STRENGTH, 13)
-    best = grid[np.argmin([loss(one) for one in grid])]
-    step = grid[1] - grid[0]
-    found = minimize_scalar(loss, bounds=(best - step, best + step), method="bounded", options={"xatol": 1e-3})
-    return math.exp(found.x)
 
 
 def features_of(trunk: Any, images: Any, device: Any) -> Any:
