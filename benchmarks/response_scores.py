@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.metrics import mean_poisson_deviance
 
 from benchmarks import record
-from pbdn.estimators.survival import time_bounds
+from pbdn.estimators.times import time_bounds
 from pbdn.inspection.quality import concordance
 
 COVERAGES = (50, 80, 90, 95)

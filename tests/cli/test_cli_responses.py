@@ -272,6 +272,27 @@ def test_grades_export_as_classes_do(fitted):
     np.testing.assert_allclose([module["predict_proba"](row) for row in raw_rows(folder)[:5]], ours, atol=1e-9)
 
 
+def test_times_may_have_an_entry(folder, tmp_path):
+    """It is no feature, is kept with the model, and counts in what is measured."""
+    with open(folder / "homes.csv") as stream:
+        rows = list(csv.DictReader(stream))
+    with open(tmp_path / "late.csv", "w", newline="") as stream:
+        writer = csv.DictWriter(stream, ["size", "days", "sold", "listed"], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(row | {"listed": f"{0.4 * float(row['days']):.2f}"} for row in rows)
+    options = ("-t", "days", "--event", "sold", *SHORT)
+    made = json.loads(
+        invoke("fit", tmp_path / "late.csv", *options, "--entry", "listed", "-o", tmp_path / "m.pbdn", "--json").stdout
+    )
+    assert [column["name"] for column in made["columns"]] == ["size"]
+    model = load_model(tmp_path / "m.pbdn")
+    assert (model.event, model.entry) == ("sold", "listed")
+    assert model.labels(read_table(str(tmp_path / "late.csv"))).dtype.names == ("event", "time", "entry")
+    head, first, *rest = (tmp_path / "late.csv").read_text().splitlines()
+    (tmp_path / "gap.csv").write_text("\n".join([head, first.rsplit(",", 1)[0] + ",", *rest]))
+    assert "--entry listed: row 1 has no number" in fails("fit", tmp_path / "gap.csv", *options, "--entry", "listed")
+
+
 def test_wrong_options_are_named(fitted, tmp_path):
     folder, _ = fitted
     (folder / "negative.csv").write_text("x,y\n" + "".join(f"{i},{i - 1.5}\n" for i in range(20)))
@@ -282,6 +303,7 @@ def test_wrong_options_are_named(fitted, tmp_path):
     assert "no count" in fails("fit", table, "-t", "price", *out, "--response", "count")
     assert "--event kind: row 1" in fails("fit", table, "-t", "days", *out, "--event", "kind")
     assert "it is the target" in fails("fit", table, "-t", "days", *out, "--event", "days")
+    assert "--entry days: it is the target" in fails("fit", table, "-t", "days", *out, "--entry", "days")
     assert "it is for times" in fails("fit", table, "-t", "price", *out, "--event", "sold", "--response", "number")
     assert "--grades poor,fair: the target has 'good'" in fails(
         "fit", table, "-t", "grade", *out, "--grades", "poor,fair"

@@ -390,6 +390,10 @@ def test_grades_counts_and_times_from_streams(rng, tmp_path):
     named = table.select(["a", "b"])
     assert times.score(named, y) > 0.75
     np.testing.assert_array_equal(times.unique_times_, np.unique(time[seen]))
+    late = table.drop_columns(["most"]).append_column("entry", pa.array(0.5 * time))
+    sooner = line(PBDNSurvival).fit(late, ("seen", "time", "entry"))
+    assert sooner.feature_names_in_.tolist() == ["a", "b"]
+    assert sooner.predict_median(named).mean() < times.predict_median(named).mean()
     bounded = line(PBDNRegressor, log=True).fit(table.drop_columns(["seen"]), ["time", "most"])
     assert np.corrcoef(bounded.predict(named), hidden)[0, 1] > 0.7
 

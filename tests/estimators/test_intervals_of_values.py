@@ -6,8 +6,8 @@ from scipy.stats import norm
 
 from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.survival import time_bounds
-from pbdn.inspection.quality import concordance
+from pbdn.estimators.times import time_bounds
+from pbdn.inspection.quality import concordance, kaplan_meier
 
 SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
 N = 150
@@ -16,6 +16,10 @@ SEEN = [("event", bool), ("time", float)]
 
 def events(event, time):
     return np.array(list(zip(event, time, strict=True)), dtype=SEEN)
+
+
+def entries(event, time, entry):
+    return np.array(list(zip(event, time, entry, strict=True)), dtype=[*SEEN, ("entry", float)])
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +106,15 @@ class TestSurvival:
     @pytest.mark.parametrize(
         ("y", "message"),
         [
-            (events([True, True], [0.0, 1.0]), "times must be above 0"),
-            (events([True, False], [-1.0, 1.0]), "times must be above 0"),
+            (events([True, False], [-1.0, 1.0]), "times must not be negative"),
+            (np.array([[-1.0, np.inf]]), "has the time -1 in row 0; times must not be negative"),
             (events([True, True], [np.nan, 1.0]), "give finite times"),
-            (np.ones((2, 3)), "structured array"),
+            (np.ones((2, 4)), "structured array"),
+            (entries([True, True], [1.0, 1.0], [0.0, np.nan]), "the entry nan in row 1, which is no time; give 0"),
+            (entries([True, True], [1.0, 1.0], [-0.5, 0.0]), "the entry -0.5 in row 0, which is negative; give 0"),
+            (entries([True, False], [1.0, 1.0], [0.0, 1.0]), "the entry 1 in row 1, which is not before its time 1"),
+            (entries([False], [0.0], [0.5]), "the entry 0.5 in row 0, which is not before its time 0"),
+            (np.array([[1.0, 3.0, 3.0]]), "not before its time 3"),
             (np.array([(0.5, 2.0)], dtype=[("event", float), ("time", float)]), "two are needed"),
             (np.array([(-1, 2.0)], dtype=[("event", int), ("time", float)]), "causes are 1, 2"),
             (np.array([[2.0, 1.0]]), "the first must not be above the second"),
@@ -118,10 +127,120 @@ class TestSurvival:
     def test_plain_numbers_are_times_of_events(self):
         np.testing.assert_array_equal(time_bounds([1.0, 2.0]), [[1.0, 1.0], [2.0, 2.0]])
 
+    @pytest.mark.filterwarnings("ignore:The chains of layer:UserWarning")
+    def test_events_at_zero_lie_before_the_smallest_time(self, rows):
+        """The same bits as bounds that say so; a row censored at zero is left out; ranks still know that zero comes first."""
+        X, z, _ = rows
+        time = np.exp(z)
+        seen, time[:12] = time < 2.0, 0.0
+        y, first = events(seen, np.minimum(time, 2.0)), np.sort(time)[12]
+        y["event"][:12] = np.arange(12) < 10
+        said = f"y has 10 events at time 0, taken as before {first:g}, .*, and 2 rows censored at time 0"
+        with pytest.warns(UserWarning, match=said):
+            model = PBDNSurvival(**SMALL).fit(X, y)
+        bounds = time_bounds(y)
+        bounds[:10] = -np.inf, first
+        again = PBDNSurvival(**SMALL).fit(np.delete(X, [10, 11], 0), np.delete(bounds, [10, 11], 0))
+        np.testing.assert_array_equal(model.predict(X), again.predict(X))
+        assert model.unique_times_[0] == first
+        assert model.log_score(X, y) == pytest.approx(again.log_score(X, bounds), rel=1e-12)
+        assert np.isfinite(model.score(X, y))
+        chain = GibbsConfig(n_sweeps=20, n_burn_in=10, n_chains=1, prediction="posterior")
+        with pytest.warns(UserWarning, match=said):
+            sampled = PBDNSurvival(inference="gibbs", random_state=0, max_depth=1, gibbs_config=chain).fit(X, y)
+        assert np.isfinite(sampled.predict(X)).all()
+        with pytest.raises(InvalidInputError, match="no time above 0"):
+            PBDNSurvival(**SMALL).fit(X[:3], np.zeros(3))
+        with pytest.raises(InvalidInputError, match="data in pieces cannot have"):
+            PBDNSurvival(**SMALL).fit([(X, y)])
+
     def test_all_censored(self, rows):
         X, z, _ = rows
         with pytest.raises(InvalidInputError, match="censored from above"):
             PBDNSurvival(**SMALL).fit(X, events(np.zeros(N, bool), np.exp(z)))
+
+
+@pytest.fixture(scope="module")
+def entered():
+    """Log-logistic times, median e^{x/2}: most rows are only seen because nothing happened before they entered."""
+    rng = np.random.default_rng(4)
+    X, noise, uniform = rng.normal(size=(2000, 1)), rng.logistic(size=2000), rng.uniform(0.0, 2.5, 2000)
+    time, entry = np.exp(0.5 * X[:, 0] + 0.5 * noise), uniform * (rng.random(2000) < 0.8)
+    there = np.flatnonzero(time > entry)[:500]
+    X, time, entry = X[there], time[there], entry[there]
+    end = entry + rng.exponential(3.0, 500)
+    y = entries(time <= end, np.minimum(time, end), entry)
+    return X, y, PBDNSurvival(**SMALL).fit(X, y)
+
+
+class TestEntries:
+    @pytest.mark.filterwarnings("ignore:The chains of layer:UserWarning")
+    def test_what_is_seen_late_is_not_taken_for_what_lasts_long(self, entered):
+        """The medians are right, in both engines, and too late where the entry is not told."""
+        X, y, model = entered
+        grid = np.linspace(-1.5, 1.5, 7)[:, None]
+
+        def bias(model):
+            return np.mean(np.log(model.predict_median(grid)) - 0.5 * grid[:, 0])
+
+        assert abs(bias(model)) < 0.15
+        assert bias(PBDNSurvival(**SMALL).fit(X, y[["event", "time"]])) > 0.2
+        chain = GibbsConfig(n_sweeps=150, n_burn_in=50, n_chains=1, prediction="posterior")
+        options = {"inference": "gibbs", "random_state": 0, "max_depth": 1, "max_experts": 3, "gibbs_config": chain}
+        assert abs(bias(PBDNSurvival(**options).fit(X, y))) < 0.15
+
+    def test_the_likelihood_is_given_the_entry(self, entered):
+        X, y, model = entered
+        whole = model.predict_distribution(X)
+        seen = np.where(y["event"], whole.logpdf(y["time"]), np.log(whole.sf(y["time"])))
+        assert model.log_score(X, y) == pytest.approx(np.mean(seen - np.log(whole.sf(y["entry"]))), rel=1e-9)
+        bounds = np.column_stack([np.zeros(500), y["time"], y["entry"]])  # left-censored: between entry and time
+        inside = 1.0 - whole.sf(y["time"]) / whole.sf(y["entry"])
+        assert model.log_score(X, bounds) == pytest.approx(np.log(inside).mean(), rel=1e-6)
+
+    def test_entries_at_zero_change_no_bit(self, lived):
+        X, _, y, model = lived
+        zero = entries(y["event"], y["time"], np.zeros(N))
+        np.testing.assert_array_equal(PBDNSurvival(**SMALL).fit(X, zero).predict(X), model.predict(X))
+        assert model.log_score(X, zero) == model.log_score(X, y)
+        streamed = [
+            PBDNSurvival(**SMALL).fit([(X[:99], said[:99]), (X[99:], said[99:])]).predict(X) for said in (y, zero)
+        ]
+        np.testing.assert_array_equal(*streamed)
+
+    def test_streams_and_batches_know_of_entries(self, entered):
+        """Pieces some of which have no late entry, and batches: medians come sooner than without entries."""
+        X, y, _ = entered
+        order = np.argsort(y["entry"])
+        X, y = X[order], y[order]
+        pieces = [(X[:90], y[:90]), (X[90:], y[90:])]
+        without = [(x, said[["event", "time"]]) for x, said in pieces]
+        whole = [PBDNSurvival(**SMALL).fit(some).predict_median(X).mean() for some in (pieces, without)]
+        assert whole[0] < 0.9 * whole[1]
+        learners = [PBDNSurvival(inference="map", random_state=0, max_experts=4) for _ in range(2)]
+        for _ in range(20):
+            for learner, some in zip(learners, (pieces, without), strict=True):
+                for one in some[::-1]:
+                    learner.partial_fit(*one)
+        first, second = (learner.predict_median(X).mean() for learner in learners)
+        assert first < 0.9 * second
+
+    def test_causes_share_the_entry(self, caused):
+        X, y, _, model = caused
+        late = np.array([(*row, 0.3 * row["time"]) for row in y], dtype=[*y.dtype.descr, ("entry", float)])
+        late["entry"][::3] = 0.0
+        given = model.predict_distribution(X).sf(late["entry"])
+        assert model.log_score(X, late) == pytest.approx(model.log_score(X, y) - np.log(given).mean(), rel=1e-9)
+        told = PBDNSurvival(**SMALL).fit(X, late)
+        assert told.log_score(X, late) > model.log_score(X, late)
+
+    def test_ranks_and_shares_count_rows_from_their_entry(self):
+        bounds = np.array([[1.0, 1.0, -np.inf], [2.0, 2.0, 0.5], [3.0, 3.0, 1.5], [4.0, np.inf, 2.5]])
+        risk = np.array([4.0, 1.0, 3.0, 2.0])
+        assert concordance(bounds[:, :2], risk).value == pytest.approx(4.0 / 6.0)
+        assert concordance(bounds, risk).value == pytest.approx(2.0 / 3.0)  # pairs (1, 2), (2, 3), (3, 4)
+        share, _ = kaplan_meier(bounds[:, 0], np.isfinite(bounds[:, 1]), np.array([1.0, 2.0, 3.0]), bounds[:, 2])
+        np.testing.assert_allclose(share, [0.5, 0.25, 0.125])  # of two rows each time
 
 
 @pytest.fixture(scope="module")

@@ -168,6 +168,12 @@ def test_draws_for_arviz(numbers, times, grades, counts):
         assert tree["log_likelihood"]["y"].shape == predicted.shape[:3]
         assert tree["posterior"]["scale"].shape == tree["posterior"]["total_weight"].shape
         assert tree["observed_data"]["y"].shape == (N,)
+    X, y, model = times
+    late = np.array([(*row, 0.5 * row["time"]) for row in y], dtype=[*y.dtype.descr, ("entry", float)])
+    late[0] = (True, 0.0, 0.0)  # an event at zero lies before the smallest time
+    given, plain = (model.to_datatree(X, said)["log_likelihood"]["y"].to_numpy() for said in (late, y))
+    assert np.isfinite(given).all()
+    assert (given[:, :, 1:] > plain[:, :, 1:]).all()
     by_draw = np.exp(tree["log_likelihood"]["y"].to_numpy()).mean((0, 1))
     assert np.log(by_draw).mean() == pytest.approx(counts[2].log_score(*counts[:2]))
     with pytest.raises(InvalidInputError, match="not fitted on"):

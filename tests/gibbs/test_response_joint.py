@@ -4,6 +4,8 @@ The short tests take independent draws of (parameters, data) from the joint law,
 many functions: it is zero if and only if the sweep leaves their means alone. The long ones are Geweke's.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,7 +15,7 @@ from checks import ALPHA
 from joint import N_EXPERTS, N_INPUTS, PRIORS, functions, z_limit
 from pbdn.gibbs import counted_responses, timed_responses
 from pbdn.gibbs.responses import GammaPrior, response_sweep
-from pbdn.gibbs.rows import Rows
+from pbdn.gibbs.rows import GIVEN_BEFORE, GIVEN_NOTHING, Rows
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.sweep import Workers, single_blas_thread
 from pbdn.model.priors import simulate_parameters
@@ -62,6 +64,38 @@ class Values:
     def seen(self, data):
         low = np.where(np.isinf(data[:, :, 0]), data[:, :, 1], data[:, :, 0])
         return np.arctan(low) + 0.5 * np.isinf(data[:, :, 0]) - 0.5 * np.isinf(data[:, :, 1])
+
+
+class Limited(Values):
+    """Values of which some rows are only there because they lie above a limit, and others below one."""
+
+    limit = np.array([-0.6, 0.4, -np.inf, 0.2, 0.5])
+    above = np.array([True, False, True, True, False])
+
+    def simulate(self, rng, psi, weights, extras):
+        """y with H(y) = H(limit) + E above, and 1 - e^{-H(y)} = U (1 - e^{-H(limit)}) below, by halving."""
+        n, n_rows = psi[0].shape[:2]
+        limit, above = np.resize(self.limit, n_rows), np.resize(self.above, n_rows)
+
+        def rate(y):
+            return rates(psi[0] + (extras[0] * y)[:, :, None], weights[0])
+
+        at_limit = rate(np.broadcast_to(np.where(np.isinf(limit), -1e300, limit), (n, n_rows)))
+        uniform = rng.random((n, n_rows))
+        reached = np.where(above, at_limit - np.log(uniform), -np.log1p(uniform * np.expm1(-at_limit)))
+        low, high = np.full((n, n_rows), -4.0), np.full((n, n_rows), 4.0)  # all is censored before
+        for _ in range(50):
+            middle = 0.5 * (low + high)
+            early = rate(middle) < reached
+            low, high = np.where(early, middle, low), np.where(early, high, middle)
+        y = 0.5 * (low + high)
+        first, last = np.where(above & np.isfinite(limit), -4.0, -1.5), np.where(above, 1.5, 4.0)
+        bounds = np.stack([np.where(y < first, -np.inf, np.minimum(y, last)), np.where(y > last, np.inf, y)], axis=2)
+        bounds[:, :, 1] = np.where(y < first, first, bounds[:, :, 1])
+        return np.concatenate([bounds, np.broadcast_to(limit[:, None], (n, n_rows, 1))], axis=2)
+
+    def rows(self, inputs, exposure, data, side):
+        return timed_responses.timed_rows(inputs, data[:, 0], data[:, 1], limit=data[:, 2], prior=self.prior)
 
 
 class Grades:
@@ -134,7 +168,7 @@ class Causes(Values):
         return np.arctan(data[:, :, 0]) + data[:, :, 1]
 
 
-WORLDS = [Values, Grades, Counts, Amounts, Causes]
+WORLDS = [Values, Limited, Grades, Counts, Amounts, Causes]
 
 
 def all_functions(sides, extras, seen):
@@ -290,6 +324,7 @@ def test_joint_law_in_a_long_run(rng, seed, world):
 # planted bugs
 
 log_stretch_prior = timed_responses.log_stretch_prior
+draw_conditions = timed_responses.draw_conditions
 draw_cut_point, draw_exposures = timed_responses.draw_cut_point, counted_responses.draw_exposures
 log_count_likelihood, draw_amount_rate = counted_responses.log_count_likelihood, counted_responses.draw_amount_rate
 
@@ -316,6 +351,28 @@ def stretch_without_jacobian(patch):
 def stale_offsets(patch):
     """The sweep sees the values at scale one."""
     patch(timed_responses, "rows_at_scale", lambda rows, scale: rows)
+
+
+def limits_forgotten(patch, kind=(GIVEN_NOTHING, GIVEN_BEFORE)):
+    """A sweep that does not know of the limits, of one kind or of both; the scale does."""
+
+    def wrong(rows, *rest):
+        drawn = draw_conditions(rows, *rest)
+        gone, arrays = np.isin(rows.arrays.kind, kind), drawn.arrays
+        less = {"copies": np.where(gone, 0.0, arrays.copies), "exposure": np.where(gone, 0.0, arrays.exposure)}
+        return replace(drawn, arrays=arrays._replace(**less))
+
+    patch(timed_responses, "draw_conditions", wrong)
+
+
+def limits_below_forgotten(patch):
+    """The same of limits that lie below the values."""
+    limits_forgotten(patch, GIVEN_NOTHING)
+
+
+def limits_above_forgotten(patch):
+    """The same of limits that lie above the values."""
+    limits_forgotten(patch, GIVEN_BEFORE)
 
 
 def cut_without_the_grade_above(patch):
@@ -412,6 +469,8 @@ BUGS = [
     (Values, density_without_scale),
     (Values, stretch_without_jacobian),
     long(Values, stale_offsets),
+    (Limited, limits_below_forgotten),
+    (Limited, limits_above_forgotten),
     (Grades, cut_without_the_grade_above),
     long(Grades, cut_without_prior),
     long(Grades, stretch_without_jacobian),
@@ -429,7 +488,7 @@ BUGS = [
 def test_seeded_bug_is_caught(seed, monkeypatch, world, plant):
     """A bug that shows at one and a half times the limit in a quarter of the draws needs no more of them."""
     plant(monkeypatch.setattr)
-    n_draws = 2_000 if world in (Values, Grades) else 600  # their moves take turns
+    n_draws = 2_000 if world in (Values, Limited, Grades) else 600  # their moves take turns
     found, limit = largest_z(seed, world(), n_draws // 4)
     if found < 1.5 * limit:
         found, limit = largest_z(seed, world(), n_draws)

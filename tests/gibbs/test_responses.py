@@ -21,11 +21,23 @@ from pbdn.gibbs.counted_responses import (
     log_amount_likelihood,
     log_count_likelihood,
 )
-from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, slice_sample
-from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, EXACT, INTERVAL, NOTHING, make_rows
+from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, fill_conditions, slice_sample
+from pbdn.gibbs.rows import (
+    BEFORE,
+    BLOCK_ROWS,
+    COUNT,
+    EXACT,
+    GIVEN_BEFORE,
+    GIVEN_NOTHING,
+    INTERVAL,
+    NOTHING,
+    make_rows,
+)
 from pbdn.gibbs.state import GlobalState, prior_values
 from pbdn.gibbs.timed_responses import TimeScale, bounds_of_cause, graded_rows, log_stretch_prior, timed_rows
+from pbdn.model.network import Layer, Side
 from pbdn.model.priors import Hyperpriors
+from pbdn.model.timed import side_arrays, side_log_likelihood
 
 PLANES, WEIGHTS = np.array([[0.3, 1.0], [-1.0, -0.5]]), np.array([0.7, 0.4])
 PRIOR = GammaPrior(2.0, 3.0)
@@ -75,6 +87,15 @@ def test_parts_of_an_amount(seed):
     observed = np.bincount(drawn[1:].astype(int), minlength=30)[1:30]
     assert observed.sum() == n - 1
     assert_counts(observed, mass / mass.sum())
+
+
+def test_numbers_of_conditions(seed):
+    """Poisson and negative binomial laws, weights that are no whole numbers included."""
+    n, rate, weight = 30_000, 0.7, 1.6
+    kind, drawn = np.resize([GIVEN_NOTHING, GIVEN_BEFORE], 2 * n), np.empty(2 * n)
+    fill_conditions(kind, np.full(2 * n, weight), np.full(2 * n, rate), streams_of(seed), drawn)
+    for one, law in ((0, stats.poisson(weight * rate)), (1, stats.nbinom(weight, -np.expm1(-rate)))):
+        assert_counts(np.bincount(drawn[one::2].astype(int), minlength=40)[:40], law.pmf(np.arange(40)))
 
 
 def test_rate_of_amounts(seed):
@@ -178,6 +199,28 @@ def test_bounds_become_kinds(rng):
     assert arrays.offset.tolist() == [0.5, 1.0, 2.5, 3.0]
     assert arrays.start.tolist() == [-np.inf, -np.inf, 2.0, -np.inf]
     assert timed_rows(inputs, low, high, prior=None).response is None
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_limits_divide_by_the_probability_beyond_them(rng, sparse):
+    """The likelihood of rows and limits is that of the model, with weights; a sweep has the limits as other rows."""
+    inputs, weight = rng.standard_normal((40, 1)), rng.integers(1, 4, 40).astype(float)
+    u = rng.normal(size=40)
+    low, high = np.where(u < -1.0, -np.inf, u), np.where(u > 1.0, np.inf, u + (u < -0.5))
+    limit = np.where(np.arange(40) % 3 == 0, np.minimum(u, 0.0) - 0.4, np.where(u < 0.5, u + 1.5, np.inf))
+    limit[np.isinf(low) & (limit < high)] = -np.inf
+    rows, response = timed_rows(sp.csr_matrix(inputs) if sparse else inputs, low, high, limit=limit, weight=weight)
+    scale = float(EXTRAS["scale"])
+    side = Side(PLANES, WEIGHTS, np.full(2, scale))
+    expected = weight @ side_log_likelihood(side_arrays(Layer((side,)), inputs)[0], np.column_stack([low, high, limit]))
+    found = response.log_likelihood(rows, PLANES, WEIGHTS, EXTRAS)
+    assert found == pytest.approx(expected, rel=1e-10)
+    drawn, _, _ = response.draw(
+        rows, GlobalState(PLANES, np.log(WEIGHTS), 1.0, 1.0, np.ones((2, 2)), np.ones(2)), EXTRAS,
+        prior_values(Hyperpriors()), streams_of(1),
+    )  # fmt: skip
+    assert drawn.arrays.kind.max() == COUNT
+    assert (drawn.arrays.exposure[drawn.arrays.kind == COUNT] == 0.0).all()
 
 
 def test_a_cause_is_exact_and_the_others_censored():

@@ -77,6 +77,19 @@ def test_bounds_have_the_probability_between_them(case):
         np.testing.assert_allclose(np.exp(case.log_likelihood(np.column_stack(bounds))), expected, rtol=1e-9)
 
 
+def test_a_limit_divides_by_the_probability_beyond_it(case):
+    """Of bounds, of densities, and of rows without a limit among others; the density given the limit integrates to one."""
+    low, high, limit = case.ppf(0.4), case.ppf(0.7), case.ppf(0.2)
+    bounds = np.column_stack([low, high, limit])
+    np.testing.assert_allclose(np.exp(case.log_likelihood(bounds)), 0.3 / 0.8, rtol=1e-9)
+    exact = np.column_stack([high, high, np.where(np.arange(N_ROWS) < 3, limit, -np.inf)])
+    expected = case.logpdf(high) - np.where(np.arange(N_ROWS) < 3, np.log(0.8), 0.0)
+    np.testing.assert_allclose(case.log_likelihood(exact), expected, rtol=1e-9)
+    y = case.ppf(np.linspace(0.2, 1.0 - 1e-6, 4001)[:, None])
+    whole = [case.log_likelihood(np.column_stack([one, one, limit])) for one in y]
+    np.testing.assert_allclose(np.trapezoid(np.exp(whole), y, axis=0), 1.0, atol=2e-3)
+
+
 def test_moments_and_scores_are_integrals(case):
     """Against averages over evenly spread quantiles."""
     y = case.ppf(((np.arange(20_000) + 0.5) / 20_000)[:, None])

@@ -220,6 +220,9 @@ KINDS = {
     "nothing before": (NOTHING, lambda u: (u, np.full_like(u, INF))),
     "something before": (BEFORE, lambda u: (np.full_like(u, -INF), u)),
     "interval": (INTERVAL, lambda u: (u - 0.4, u + 0.3)),
+    "exact, with a limit": (EXACT, lambda u: (u, u, u - np.where(u > 0.0, 0.7, INF))),
+    "interval, with a limit": (INTERVAL, lambda u: (u - 0.4, u + 0.3, np.where(u > 0.0, u - 0.4, -INF))),
+    "nothing between a limit and": (NOTHING, lambda u: (u, np.full_like(u, INF), u - 0.2)),
 }
 
 

@@ -97,6 +97,12 @@ SAID = {
             [np.where(rng.random(u.size) < 0.3, -np.inf, u), np.where(rng.random(u.size) < 0.3, np.inf, u + 0.2)]
         ),
     ),
+    "values, bounds and limits": (
+        TWO,
+        lambda rng, u: np.column_stack(
+            [u, np.where(rng.random(u.size) < 0.3, np.inf, u), np.where(rng.random(u.size) < 0.3, -np.inf, u - 0.5)]
+        ),
+    ),
     "values, three starts": (
         Labelling((0, 1) * 3),
         lambda rng, u: np.column_stack([u, u + (rng.random(u.size) < 0.5)]),

@@ -99,6 +99,11 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
     metavar="COLUMN",
     help="Of times: column that says whether the event was seen, or of which cause it was (0, 1, 2, …); no feature.",
 )
+@click.option(
+    "--entry",
+    metavar="COLUMN",
+    help="Of times: column that says when a row entered the study, 0 at the start; no feature.",
+)
 @click.option("--grades", metavar="A,B,…", help="Of grades: all of them from the lowest to the highest.")
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
 @click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
@@ -129,6 +134,7 @@ def fit_command(
     class_weights: tuple[str, ...],
     weight: str | None,
     event: str | None,
+    entry: str | None,
     checkpoint: str | None,
     jobs: int,
     **options: Any,
@@ -145,7 +151,7 @@ def fit_command(
     output.data_on_stdout = path == "-"
     output.check_places(path, report_path, checkpoint)
     output.if_interrupted = _if_interrupted(path, None)
-    beside = [name for name in (weight, event) if name is not None]
+    beside = [name for name in (weight, event, entry) if name is not None]
     began, said = time.perf_counter(), list[str]()
 
     def read() -> Any:
@@ -158,7 +164,7 @@ def fit_command(
     try:
         model = fit_table(
             read, target, holdout=holdout, seed=seed, refit=refit, options=columns, source=os.path.basename(table),
-            class_weights=class_weights, weight=weight, event=event,
+            class_weights=class_weights, weight=weight, event=event, entry=entry,
             gibbs_config=GibbsConfig(n_sweeps=sweeps, n_chains=chains), n_jobs=jobs, verbose=output.progress,
             members=members, checkpoint=checkpoint, keep_rows=report_path is not None, **options,
         )  # fmt: skip

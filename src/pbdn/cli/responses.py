@@ -14,7 +14,8 @@ from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
 from pbdn.estimators.counts import PBDNCountRegressor
 from pbdn.estimators.grades import PBDNOrdinalClassifier
 from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.estimators.survival import PBDNSurvival, time_bounds
+from pbdn.estimators.survival import PBDNSurvival
+from pbdn.estimators.times import time_bounds
 from pbdn.inspection.access import parts_of, titled
 from pbdn.inspection.columns import with_article
 from pbdn.inspection.quality import concordance, measure, measure_numbers, measure_times
@@ -49,17 +50,20 @@ class Target:
         Of times: the column that says whether the event was seen, or of which cause it was.
     grades : tuple of str
         Of grades: all of them from the lowest to the highest; empty: in the order of the sorted labels.
+    entry : str or None
+        Of times: the column that says when a row entered the study.
     """
 
     name: str
     kind: str
     event: str | None = None
     grades: tuple[str, ...] = ()
+    entry: str | None = None
 
     @property
     def columns(self) -> list[str]:
         """Columns that say what is to be predicted, and so are no features."""
-        return [self.name] if self.event is None else [self.name, self.event]
+        return [name for name in (self.name, self.event, self.entry) if name is not None]
 
     @property
     def has_classes(self) -> bool:
@@ -93,9 +97,22 @@ class Target:
         if self.kind != "time":
             return found, known, notes
         seen = np.ones(table.n_rows, dtype=bool) if self.event is None else _events(table, self.event)
-        pairs = np.zeros(found.size, dtype=[("event", seen.dtype), ("time", float)])
+        entered = [] if self.entry is None else [("entry", float)]
+        pairs = np.zeros(found.size, dtype=[("event", seen.dtype), ("time", float), *entered])
         pairs["event"], pairs["time"] = seen[known], found
+        if self.entry is not None:
+            pairs["entry"] = _entries(table, self.entry)[known]
         return pairs, known, notes
+
+
+def _entries(table: Table, name: str) -> FloatArray:
+    """When each row entered the study."""
+    found, known, _ = numbers_of(column(table, name, "entry column"), name)
+    if not known.all():
+        raise InvalidInputError(
+            f"--entry {name}: row {int(np.argmin(known)) + 1} has no number; give 0 where a row was watched from the start."
+        )
+    return found
 
 
 def _events(table: Table, name: str) -> NDArray[Any]:
@@ -118,17 +135,23 @@ def _word(value: Any) -> str:
 
 
 def find_target(
-    table: Table, name: str, response: str, event: str | None = None, grades: str | None = None
+    table: Table,
+    name: str,
+    response: str,
+    event: str | None = None,
+    grades: str | None = None,
+    entry: str | None = None,
 ) -> tuple[Target, list[str]]:
     """What the target is, and notes that say what was found out and how to say otherwise."""
-    if event is not None and response not in ("auto", "time"):
-        raise InvalidInputError(f"--event {event}: it is for times; give --response time, or leave it out.")
+    for option, given in (("event", event), ("entry", entry)):
+        if given is not None and response not in ("auto", "time"):
+            raise InvalidInputError(f"--{option} {given}: it is for times; give --response time, or leave it out.")
+        if given is not None and given == name:
+            raise InvalidInputError(f"--{option} {given}: it is the target; give another column.")
     if grades is not None and response not in ("auto", "grade"):
         raise InvalidInputError(f"--grades {grades}: it is for grades; give --response grade, or leave it out.")
-    if response == "time" or event is not None:
-        if event == name:
-            raise InvalidInputError(f"--event {event}: it is the target; give another column.")
-        return Target(name, "time", event), []
+    if response == "time" or event is not None or entry is not None:
+        return Target(name, "time", event, entry=entry), []
     if response == "grade" or grades is not None:
         return Target(name, "grade", None, tuple(one.strip() for one in grades.split(",")) if grades else ()), []
     if response != "auto":

@@ -48,7 +48,8 @@ OPTIONS = {
 class TableModel:
     """What the command line fits, saves and loads; after a fit that keeps rows, ``held_out`` and ``trained`` or ``all_rows``.
 
-    ``source`` is the name of the table's file, ``event`` the column that says whether the event of a time was seen.
+    ``source`` is the name of the table's file, ``event`` the column that says whether the event of a time was seen, ``entry`` the
+    one that says when a row entered the study.
     """
 
     estimator: Any
@@ -61,6 +62,7 @@ class TableModel:
     trained: Table | None = field(default=None, repr=False)
     event: str | None = None
     all_rows: Table | None = field(default=None, repr=False)
+    entry: str | None = None
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -86,9 +88,9 @@ class TableModel:
 
     @property
     def target_columns(self) -> Target:
-        """The column to predict, and the one that comes with it."""
+        """The column to predict, and those that come with it."""
         grades = getattr(self.estimator, "categories", None) or ()
-        return Target(self.target, self.estimator._predicts, self.event, tuple(map(str, grades)))
+        return Target(self.target, self.estimator._predicts, self.event, tuple(map(str, grades)), self.entry)
 
     def labels(self, table: Table) -> NDArray[Any] | None:
         """Labels of a table that has the target in every row; None otherwise."""
@@ -108,6 +110,7 @@ class TableModel:
             "notes": self.notes,
             "source": self.source,
             "event": self.event,
+            "entry": self.entry,
         }
         return estimator_bytes(self.estimator, extra)
 
@@ -127,6 +130,7 @@ def fit_table(
     checkpoint: str | None = None,
     response: str = "auto",
     event: str | None = None,
+    entry: str | None = None,
     grades: str | None = None,
     keep_rows: bool = False,
     **parameters: Any,
@@ -134,7 +138,7 @@ def fit_table(
     """Read a table, prepare columns, fit on a part of the rows, measure on the rest.
 
     ``response`` is the kind of the target (`pbdn.cli.responses.Target`), or "auto": numbers of so many values that they are
-    no classes are predicted as numbers. ``event`` names the column that comes with times, ``grades`` lists grades.
+    no classes are predicted as numbers. ``event`` and ``entry`` name columns that come with times, ``grades`` lists grades.
     ``weight`` names a column that says how much rows count, in the fit and in what is measured. Weights of classes are for
     the fit alone.
 
@@ -143,13 +147,13 @@ def fit_table(
     let go before the fit, which needs the memory, unless ``keep_rows`` asks for the rows afterwards.
     """
     table = read()
-    wanted, found = find_target(table, target, response, event, grades)
+    wanted, found = find_target(table, target, response, event, grades, entry)
     labels, known, notes = wanted.read(table)
     notes += found
     if weight in wanted.columns:
         raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
-    beside = {weight, wanted.event} - {None}
+    beside = {weight, *wanted.columns[1:]} - {None}
     events = Table(
         {name: table.columns[name] for name in wanted.columns[1:]}, table.n_rows
     )  # no features, but of the target
@@ -254,7 +258,7 @@ def _fit(prepared: Prepared, target: Target, seed: int, notes: list[str], parame
     ]
     said = [_in_options(text, estimator) for text in found if text]
     notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
-    return TableModel(estimator, preparation, target.name, None, notes, event=target.event)
+    return TableModel(estimator, preparation, target.name, None, notes, event=target.event, entry=target.entry)
 
 
 def _learns_from_a_part(target: Target, parameters: dict[str, Any]) -> bool:
@@ -299,8 +303,9 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     preparation = estimator.preparation_.preparation_
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
-    event = str(extra["event"]) if extra.get("event") else None
-    return TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source, event=event)
+    event, entry = (str(extra[name]) if extra.get(name) else None for name in ("event", "entry"))
+    found = TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)
+    return replace(found, event=event, entry=entry)
 
 
 def refuse_model_of_another_table(path: str, table: str) -> None:

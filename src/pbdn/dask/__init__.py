@@ -1,290 +1,188 @@
-"""Fits on a Dask cluster: `DaskPBDNClassifier` and `DaskPBDNRegressor`. Needs the extra ``dask``; docs/scaling.md tells how it works and what it costs."""
+"""Fits on a Dask cluster: an estimator for every response. Needs the extra ``dask``; docs/scaling.md tells how it works and what it costs."""
 
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from pbdn import config as options
-from pbdn.config import FitConfig, GibbsConfig, MapConfig
-from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
-from pbdn.data.streams import StreamedSource
-from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.estimators.classifier import PBDNClassifier
-from pbdn.estimators.frames import forget_preparation
-from pbdn.estimators.regressor import PBDNRegressor
-from pbdn.growth.depth import Engine
-from pbdn.growth.engines import MapEngine
-from pbdn.growth.run import FitTasks, Run, with_callbacks
-from pbdn.model.priors import Hyperpriors
-from pbdn.model.response import Response
-from pbdn.model.scaling import Scaling
-from pbdn.model.timed import OnALine
+from pbdn.data.row_source import encode
+from pbdn.errors import InvalidInputError, MissingExtraError, warn
+from pbdn.estimators.amounts import PBDNAmountRegressor, checked_amounts
+from pbdn.estimators.counts import PBDNCountRegressor, count_bounds
+from pbdn.estimators.grades import PBDNOrdinalClassifier, grade_bounds
+from pbdn.estimators.survival import MOST_TIMES, PBDNSurvival
+from pbdn.estimators.times import bounds_of, causes_of, event_times, settled_bounds, time_bounds
+from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.inspection.quality import concordance
 from pbdn.numerics.arrays import FloatArray
-from pbdn.validation import check_choice
 
 try:
     import dask
-    from distributed import default_client
+    import dask.array as da
 
-    from pbdn.dask import workers
-    from pbdn.dask.cluster import Cluster, by_partition
-    from pbdn.dask.engines import ClusterGibbsEngine, ClusterLineEngine, right_of, squares_of
-    from pbdn.dask.rows import ClusterRows, ReadRows, make_shards, read_lazily, read_rows
+    from pbdn.dask.cluster import blocks_of
+    from pbdn.dask.engines import risks_of
+    from pbdn.dask.on_cluster import (
+        DaskPBDNClassifier,
+        DaskPBDNRegressor,
+        LineOnCluster,
+        PredictsClasses,
+        PredictsNumbers,
+        parameters_of,
+    )
+    from pbdn.dask.rows import ClusterRows, ReadRows, read_lazily, read_rows
 except ModuleNotFoundError as error:
     if error.name not in ("dask", "distributed"):
         raise
     raise MissingExtraError("pbdn.dask needs Dask", "dask") from error
 
-__all__ = ["DaskPBDNClassifier", "DaskPBDNRegressor"]
+__all__ = [
+    "DaskPBDNAmountRegressor",
+    "DaskPBDNClassifier",
+    "DaskPBDNCountRegressor",
+    "DaskPBDNOrdinalClassifier",
+    "DaskPBDNRegressor",
+    "DaskPBDNSurvival",
+]
 
 
-def _positive_values(y: Any) -> FloatArray:
-    """Bounds of values whose logarithms are modelled."""
-    return positive_bounds(numeric_bounds(y))
-
-
-class OnCluster:
-    """What the estimators of this module share; ``_local`` is the estimator that a fit leaves."""
-
-    _local: ClassVar[type]
-    client: Any
-    checkpoint: Any
-    standardize: bool
-    gibbs_config: GibbsConfig | None
-    map_config: MapConfig | None
-    n_features_in_: int
-
-    def _start(self, X: Any, y: Any, sample_weight: Any, bounds_of: Any = None) -> tuple[Cluster, list[Any]]:
-        """The cluster, and the partitions on it."""
-        self.__dict__.pop("network_", None)
-        forget_preparation(self)
-        resume = "" if self.checkpoint is None else f"; it goes on from checkpoint={str(self.checkpoint)!r}"
-        cluster = Cluster(self.client or default_client(), resume)
-        return cluster, cluster.start(read_lazily(X, y, sample_weight, bounds_of))
-
-    def _note_columns(self, read: ReadRows) -> None:
-        self.n_features_in_ = read.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if read.names is not None:
-            self.feature_names_in_ = np.asarray(read.names, dtype=object)
-
-    def _refuse(self) -> None:
-        """What no estimator does on a cluster."""
-        if options.set_fields(self.gibbs_config).get("sampler") == "counts":
-            raise InvalidInputError(f"{type(self).__name__} does not do sampler='counts'; use 'first_events'.")
-        for name, given in (("gibbs_config", self.gibbs_config), ("map_config", self.map_config)):
-            if options.set_fields(given).get("device") is not None:
-                raise InvalidInputError(f"{type(self).__name__} works on CPUs; leave device of {name} out.")
-
-    def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
-        """How the features are scaled for the fit."""
-        assert isinstance(rows, ClusterRows)
-        return rows.scaling(self.standardize)
-
-    def _make_engine(
-        self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run, path: int = 0
-    ) -> Engine:
-        """What trains the layers."""
-        assert isinstance(rows, ClusterRows)
-        if config.inference == "gibbs":
-            return ClusterGibbsEngine(rows, response, config, run, path)
-        if response.timed:
-            return ClusterLineEngine(rows, config.map, run)
-        return MapEngine(rows.source(response.n_outputs), response, config.map, run)
-
-    def to_local(self) -> Any:
-        """The fitted model as an estimator of `pbdn`, which needs no Dask: to predict, explain, save and export."""
-        check_is_fitted(self)
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}  # type: ignore[attr-defined]
-        local = self._local(**parameters)
-        local.__dict__.update((name, own) for name, own in vars(self).items() if name not in (*parameters, "client"))
-        return local
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model as the estimator of `to_local`."""
-        self.to_local().save(path)
-
-
-class DaskPBDNClassifier(OnCluster, PBDNClassifier):  # type: ignore[misc]
-    """`pbdn.PBDNClassifier` on a Dask cluster: rows stay on the workers, and every one of them counts.
-
-    ``inference="gibbs"`` gives the bits of `pbdn.PBDNClassifier` on the same rows in memory, for any number of workers and any
-    partitions. ``inference="map"`` takes the steps of ``criterion="aic_inputs"`` on the same rows in memory, up to rounding. A
-    worker that is lost is made up for by the others, and the result stays the same.
+class DaskPBDNAmountRegressor(PredictsNumbers, PBDNAmountRegressor):  # type: ignore[misc]
+    """`pbdn.PBDNAmountRegressor` on a Dask cluster: a `DaskPBDNClassifier` and a `DaskPBDNRegressor`, with their promises.
 
     Parameters
     ----------
-    client : distributed.Client or None, default=None
-        None: the client in use.
-    inference : {"auto", "gibbs", "map"}, default="auto"
-        "auto" is "map".
-    criterion, max_depth, max_experts, standardize, priors, gibbs_config, map_config, class_weight, random_state, verbose, \
-checkpoint, time_limit
-        As in `pbdn.PBDNClassifier`. Of ``criterion`` all but "folds" and "holdout", which need rows in memory; "auto" is
-        "aic_inputs". ``checkpoint`` is a file of the process that calls ``fit``.
-    n_jobs : int or None, default=None
-        Chains of sides that run at the same time. Each worker uses as many threads as Dask gave it.
+    client, n_jobs
+        As in `DaskPBDNRegressor`.
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
+time_limit
+        As in `pbdn.PBDNAmountRegressor`.
 
     Attributes
     ----------
-    The attributes of `pbdn.PBDNClassifier`.
+    The attributes of `pbdn.PBDNAmountRegressor`.
     """
 
-    _local: ClassVar[type] = PBDNClassifier
+    _local: ClassVar[type] = PBDNAmountRegressor
+    __init__ = parameters_of(PBDNAmountRegressor)
 
-    def __init__(
-        self,
-        *,
-        client: Any = None,
-        inference: str = "auto",
-        criterion: Any = "auto",
-        max_depth: int = 5,
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        class_weight: Any = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            inference=inference, criterion=criterion, max_depth=max_depth, max_experts=max_experts, standardize=standardize,
-            priors=priors, gibbs_config=gibbs_config, map_config=map_config, class_weight=class_weight, n_jobs=n_jobs,
-            random_state=random_state, verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.client = client
+    @classmethod
+    def _kinds_of_models(cls, n: int) -> tuple[type, ...]:
+        """What fits both networks."""
+        return (DaskPBDNClassifier, DaskPBDNRegressor)
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, classes: Any = None) -> Self:
-        """Grow a network on a Dask collection.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit both networks on a Dask collection, which is read twice.
 
         Parameters
         ----------
         X : dask array or dataframe of shape (n_samples, n_features)
-            Present numbers. Parquet and other files: ``dask.dataframe.read_parquet`` and its kin.
+            Present numbers.
         y : dask array or series of shape (n_samples,), or str
-            Labels of any kind, in the partitions of X; or the name of a column of X.
+            Amounts of 0 or more, in the partitions of X; or the name of a column of X.
         sample_weight : dask array or series of shape (n_samples,), or str, optional
-        classes : array, optional
-            Labels that are allowed.
 
         Returns
         -------
         self
         """
         self._check_parameters()
-        inference, criterion = self._settle()
-        self._increment, self._grow_next = None, False
+        self._begin_anew()
         tasks = FitTasks(self, X, y)
-        is_gibbs = inference == "gibbs"
-        cluster, parts = self._start(X, y, sample_weight)
-        read = read_rows(cluster, parts, is_gibbs, self.class_weight, classes)
-        check_classification_targets(read.classes)
-        self.classes_ = read.classes
-        self._note_columns(read)
-        response = self._response()
-        self.config_ = self._resolve(response, inference, criterion, sum(read.sizes), read.n_features)
-        if read.present.size < 2:
-            self._adopt_one_class(int(read.present[0]))
-        else:
-            rows = make_shards(read, is_gibbs, self.standardize)
-            del parts, read  # workers may let go of them; Dask knows how to make them again
-            self._fit_network(rows, response, tasks)
+        named = [name for name in (y, sample_weight) if isinstance(name, str)]
+        y, sample_weight = (X[one] if isinstance(one, str) else one for one in (y, sample_weight))
+        blocks_of("y", y)
+        with dask.config.set(scheduler=self.client):
+            amounts = _as_dask_array(y).map_blocks(checked_amounts, dtype=float, meta=np.empty(0))
+            weights = da.ones_like(amounts) if sample_weight is None else _as_dask_array(sample_weight)
+            self._fit_models(X.drop(columns=named) if named else X, amounts, weights)
         tasks.end()
         return self
 
-    def _settle(self) -> tuple[str, Any]:
-        """Inference and criterion; refuses what a cluster does not do."""
-        inference = options.choose_inference(self.inference, self.gibbs_config)
-        if inference == "map+gibbs":
-            raise InvalidInputError("DaskPBDNClassifier does not do inference='map+gibbs'; use 'map' or 'gibbs'.")
-        self._refuse()
-        if self.criterion in (options.FOLDS, options.HOLDOUT):
-            raise InvalidInputError(
-                f"criterion={self.criterion!r} needs rows in memory; use 'auto', or PBDNClassifier on a sample of the rows."
-            )
-        return inference, options.choose_criterion(self.criterion, 2, inference, None)
-
-    def predict_proba(self, X: Any) -> Any:
-        """Class probabilities; of a Dask collection a dask array, computed partition by partition when it is asked for."""
-        if not dask.is_dask_collection(X):
-            return super().predict_proba(X)
-        check_is_fitted(self)
-        return by_partition(X, self.to_local(), "predict_proba", (self.classes_.size,), np.dtype(np.float64))
+    def _adopt_models(self, either: Any, positive: Any) -> None:
+        """Fill the fitted attributes; the models are local ones."""
+        self._note_columns(positive.n_features_in_, getattr(positive, "feature_names_in_", None))
+        super()._adopt_models(either.to_local(), positive.to_local())
 
     def predict(self, X: Any) -> Any:
-        """The most probable class of each row; of a Dask collection a dask array."""
-        if not dask.is_dask_collection(X):
-            return super().predict(X)
-        check_is_fitted(self)
-        return by_partition(X, self.to_local(), "predict", (), self.classes_.dtype)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Accuracy; X, y and sample_weight as in `fit`."""
-        if not dask.is_dask_collection(X):
-            return super().score(X, y, sample_weight)
-        local = self.to_local()
-        parts = [dask.delayed(right_of)(part, local) for part in read_lazily(X, y, sample_weight)]
-        right, total = np.sum(dask.compute(*parts, scheduler=self.client), axis=0)
-        return float(right / total)
+        """Means; of a Dask collection a dask array."""
+        return self._predicted(X, "predict")
 
 
-class DaskPBDNRegressor(OnCluster, PBDNRegressor):  # type: ignore[misc]
-    """`pbdn.PBDNRegressor` on a Dask cluster: rows stay on the workers, and every one of them counts.
+def _as_dask_array(column: Any) -> Any:
+    """A series as an array whose parts have known lengths."""
+    return column.to_dask_array(lengths=True) if hasattr(column, "to_dask_array") else column
 
-    ``inference="gibbs"`` gives the bits of `pbdn.PBDNRegressor` on the same rows in memory, for any number of workers and any
-    partitions. ``inference="map"`` trains one network layer by layer while AIC falls, each layer from several starts;
-    networks of folds, which `pbdn.PBDNRegressor` averages, need rows in memory. Its result does not depend on the workers
-    either. A worker that is lost is made up for by the others, and the result stays the same.
+
+class DaskPBDNCountRegressor(PredictsNumbers, PBDNCountRegressor):  # type: ignore[misc]
+    """`pbdn.PBDNCountRegressor` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters
     ----------
-    client : distributed.Client or None, default=None
-        None: the client in use.
-    inference, log, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
+    client, n_jobs
+        As in `DaskPBDNRegressor`.
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
 time_limit
-        As in `pbdn.PBDNRegressor`.
-    n_jobs : int or None, default=None
-        Chains of sides that run at the same time. Each worker uses as many threads as Dask gave it.
+        As in `pbdn.PBDNCountRegressor`.
 
     Attributes
     ----------
-    The attributes of `pbdn.PBDNRegressor`.
+    The attributes of `pbdn.PBDNCountRegressor`.
     """
 
-    _local: ClassVar[type] = PBDNRegressor
+    _local: ClassVar[type] = PBDNCountRegressor
+    __init__ = parameters_of(PBDNCountRegressor)
 
-    def __init__(
-        self,
-        *,
-        client: Any = None,
-        inference: str = "auto",
-        log: bool | str = "auto",
-        max_depth: int = 5,
-        max_experts: int = 20,
-        standardize: bool = True,
-        priors: Hyperpriors | None = None,
-        gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        checkpoint: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            inference=inference, log=log, max_depth=max_depth, max_experts=max_experts, standardize=standardize,
-            priors=priors, gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state,
-            verbose=verbose, checkpoint=checkpoint, time_limit=time_limit,
-        )  # fmt: skip
-        self.client = client
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
+        """Grow a network on a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+            Present numbers.
+        y : dask array or series of shape (n_samples,), or str
+            Counts of 0 or more, in the partitions of X; or the name of a column of X.
+        sample_weight, exposure : dask array or series of shape (n_samples,), or str, optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        tasks = FitTasks(self, X, y)
+        started = self._start(X, y, sample_weight, count_bounds, exposure=exposure)
+        rows = self._shards(read_rows(*started, repeats=True))
+        del started
+        self._fit_shards(rows, tasks, True)
+        tasks.end()
+        return self
+
+    def predict(self, X: Any, exposure: Any = None) -> Any:
+        """Means; of a Dask collection a dask array, and ``exposure`` has its partitions or is the name of a column."""
+        return self._predicted(X, "predict", exposure=exposure)
+
+
+class DaskPBDNOrdinalClassifier(PredictsClasses, LineOnCluster, PBDNOrdinalClassifier):  # type: ignore[misc]
+    """`pbdn.PBDNOrdinalClassifier` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
+
+    Parameters
+    ----------
+    client, n_jobs
+        As in `DaskPBDNRegressor`.
+    inference, categories, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, \
+checkpoint, time_limit
+        As in `pbdn.PBDNOrdinalClassifier`.
+
+    Attributes
+    ----------
+    The attributes of `pbdn.PBDNOrdinalClassifier`.
+    """
+
+    _local: ClassVar[type] = PBDNOrdinalClassifier
+    __init__ = parameters_of(PBDNOrdinalClassifier)
 
     @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -294,8 +192,9 @@ time_limit
         ----------
         X : dask array or dataframe of shape (n_samples, n_features)
             Present numbers.
-        y : dask array or series of shape (n_samples,) or (n_samples, 2), or str
-            Values or bounds, in the partitions of X; or the name of a column of X.
+        y : dask array or series of shape (n_samples,), or str
+            Grades, in the partitions of X; or the name of a column of X. The cuts between them follow from their shares in
+            all partitions.
         sample_weight : dask array or series of shape (n_samples,), or str, optional
 
         Returns
@@ -303,38 +202,148 @@ time_limit
         self
         """
         self._check_parameters()
-        check_choice("log", self.log, (True, False, "auto"))
-        self._refuse()
         tasks = FitTasks(self, X, y)
-        bounds_of = _positive_values if self.log is True else numeric_bounds
-        cluster, parts = self._start(X, y, sample_weight, bounds_of)
-        read = read_rows(cluster, parts, repeats=True)
-        self._note_columns(read)
-        rows = make_shards(read, True, self.standardize)
-        del parts, read
-        facts = cluster.call(workers.facts_of_line, list(rows.labels), self.log)
-        self._fit_line(rows, facts, tasks)
+        read, cuts = self._graded(read_rows(*self._start(X, y, sample_weight), repeats=True), X, y)
+        rows = self._shards(read)
+        del read  # workers may let go of the partitions; Dask knows how to make them again
+        self._fit_shards(rows, tasks, False, cuts)
         tasks.end()
         return self
 
-    def _settled(self, response: OnALine, rows: LabelledRows) -> FitConfig:
-        """The options in force: folds need rows in memory, so AIC decides the depth."""
-        config = super()._settled(response, rows)
-        if config.map.is_monotonic:
-            raise InvalidInputError(f"{type(self).__name__} does not do monotonic_cst; use PBDNRegressor.")
-        return replace(config, criterion="aic_inputs")
+    def _graded(self, read: ReadRows, X: Any, y: Any) -> tuple[ReadRows, list[float]]:
+        """The rows with the bounds of their grades, and the cuts; a single grade is a value."""
+        check_classification_targets(read.classes)
+        column = X[y] if isinstance(y, str) else y
+        ordered = getattr(getattr(column, "dtype", None), "ordered", False)
+        order = self._order(column.cat.as_known(scheduler=self.client) if ordered else read.classes)
+        cuts = self._settle_grades(read.classes, read.class_totals(), order)
+        bounds = np.zeros((read.classes.size, 2))
+        if cuts:
+            bounds[read.present] = grade_bounds(encode(read.classes[read.present], self.classes_), cuts)
+        return read.with_bounds(bounds), cuts
+
+
+class DaskPBDNSurvival(LineOnCluster, PBDNSurvival):  # type: ignore[misc]
+    """`pbdn.PBDNSurvival` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
+
+    Parameters
+    ----------
+    client, n_jobs
+        As in `DaskPBDNRegressor`.
+    inference, max_depth, max_experts, standardize, priors, gibbs_config, map_config, random_state, verbose, checkpoint, \
+time_limit
+        As in `pbdn.PBDNSurvival`.
+
+    Attributes
+    ----------
+    The attributes of `pbdn.PBDNSurvival`; ``unique_times_`` are about 2000 at most.
+    """
+
+    _local: ClassVar[type] = PBDNSurvival
+    __init__ = parameters_of(PBDNSurvival)
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Grow a network, or one for each cause, on a Dask collection.
+
+        Parameters
+        ----------
+        X : dask array or dataframe of shape (n_samples, n_features)
+            Present numbers.
+        y : dask array or dataframe, or list of str
+            Events and times, or bounds, as `pbdn.PBDNSurvival` takes them, in the partitions of X; or the names of the columns
+            of X. The columns of a dataframe are the fields of a structured array if the first has booleans or whole numbers.
+        sample_weight : dask array or series of shape (n_samples,), or str, optional
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        tasks, self.models_ = FitTasks(self, X, y), ()
+        cluster, parts = self._start(X, y, sample_weight, np.asarray)
+        times = cluster.submit(_all_times, [cluster.submit(lambda part: part.labels, part) for part in parts])
+        self.causes_, event_times_of, has_entries, words = cluster.call(_told, times)
+        self.unique_times_ = event_times_of[0.0]
+        if has_entries and self._chosen_inference() == "gibbs":
+            raise InvalidInputError(
+                "DaskPBDNSurvival does not sample times with entries into a study; use inference='map', or PBDNSurvival."
+            )
+        if words:
+            warn(words)
+
+        def shards(model: "DaskPBDNSurvival", own: float) -> ClusterRows:
+            """The rows as one cause sees them."""
+            said = [cluster.submit(_times_of_part, times, number, own) for number in range(len(parts))]
+            own_parts = [
+                cluster.submit(lambda part, bounds: part._replace(labels=bounds), *pair)
+                for pair in zip(parts, said, strict=True)
+            ]
+            read = read_rows(cluster, own_parts, repeats=True)
+            self._note_columns(read.n_features, read.names)
+            return model._shards(read)
+
+        def fitted(model: "DaskPBDNSurvival", own: float) -> Any:
+            model.causes_, model.unique_times_ = np.ones(1), event_times_of[own]
+            model._fit_shards(shards(model, own), FitTasks(model, X, y), True)
+            return model.to_local()
+
+        if self.causes_.size > 1:
+            self._fit_causes(fitted)
+        else:
+            rows = shards(self, 0.0)
+            parts.clear()  # workers may let go of them
+            self._fit_shards(rows, tasks, True)
+        tasks.end()
+        return self
 
     def predict(self, X: Any) -> Any:
-        """As in memory; of a Dask collection a dask array."""
-        if not dask.is_dask_collection(X):
-            return super().predict(X)
-        return by_partition(X, self.to_local(), "predict", (), np.dtype(np.float64))
+        """Risk, as in memory; of a Dask collection a dask array."""
+        return self._predicted(X, "predict")
 
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """R²; X, y and sample_weight as in `fit`, y being numbers."""
-        if not dask.is_dask_collection(X):
-            return float(super().score(X, y, sample_weight))
+    def predict_median(self, X: Any) -> Any:
+        """Median survival times; of a Dask collection a dask array."""
+        return self._predicted(X, "predict_median")
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Concordance, as in memory; X and y as in `fit`. A number for each row comes to the driver."""
         local = self.to_local()
-        parts = [dask.delayed(squares_of)(part, local) for part in read_lazily(X, y, sample_weight)]
-        total, first, second, missed = np.sum(dask.compute(*parts, scheduler=self.client), axis=0)
-        return float(1.0 - missed / (second - first * first / total))
+        if not dask.is_dask_collection(X):
+            return float(local.score(X, y))
+        parts = [dask.delayed(risks_of)(part, local) for part in read_lazily(X, y, bounds_of=np.asarray)]
+        found = [one for one in dask.compute(*parts, scheduler=self.client) if one is not None]
+        said, risks = (np.concatenate(column) for column in zip(*found, strict=True))
+        return float(concordance(time_bounds(said), risks).value)
+
+
+class _Times(NamedTuple):
+    """What all rows say, the causes of their events, and where partitions begin and end."""
+
+    bounds: FloatArray
+    cause: NDArray[np.int64]
+    cuts: NDArray[np.int64]
+    words: str
+
+    def seen_by(self, own: float, rows: slice = slice(None)) -> FloatArray:
+        """What rows say of a cause, or of all (0)."""
+        return bounds_of(self.bounds[rows], self.cause[rows], own) if own else self.bounds[rows]
+
+
+def _all_times(said: Sequence[NDArray[Any]]) -> _Times:
+    """The times of all partitions."""
+    y = np.concatenate([own for own in said if len(own)] or [np.empty((0, 2))])
+    bounds, words = settled_bounds(y)
+    return _Times(bounds, causes_of(y), np.cumsum([0, *map(len, said)]), words)
+
+
+def _told(times: _Times) -> tuple[FloatArray, dict[float, FloatArray], bool, str]:
+    """The causes, and the times of their events (0 stands for all); whether there are entries, and words on times of zero."""
+    causes = np.unique(times.cause[times.cause > 0]).astype(float)
+    found = {own: event_times(times.seen_by(own)) for own in (0.0, *(causes.tolist() if causes.size > 1 else ()))}
+    some = {own: all_of[:: 1 + len(all_of) // MOST_TIMES] for own, all_of in found.items()}
+    return causes, some, times.bounds.shape[1] > 2, times.words
+
+
+def _times_of_part(times: _Times, number: int, own: float) -> FloatArray:
+    """What the rows of a partition say of a cause."""
+    return times.seen_by(own, slice(*times.cuts[number : number + 2]))

@@ -134,22 +134,33 @@ def blocks_of(name: str, collection: Any) -> list[Any]:
     return np.asarray(collection.to_delayed(), dtype=object).ravel().tolist()
 
 
-def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
-    """What the model says of every partition, ``shape`` numbers of every row, as a dask array."""
-    import dask.array as da
+def partitions_alike(X: Any, columns: dict[str, Any]) -> tuple[list[Any], list[dict[str, Any]]]:
+    """The partitions of X, and those of every column beside it; names of columns of X, and None, are the same in all."""
+    parts, own = blocks_of("X", X), {}
+    for name, values in columns.items():
+        values = list(values) if isinstance(values, tuple) else values
+        if isinstance(values, str | list) or (values is None and name != "y"):
+            own[name] = [values] * len(parts)
+            continue
+        if getattr(values, "chunks", None) is not None and getattr(X, "chunks", None) is not None:
+            known = not np.isnan(X.chunks[0]).any() and not np.isnan(values.chunks[0]).any()
+            if known and values.chunks[0] != X.chunks[0]:
+                if sum(values.chunks[0]) != sum(X.chunks[0]):
+                    raise InvalidInputError(f"X has {sum(X.chunks[0])} rows, but {name} has {sum(values.chunks[0])}.")
+                values = values.rechunk({0: X.chunks[0]})
+        own[name] = blocks_of(name, values)
+        if len(own[name]) != len(parts):
+            raise InvalidInputError(
+                f"X has {len(parts)} partitions, but {name} has {len(own[name])}; partition them alike."
+            )
+    return parts, [dict(zip(own, some, strict=True)) for some in zip(*own.values(), strict=True)] or [{}] * len(parts)
 
-    blocks, shared = blocks_of("X", X), dask.delayed(model)
-    sizes = X.chunks[0] if getattr(X, "chunks", None) is not None else [np.nan] * len(blocks)
-    parts = [
-        da.from_delayed(dask.delayed(_predict)(shared, block, method, shape, kind), (size, *shape), kind)
-        for block, size in zip(blocks, sizes, strict=True)
-    ]
-    return da.concatenate(parts)
 
-
-def _predict(model: Any, block: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
-    """The prediction of one partition, which may be empty."""
-    return getattr(model, method)(block) if len(block) else np.empty((0, *shape), kind)
+def with_columns(X: Any, columns: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """A partition without the columns that are named, and these in place of their names."""
+    named = {name: own for name, own in columns.items() if isinstance(own, str | list)}
+    taken = [one for own in named.values() for one in np.atleast_1d(own).tolist()]
+    return (X.drop(columns=taken) if taken else X), columns | {name: X[own] for name, own in named.items()}
 
 
 class Group:

@@ -89,6 +89,12 @@ class ClusterTrainer(Trainer):
         self.group.close()
 
 
+def as_block(inputs: FloatArray, labels: tuple[IntArray, FloatArray | None]) -> Block:
+    """Rows for MAP."""
+    codes, weights = labels
+    return Block(np.ascontiguousarray(inputs), codes, np.ones(len(codes)) if weights is None else weights)
+
+
 class ClusterSource:
     """Rows on the workers as the MAP engine sees them (`pbdn.data.row_source.RowSource`)."""
 
@@ -98,9 +104,7 @@ class ClusterSource:
         self.inputs, self.labels, self.classes, self.total_weight = inputs, tuple(labels), classes, total
         self.n_rows, self.n_features = inputs.shape
         cluster = inputs.cluster
-        self.held = [
-            cluster.submit(workers.as_block, own, label) for own, label in zip(inputs.futures, labels, strict=True)
-        ]
+        self.held = [cluster.submit(as_block, own, label) for own, label in zip(inputs.futures, labels, strict=True)]
 
     def blocks(self) -> Iterator[Block]:
         """All rows once, brought here shard by shard."""
@@ -160,9 +164,7 @@ class LineRows:
     def __init__(self, inputs: "Shards", labels: Sequence[Future], total: float) -> None:
         self.inputs, self.labels, self.cluster = inputs, labels, inputs.cluster
         self.shape, self.total_weight = inputs.shape, total
-        held = [
-            self.cluster.submit(workers.as_block, own, label) for own, label in zip(inputs.futures, labels, strict=True)
-        ]
+        held = [self.cluster.submit(as_block, own, label) for own, label in zip(inputs.futures, labels, strict=True)]
         self.group = Group(self.cluster, held)
 
     def __getitem__(self, index: Any) -> FloatArray:
@@ -175,9 +177,11 @@ class LineRows:
         own = [np.flatnonzero(place == s) for s in range(len(self.inputs.futures))]
         asked = [[order[at] - low] for at, low in zip(own, self.inputs.cuts[:-1], strict=True)]
         answers = self.group.reliably(lambda: self.group.ask_each("rows", asked))
-        inputs, bounds, weights = np.empty((len(order), self.shape[1])), np.empty((len(order), 2)), np.empty(len(order))
+        found = [np.empty((len(order), *like.shape[1:])) for like in answers[0]]
         for at, answer in zip(own, answers, strict=True):
-            inputs[at], bounds[at], weights[at] = answer
+            for whole, part in zip(found, answer, strict=True):
+                whole[at] = part
+        inputs, bounds, weights = found
         return inputs, bounds, weights
 
     def _each(self, task: Callable[..., Any], *arguments: Any) -> list[Any]:
@@ -308,10 +312,16 @@ def squares_of(part: workers.RawPart, model: Any) -> Any:
         return np.zeros(4)
     weights = np.ones(len(part.labels)) if part.weights is None else part.weights
     values = np.asarray(part.labels, dtype=float)
-    off = values - model.network_.response.from_line(np.zeros(1))
+    network = model.network_ if not model.models_ else model.models_[-1].network_
+    off = values - network.response.from_line(np.zeros(1))
     return np.array(
         [weights.sum(), weights @ off, weights @ off**2, weights @ (values - model.predict(_inputs(part))) ** 2]
     )
+
+
+def risks_of(part: workers.RawPart, model: Any) -> Any:
+    """What the rows of a partition say, and their risks; None where there are none."""
+    return (part.labels, model.predict(_inputs(part))) if len(part.labels) else None
 
 
 def right_of(part: workers.RawPart, model: Any) -> Any:

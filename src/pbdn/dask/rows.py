@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils import compute_class_weight
 
 from pbdn.dask import workers
-from pbdn.dask.cluster import Cluster, Group, SharedRows, blocks_of
+from pbdn.dask.cluster import Cluster, Group, SharedRows, partitions_alike
 from pbdn.dask.engines import ClusterSource
 from pbdn.data.labelled_rows import MAX_REPEATED_NUMBERS, LabelledRows
 from pbdn.errors import InvalidInputError
@@ -171,29 +171,14 @@ def cuts_between_groups(n_rows: int, n_parts: int) -> IntArray:
 # ---------------------------------------------------------------------------------------- reading
 
 
-def read_lazily(X: Any, y: Any, sample_weight: Any, bounds_of: workers.BoundsOf | None = None) -> list[Any]:
-    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of the targets of values on a line."""
-    parts = blocks_of("X", X)
-    columns = []
-    for name, values in (("y", y), ("sample_weight", sample_weight)):
-        if isinstance(values, str) or (values is None and name == "sample_weight"):
-            columns.append([values] * len(parts))
-            continue
-        if getattr(values, "chunks", None) is not None and getattr(X, "chunks", None) is not None:
-            known = not np.isnan(X.chunks[0]).any() and not np.isnan(values.chunks[0]).any()
-            if known and values.chunks[0] != X.chunks[0]:
-                if sum(values.chunks[0]) != sum(X.chunks[0]):
-                    raise InvalidInputError(f"X has {sum(X.chunks[0])} rows, but {name} has {sum(values.chunks[0])}.")
-                values = values.rechunk({0: X.chunks[0]})
-        columns.append(blocks_of(name, values))
-        if len(columns[-1]) != len(parts):
-            raise InvalidInputError(
-                f"X has {len(parts)} partitions, but {name} has {len(columns[-1])}; partition them alike."
-            )
+def read_lazily(
+    X: Any, y: Any, sample_weight: Any = None, bounds_of: workers.BoundsOf | None = None, **beside: Any
+) -> list[Any]:
+    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of targets on a line, and of what is ``beside`` them."""
+    columns = {"y": y, "sample_weight": sample_weight, **beside}
+    parts, own = partitions_alike(X, columns)
     read = dask.delayed(workers.read_part)
-    return [
-        read(part, *rest, number, bounds_of) for number, (part, *rest) in enumerate(zip(parts, *columns, strict=True))
-    ]
+    return [read(part, mine, number, bounds_of) for number, (part, mine) in enumerate(zip(parts, own, strict=True))]
 
 
 @dataclass(frozen=True)
@@ -208,7 +193,24 @@ class ReadRows:
     classes: NDArray[Any]
     present: IntArray  # codes of classes that have rows of positive weight
     weighted: bool
-    total: float
+
+    def class_totals(self) -> FloatArray:
+        """Weight of every class, to the bits of the same rows in memory."""
+        labels = [self.cluster.submit(workers.labels_of, part) for part in self.parts]
+        return self.cluster.call(_class_totals, labels, self.classes.size)
+
+    def with_bounds(self, bounds: FloatArray) -> "ReadRows":
+        """The same rows, which say the bounds of their class."""
+        return replace(self, parts=[self.cluster.submit(_with_bounds, part, bounds) for part in self.parts])
+
+
+def _class_totals(labels: Sequence[tuple[IntArray, FloatArray | None]], n_classes: int) -> FloatArray:
+    weights = None if labels[0][1] is None else np.concatenate([part[1] for part in labels])
+    return np.bincount(np.concatenate([part[0] for part in labels]), weights, n_classes).astype(float)
+
+
+def _with_bounds(rows: LabelledRows, bounds: FloatArray) -> LabelledRows:
+    return rows.with_targets(lambda codes: bounds[codes])
 
 
 def read_rows(
@@ -216,6 +218,7 @@ def read_rows(
 ) -> ReadRows:
     """Labels or bounds, and weights, of all partitions; with ``repeats`` rows of whole weight are given that often."""
     found = cluster.results([cluster.submit(workers.count_labels, part) for part in partitions], PARTITION)
+    partitions = [part for part, one in zip(partitions, found, strict=True) if one.n_rows]
     filled = [one for one in found if one.n_rows]
     if not filled:
         raise InvalidInputError("X has no rows; at least one partition must have some.")
@@ -234,22 +237,19 @@ def read_rows(
         counts[np.searchsorted(classes, one.labels)] += one.counts
     factors = _factors(class_weight, classes, counts)
     parts = [cluster.submit(workers.encode_part, part, classes, factors) for part in partitions]
-    facts = cluster.results([cluster.submit(workers.weight_facts, part, classes.size) for part in parts], PARTITION)
+    facts = cluster.results([cluster.submit(workers.weight_facts, part, classes.size) for part in parts], "Rows {}")
     if not sum(one.n_rows for one in facts):
         raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")
     ones, whole = all(one.all_one for one in facts), all(one.all_whole for one in facts)
     sizes = [one.n_rows for one in facts]
     weighted = not ones
     n_features, names = filled[0].n_features, filled[0].names
-    on_a_line = classes.size == 0
-    if on_a_line:  # as rows in memory are
-        whole = whole and sum(one.n_copies for one in facts) * (n_features + 1) <= MAX_REPEATED_NUMBERS
+    whole = whole and sum(one.n_copies for one in facts) * (n_features + 1) <= MAX_REPEATED_NUMBERS
     if ones or (repeats and whole):
         parts = [cluster.submit(workers.without_weights, part, not ones) for part in parts]
         weighted, sizes = False, [int(one.n_copies) for one in facts]
     present = np.flatnonzero(sum(one.counts for one in facts))
-    total = float(sum(one.total for one in facts))
-    return ReadRows(cluster, parts, sizes, n_features, names, classes, present, weighted, total)
+    return ReadRows(cluster, parts, sizes, n_features, names, classes, present, weighted)
 
 
 def _factors(class_weight: Any, classes: NDArray[Any], counts: FloatArray) -> FloatArray | None:
@@ -285,8 +285,9 @@ def make_shards(rows: ReadRows, in_content_order: bool, standardize: bool) -> Cl
         cluster, tuple(cluster.submit(workers.inputs_of_shard, one) for one in shards), cuts, rows.n_features
     )
     labels = tuple(cluster.submit(workers.labels_of, one) for one in shards)
-    moments = _moments(cluster, shards, labels, rows) if standardize else None
-    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, rows.total, moments)
+    total = cluster.call(workers.sum_of_weights, list(labels)) if rows.weighted else float(n_rows)
+    moments = _moments(cluster, shards, rows.n_features, total) if standardize else None
+    return ClusterRows(inputs, np.empty(0, np.int64), None, labels, total, moments)
 
 
 def _content_places(rows: ReadRows, n_workers: int) -> Future:
@@ -307,20 +308,19 @@ def _content_places(rows: ReadRows, n_workers: int) -> Future:
 
 
 def _moments(
-    cluster: Cluster, shards: list[Future], labels: Sequence[Future], rows: ReadRows
+    cluster: Cluster, shards: list[Future], n_features: int, total_weight: float
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Unit, mean and spread of the columns, summed in the order of rows: the bits of the same rows in memory."""
     largest = np.max(cluster.results([cluster.submit(workers.largest_of, one) for one in shards], "Shard {}"), axis=0)
     unit = np.where(largest > 0, largest, 1.0)
-    weight = cluster.call(workers.sum_of_weights, list(labels)) if rows.weighted else sum(rows.sizes)
-    steps = [[one] for one in shards] if rows.n_features > 1 else [shards]  # a single column is summed otherwise
+    steps = [[one] for one in shards] if n_features > 1 else [shards]  # a single column is summed otherwise
 
     def average(mean: FloatArray | None) -> FloatArray:
         total: Any = None
         for some in steps:
             total = cluster.submit(workers.add_moment, total, some, unit, mean)
         summed: FloatArray = cluster.results([total], "The moments of the columns")[0]
-        return summed / weight
+        return summed / total_weight
 
     mean = average(None)
     return unit, mean, np.sqrt(average(mean))

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.dask.cluster import with_columns
 from pbdn.data.labelled_rows import (
     LabelledRows,
     Words,
@@ -18,7 +19,7 @@ from pbdn.data.labelled_rows import (
     order_of_digests,
     row_digests,
 )
-from pbdn.data.row_source import Block, encode
+from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineFacts, line_facts
 from pbdn.gibbs.rows import BEFORE, NOTHING, WORTH_MERGING, Part, RowArrays, Rows, combine, make_rows
@@ -31,7 +32,7 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 # ----------------------------------------------------------------------------- reading partitions
 
 
-BoundsOf = Callable[[Any], FloatArray]  # of targets on a line, shape (n, 2)
+BoundsOf = Callable[..., FloatArray]  # of targets on a line, and of columns beside them, by name
 
 
 class RawPart(NamedTuple):
@@ -58,19 +59,16 @@ class WeightFacts(NamedTuple):
 
     n_rows: int
     counts: IntArray  # rows of every class
-    total: float
     all_one: bool
     all_whole: bool
     n_copies: float
 
 
-def read_part(X: Any, y: Any, weight: Any, number: int, bounds_of: BoundsOf | None = None) -> RawPart:
-    """One partition, checked."""
+def read_part(X: Any, columns: dict[str, Any], number: int, bounds_of: BoundsOf | None = None) -> RawPart:
+    """One partition, checked; y, sample_weight and what else there is beside X are arrays, or names of columns of X."""
     where = f"Partition {number} of X"
-    if isinstance(y, str):
-        X, y = X.drop(columns=y), X[y]
-    if isinstance(weight, str):
-        X, weight = X.drop(columns=weight), X[weight]
+    X, columns = with_columns(X, columns)
+    y, weight, beside = columns.pop("y"), columns.pop("sample_weight"), columns
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     if hasattr(X, "toarray") or not hasattr(X, "shape") or len(X.shape) != 2:
         raise InvalidInputError(
@@ -90,22 +88,28 @@ def read_part(X: Any, y: Any, weight: Any, number: int, bounds_of: BoundsOf | No
         raise InvalidInputError(
             f"{where} has a missing or infinite value in column {what}, row {row}; fill or drop it before the fit."
         )
-    labels = np.asarray(y)
+    labels = as_array(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels.ravel()
-    if len(labels) != len(inputs) or (bounds_of is None and labels.ndim != 1):
+    if len(labels) != len(inputs) or (bounds_of is None and (labels.ndim != 1 or labels.dtype.names)):
         raise InvalidInputError(f"{where} has {len(inputs)} rows, but y there has the shape {labels.shape}.")
     if bounds_of is None:
         check_labels_present(labels)
     else:
         try:
-            labels = bounds_of(labels) if len(labels) else np.empty((0, 2))
+            labels = bounds_of(labels, **beside) if len(labels) else np.empty((0, 2))
         except ValueError as error:
             raise InvalidInputError(f"Partition {number}: {error}") from error
     weights = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()
     if weights is not None and (len(weights) != len(inputs) or not (np.isfinite(weights) & (weights >= 0)).all()):
         raise InvalidInputError(f"{where}: sample_weight must have {len(inputs)} finite values that are not negative.")
     return RawPart(inputs, labels, weights, names)
+
+
+def as_array(y: Any) -> NDArray[Any]:
+    """Targets; several columns whose first has whole numbers or booleans are the fields of one array."""
+    has_fields = getattr(y, "ndim", 1) == 2 and hasattr(y, "dtypes") and y.dtypes.iloc[0].kind in "biu"
+    return np.asarray(y.to_records(index=False) if has_fields else y)
 
 
 def count_labels(part: RawPart) -> LabelCounts:
@@ -133,16 +137,18 @@ def weight_facts(rows: LabelledRows, n_classes: int) -> WeightFacts:
     """Facts about the weights of a partition."""
     counts, n = np.bincount(rows.codes, minlength=n_classes) if n_classes else np.zeros(0, np.int64), rows.n_rows
     if rows.weights is None:
-        return WeightFacts(n, counts, float(n), True, True, float(n))
+        return WeightFacts(n, counts, True, True, float(n))
     w = rows.weights
     whole = bool(np.all(w == np.floor(w)))
-    return WeightFacts(n, counts, float(w.sum()), bool(np.all(w == 1.0)), whole, float(np.ceil(w).sum()))
+    return WeightFacts(n, counts, bool(np.all(w == 1.0)), whole, float(np.ceil(w).sum()))
 
 
-def facts_of_line(labels: Sequence[tuple[FloatArray, FloatArray | None]], log: bool | str) -> LineFacts:
+def facts_of_line(
+    labels: Sequence[tuple[FloatArray, FloatArray | None]], log: bool | str, cuts: Sequence[float]
+) -> LineFacts:
     """What all values say together."""
     every = joined([LabelledRows(np.empty((len(own[0]), 0)), *own) for own in labels])
-    return line_facts(every.targets, every.weights, log)
+    return line_facts(every.targets, every.weights, log, cuts)
 
 
 def without_weights(rows: LabelledRows, repeat: bool) -> LabelledRows:
@@ -339,9 +345,3 @@ def assemble_side(picked: Sequence[tuple[IntArray, Rows]], part: Part | None) ->
 def as_part(rows: Rows, part: Part) -> Rows:
     """Rows that are whole groups of blocks already."""
     return Rows(rows.arrays, rows.n_inputs, part)
-
-
-def as_block(inputs: FloatArray, labels: tuple[IntArray, FloatArray | None]) -> Block:
-    """Rows for MAP."""
-    codes, weights = labels
-    return Block(np.ascontiguousarray(inputs), codes, np.ones(len(codes)) if weights is None else weights)

@@ -29,7 +29,7 @@ MAX_REPEATED_NUMBERS = 1 << 27  # inputs of rows repeated by their weights: a gi
 class LabelledRows:
     """Inputs (dense array or CSR matrix), what each row says, and row weights (None: all one).
 
-    ``targets`` are class codes or, for values on a line, bounds of shape (n_rows, 2) (`pbdn.model.labelling`).
+    ``targets`` are class codes or, for values on a line, bounds and maybe limits, (n_rows, 2 or 3) (`pbdn.model.labelling`).
     """
 
     inputs: Any

@@ -56,15 +56,15 @@ def _is_batches(X: Any) -> bool:
     return hasattr(X, "__iter__") and not isinstance(X, dict | set)
 
 
-def _is_pair_of_names(y: Any) -> bool:
-    return isinstance(y, list | tuple) and len(y) == 2 and all(isinstance(name, str) for name in y)
+def _are_names(y: Any) -> bool:
+    return isinstance(y, list | tuple) and len(y) in (2, 3) and all(isinstance(name, str) for name in y)
 
 
 def is_stream(X: Any, y: Any = None) -> bool:
     """Whether X is read piece by piece; an Arrow table counts if y names its target column."""
     if isinstance(X, StreamedSource) or _is_path(X) or _is_dataset(X) or _is_large_memmap(X):
         return True
-    if (isinstance(y, str) or _is_pair_of_names(y)) and type(X).__module__.startswith("pyarrow"):
+    if (isinstance(y, str) or _are_names(y)) and type(X).__module__.startswith("pyarrow"):
         return True
     return y is None and _is_batches(X)
 
@@ -89,9 +89,9 @@ def open_source(
     Parameters
     ----------
     X : stream
-    y : str, pair of str, array or None
-        Name of the target column (Parquet, Arrow; two names for values on a line), labels (memory map), or None (batches
-        that hold them).
+    y : str, two or three str, array or None
+        Name of the target column (Parquet, Arrow; two names for values on a line, three for times with entries), labels
+        (memory map), or None (batches that hold them).
     sample_weight : str, array or None
         Name of a column, or weights of a memory map's rows; batches bring theirs as a third member.
     classes : array or None
@@ -108,7 +108,7 @@ def open_source(
             raise InvalidInputError(f"y={y!r}; a memory map needs one label per row.")
         return MemmapSource(X, np.asarray(y), weights=sample_weight, classes=declared)
     if _is_path(X) or _is_dataset(X) or not _is_batches(X):
-        y = tuple(y) if _is_pair_of_names(y) else y
+        y = tuple(y) if _are_names(y) else y
         if not isinstance(y, str | tuple):
             raise InvalidInputError(
                 f"y is a {type(y).__name__}; with Parquet or Arrow data it names the target column."
@@ -152,7 +152,7 @@ def weigh_classes(source: StreamedSource, class_weight: Any) -> StreamedSource:
 def classes_of(source: StreamedSource) -> NDArray[Any]:
     """The classes of a stream: labels rather than measurements."""
     if isinstance(getattr(source, "target", None), tuple):
-        raise InvalidInputError("y names two columns; a classifier has one target column.")
+        raise InvalidInputError("y names several columns; a classifier has one target column.")
     labels = source.classes
     if np.issubdtype(labels.dtype, np.floating) and not np.all(labels == np.floor(labels)):
         raise InvalidInputError(

@@ -29,7 +29,7 @@ CHUNK_BATCHES = 1000  # minibatches handed to the compiled loop at once
 class Block:
     """Consecutive rows: inputs (C-contiguous floats or CSR), what each says, and row weights.
 
-    ``targets`` are class codes or, for values on a line, bounds of shape (n_rows, 2) (`pbdn.model.labelling`).
+    ``targets`` are class codes or, for values on a line, bounds and maybe limits, (n_rows, 2 or 3) (`pbdn.model.labelling`).
     """
 
     inputs: Any
@@ -204,7 +204,7 @@ class ArraySource:
     """Rows in memory: a dense float array or a CSR matrix, never copied if already contiguous floats.
 
     Without ``classes`` the distinct labels are the classes; with ``target=None`` every code is 0
-    (prediction). A target of shape (n_rows, 2) has bounds of values on a line. Dense inputs whose share of non-zeros is below ``sparse_below`` are held as CSR: the same
+    (prediction). A target of two dimensions has bounds of values on a line. Dense inputs whose share of non-zeros is below ``sparse_below`` are held as CSR: the same
     numbers, less work.
     """
 

@@ -88,23 +88,26 @@ checkpoint, time_limit
             raise InvalidInputError("Amounts are not read in pieces by fit; call partial_fit on the batches.")
         rows = self._rows(X, y)
         tasks = FitTasks(self, X, y)
-        amounts = _amounts(y)
-        X = self._shared(X, rows)
         weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
+        self._fit_models(self._shared(X, rows), checked_amounts(y), weights)
+        tasks.end()
+        return self
+
+    def _fit_models(self, X: Any, amounts: Any, weights: Any) -> None:
+        """Fit both networks to rows here, or to those of Dask collections."""
         more = (amounts > 0.0) & (weights > 0.0)
+        n_more, n_rows = int(more.sum()), int((weights > 0.0).sum())
         either, positive = self._models()
         with warnings.catch_warnings():
-            if not more.any() or more.sum() == (weights > 0.0).sum():  # nothing to tell apart, which is no fault
+            if n_more in (0, n_rows):  # nothing to tell apart, which is no fault
                 warnings.filterwarnings("ignore", "y has only one")
             either.fit(X, np.where(amounts > 0.0, *CLASSES[::-1]), weights)
-            positive.fit(X, np.where(more, amounts, 1.0), np.where(more, weights, 0.0) if more.any() else weights)
-        if not more.any():
+            positive.fit(X, np.where(more, amounts, 1.0), np.where(more, weights, 0.0) if n_more else weights)
+        if not n_more:
             warn(
                 "y is zero in every row; the model will always predict it. Give rows of other amounts to learn something."
             )
         self._adopt_models(either, positive)
-        tasks.end()
-        return self
 
     @in_steps
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -127,7 +130,7 @@ checkpoint, time_limit
         first = not self.models_
         rows = checked_inputs(self, X) if first else checked_rows(self.models_[1], X)
         check_consistent_length(rows, y)
-        amounts, weights = _amounts(y), np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
+        amounts, weights = checked_amounts(y), np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
         more = (amounts > 0.0) & (weights > 0.0)
         if first and not more.any():
             raise InvalidInputError("No amount of the first batch is above zero; begin with a batch that has some.")
@@ -149,7 +152,8 @@ checkpoint, time_limit
         """Both, not fitted."""
         seed = self._seed()
         other = self._settings((seed + 1) % (2**31 - 1), "amount")
-        return PBDNClassifier(**self._settings(seed, "zero")), PBDNRegressor(log=True, **other)
+        classifier, regressor = self._kinds_of_models(2)
+        return classifier(**self._settings(seed, "zero")), regressor(log=True, **other)
 
     def _settings(self, seed: int, name: str) -> dict[str, Any]:
         """Parameters of one of the two, with half of the time and a checkpoint of its own."""
@@ -168,8 +172,8 @@ checkpoint, time_limit
     def _names_of_models(self) -> list[str]:
         return ["zero or more", "amount"]
 
-    def _several(self) -> Any:
-        """Both networks for exports, or that of the amounts alone where no row was zero."""
+    def _network_to_export(self) -> Any:
+        """Both networks, or that of the amounts alone where no row was zero."""
         from pbdn.export.plan import Several
 
         either, positive = self.models_
@@ -183,7 +187,7 @@ checkpoint, time_limit
         """What rows say to one of the networks: whether there is an amount, or which one."""
         if y is None:
             return X, None
-        amounts = _amounts(y)
+        amounts = checked_amounts(y)
         if model is self.models_[0]:
             return X, np.where(amounts > 0.0, *CLASSES[::-1])
         more = np.flatnonzero(amounts > 0.0)
@@ -230,11 +234,11 @@ checkpoint, time_limit
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean of the log-density of y or, of a zero, the logarithm of its probability. More is better."""
-        return float(np.average(self._distribution(X).logpdf(_amounts(y)), weights=sample_weight))
+        return float(np.average(self._distribution(X).logpdf(checked_amounts(y)), weights=sample_weight))
 
     def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean continuous ranked probability score, in units of y. Less is better."""
-        return float(np.average(self._distribution(X).crps(_amounts(y)), weights=sample_weight))
+        return float(np.average(self._distribution(X).crps(checked_amounts(y)), weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
         """Amounts are not negative."""
@@ -250,7 +254,7 @@ def _zero(either: PBDNClassifier, probability: FloatArray) -> FloatArray:
     return np.full(probability.shape[:-1], float(either.classes_[0] == CLASSES[0]))
 
 
-def _amounts(y: Any) -> FloatArray:
+def checked_amounts(y: Any) -> FloatArray:
     """Amounts, checked."""
     values = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
     wrong = np.flatnonzero(values < 0.0)

@@ -68,10 +68,10 @@ checkpoint, time_limit
                 raise InvalidInputError(
                     "exposure must be None for a stream; use partial_fit(X, y, exposure=...) on its batches."
                 )
-            self._fit_source(opening.open_source(X, y, sample_weight), _counts_of_one, tasks, True)
+            self._fit_source(opening.open_source(X, y, sample_weight), count_bounds, tasks, True)
         else:
             rows = self._rows(X, y)
-            self._fit_bounds(rows, _count_bounds(y, _exposures(exposure, rows.shape[0])), sample_weight, tasks, True)
+            self._fit_bounds(rows, count_bounds(y, exposure), sample_weight, tasks, True)
         tasks.end()
         return self
 
@@ -90,7 +90,7 @@ checkpoint, time_limit
             X,
             y,
             sample_weight,
-            lambda y: _count_bounds(y, _exposures(exposure, len(y))),
+            lambda y: count_bounds(y, exposure),
             lambda rows: layout_of(rows.targets, rows.weights, True),
         )
         return self
@@ -108,7 +108,7 @@ checkpoint, time_limit
 
     def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
         """Counts with exposure one as bounds, and as they are."""
-        bounds = _counts_of_one(y)
+        bounds = count_bounds(y)
         return bounds, bounds[:, 1] - 1.0
 
     def predict_mean_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> FloatArray:
@@ -133,8 +133,7 @@ checkpoint, time_limit
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Mean log-probability of the counts. More is better."""
-        whole = self._distribution(X)
-        found = whole.log_likelihood(_count_bounds(y, _exposures(exposure, len(whole))))
+        found = self._distribution(X).log_likelihood(count_bounds(y, exposure))
         return float(np.average(found, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -163,15 +162,11 @@ def _exposures(exposure: Any, n: int) -> FloatArray:
     return values
 
 
-def _counts_of_one(y: Any) -> FloatArray:
-    """Bounds of counts with exposure one."""
-    return _count_bounds(y, np.ones(len(y)))
-
-
-def _count_bounds(y: Any, exposure: FloatArray) -> FloatArray:
-    """(y, y + 1] per unit of exposure."""
+def count_bounds(y: Any, exposure: Any = None) -> FloatArray:
+    """(y, y + 1] per unit of exposure, which is one where it is not given."""
     counts = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
     wrong = np.flatnonzero(counts < 0.0)
     if wrong.size:
         raise InvalidInputError(f"y has {counts[wrong[0]]:g} in row {wrong[0]}; counts must be 0 or more.")
-    return np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0]) / exposure[:, None]
+    ends = np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0])
+    return np.asarray(ends / _exposures(exposure, len(ends))[:, None])

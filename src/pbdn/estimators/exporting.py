@@ -79,11 +79,11 @@ class Exports:
         """What every export takes: the network (its recorded point) or several, the labels and the names of its features."""
         classes = self.classes_.tolist() if self._has_classes else []
         names = feature_names(self)
-        return self._several() if getattr(self, "models_", ()) else network_of(self), classes, names
+        return self._network_to_export(), classes, names
 
-    def _several(self) -> Any:
-        """The networks of ``models_`` as they are exported together (`pbdn.export.plan.Several`)."""
-        raise NotImplementedError
+    def _network_to_export(self) -> Any:
+        """The network; an estimator of several has `pbdn.export.plan.Several`."""
+        return network_of(self)
 
     @property
     def _kind(self) -> dict[str, Any]:

@@ -117,26 +117,32 @@ checkpoint, time_limit
         present, places = np.unique(grades[weighed.targets], return_inverse=True)
         self.classes_ = self._order(y)[present]
         if present.size == 1:
-            self._adopt_constant(weighed, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
+            self._adopt_constant(weighed, 0.0)
         else:
             cuts = _cuts_of(np.bincount(places, weighed.weights))
-            self._fit_bounds(weighed.inputs, _grade_bounds(places, cuts), weighed.weights, tasks, False, cuts)
+            self._fit_bounds(weighed.inputs, grade_bounds(places, cuts), weighed.weights, tasks, False, cuts)
         tasks.end()
         return self
 
     def _fit_grades_of(self, source: StreamedSource, tasks: FitTasks) -> None:
         """Fit on rows that are read again and again."""
-        labels, weights = source.classes, source.class_totals[1]
-        order = labels if self.categories is None else np.asarray(self.categories)
-        places = encode(order, labels)
-        present = weights[places] > 0.0
-        self.classes_ = order[present]
-        if self.classes_.size == 1:
+        cuts = self._settle_grades(source.classes, source.class_totals[1], self._order(source.classes))
+        if not cuts:
             self._take_columns_of(source)
-            self._adopt_constant(source, 0.0, f"y has only one class ({self.classes_.tolist()[0]!r})")
+            self._adopt_constant(source, 0.0)
         else:
-            cuts = _cuts_of(weights[places][present])
-            self._fit_source(source, lambda y: _grade_bounds(encode(y, self.classes_), cuts), tasks, False, cuts)
+            self._fit_source(source, lambda y: grade_bounds(encode(y, self.classes_), cuts), tasks, False, cuts)
+
+    def _settle_grades(self, labels: NDArray[Any], weights: FloatArray, order: NDArray[Any]) -> list[float]:
+        """The cuts between ``classes_``: of all grades in order, those whose labels have rows of so much weight."""
+        totals = np.zeros(order.size)
+        totals[encode(labels, order)] = weights
+        self.classes_ = order[totals > 0.0]
+        return _cuts_of(totals[totals > 0.0])
+
+    def _words_on_one(self, value: float) -> str:
+        """What is said of a single grade."""
+        return f"y has only one class ({self.classes_.tolist()[0]!r})"
 
     @in_steps
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -168,7 +174,7 @@ checkpoint, time_limit
         places = encode(column_or_1d(y, warn=True), order)
         cuts = _cuts_of(np.bincount(places, minlength=order.size) + 1.0) if known is None else known.cuts
         self._learn_bounds(
-            X, y, sample_weight, lambda y: _grade_bounds(places, cuts), lambda rows: OnALine(cuts=tuple(cuts))
+            X, y, sample_weight, lambda y: grade_bounds(places, cuts), lambda rows: OnALine(cuts=tuple(cuts))
         )
         self.classes_ = order
         return self
@@ -215,7 +221,7 @@ checkpoint, time_limit
                 f"y has the grade {unknown[0]!r}, which the model was not fitted on; leave such rows out."
             )
         codes = np.array([places[label] for label in labels], dtype=np.int64)
-        return _grade_bounds(codes, self._line.cuts), codes.astype(float)
+        return grade_bounds(codes, self._line.cuts), codes.astype(float)
 
     def predict_proba(self, X: Any) -> FloatArray:
         """Probabilities of the grades, columns in the order of ``classes_``."""
@@ -241,7 +247,7 @@ def _cuts_of(weights: NDArray[Any]) -> list[float]:
     return [float(cut) for cut in norm.ppf(np.clip(shares, SMALLEST_SHARE, 1.0 - SMALLEST_SHARE))]
 
 
-def _grade_bounds(places: NDArray[np.int64], cuts: ArrayLike) -> FloatArray:
+def grade_bounds(places: NDArray[np.int64], cuts: ArrayLike) -> FloatArray:
     """The ends of the grades at these places, on the line."""
     ends = np.concatenate([[-np.inf], np.asarray(cuts, dtype=float), [np.inf]])
     return np.column_stack([ends[places], ends[places + 1]])

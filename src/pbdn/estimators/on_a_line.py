@@ -23,7 +23,7 @@ from pbdn.growth.run import FitTasks, Run, n_threads
 from pbdn.inspection.access import checked_rows, dense_rows, network_of, parts_of, with_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
-from pbdn.model.distribution import Distribution
+from pbdn.model.distribution import Distribution, DistributionOfFirst
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.scaling import standard_scaling
@@ -113,7 +113,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
     def _fit_line(self, rows: LabelledRows, facts: "LineFacts", tasks: FitTasks) -> None:
         """Grow a network on rows in content order."""
         if facts.constant is not None:
-            self._adopt_constant(rows, facts.constant, f"y has only one value ({facts.constant:g})")
+            self._adopt_constant(rows, facts.constant)
             return
         response = self._best_of(facts.layouts, rows, tasks)
         self.config_ = self._settled(response, rows)
@@ -147,7 +147,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         sample = informative(opening.spread_sample(source, SAMPLE_ROWS))
         facts = line_facts(sample.targets, sample.weights, log, cuts)
         if facts.constant is not None:
-            self._adopt_constant(sample, facts.constant, f"y has only one value ({facts.constant:g})")
+            self._adopt_constant(sample, facts.constant)
         else:
             response = self._best_of(facts.layouts, sample, tasks)
             self.config_ = self._resolve(response, "map", "aic_inputs", source.n_rows)
@@ -196,9 +196,14 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
             )
         return self.inference if self.inference != "auto" else "gibbs" if averages else "map"
 
-    def _adopt_constant(self, rows: LabelledRows | StreamedSource, value: float, why: str) -> None:
+    def _words_on_one(self, value: float) -> str:
+        """What is said of targets that are all the same."""
+        return f"y has only one value ({value:g})"
+
+    def _adopt_constant(self, rows: LabelledRows | StreamedSource, value: float) -> None:
         """One value only: predict it."""
-        warn(f"{why}; the model will always predict it. Give rows of other values to learn something.")
+        words = self._words_on_one(value)
+        warn(f"{words}; the model will always predict it. Give rows of other values to learn something.")
         side = Side(np.zeros((1, rows.n_features + 1)), np.ones(1), np.ones(1))
         response = OnALine(value, _narrow(value))
         self.config_ = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
@@ -219,10 +224,6 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         for low in range(0, max(rows.shape[0], 1), CHUNK_ROWS):
             yield self._of_rows(rows[low : low + CHUNK_ROWS])
 
-    def _together(self, parts: list[Any]) -> Distribution:
-        """What the distributions of ``models_`` say together."""
-        raise NotImplementedError
-
     @property
     def _line(self) -> OnALine:
         """The response, which says how targets lie on the line; an estimator of several networks has none of its own."""
@@ -240,9 +241,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
     def _of_rows(self, rows: Any) -> Distribution:
         """The distributions of checked rows: of the recorded point, or the average over posterior draws."""
         if self.models_:
-            return self._together(
-                [model._of_rows(checked_rows(model, with_names(self, rows))) for model in self.models_]
-            )
+            return self._of_first(lambda model, own: model._of_rows(own), rows)
         network = network_of(self)
         if self.config_.prediction == "point" or not network.top.draws:
             return Distribution(side_arrays(network.top, network.top_inputs(rows)), self._line)
@@ -251,9 +250,13 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
     def _drawn(self, rows: Any) -> Distribution:
         """The distributions of checked rows, by posterior draws."""
         if self.models_:
-            return self._together([model._drawn(checked_rows(model, with_names(self, rows))) for model in self.models_])
+            return self._of_first(lambda model, own: model._drawn(own), rows)
         parts = [drawn_arrays(one.top.draws, one.top_inputs(rows)) for one in self._averaged()]
         return Distribution(joined_arrays(parts), self._line)
+
+    def _of_first(self, told: Callable[[Any, Any], Distribution], rows: Any) -> Distribution:
+        """The distributions of the first event of any cause; ``models_`` has a network for each cause."""
+        return DistributionOfFirst([told(one, checked_rows(one, with_names(self, rows))) for one in self.models_])
 
     def _interval(self, X: Any, told: Callable[[Distribution, slice], FloatArray], level: float) -> FloatArray:
         """Equal-tailed credible intervals of what a distribution tells of some rows; the last axis has the two ends."""
@@ -280,10 +283,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
             Columns feature, moved (mean move of the median) and share.
         """
         found = feature_effects(self, dense_rows(self, X))
-        return as_frame(
-            {"feature": [one["feature"] for one in found], "moved": [one["moved"] for one in found]}
-            | {"share": [one["share"] for one in found]}
-        )
+        return as_frame({name: [one[name] for one in found] for name in ("feature", "moved", "share")})
 
 
 class LineFacts(NamedTuple):
@@ -331,7 +331,7 @@ def informative(rows: LabelledRows) -> LabelledRows:
 
 def check_informative(bounds: FloatArray) -> None:
     """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
-    low, high = (bool(np.isfinite(column).any()) for column in bounds.T)
+    low, high = (bool(np.isfinite(column).any()) for column in bounds.T[:2])
     if low and high:
         return
     what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"
@@ -341,7 +341,7 @@ def check_informative(bounds: FloatArray) -> None:
 
 
 def _is_constant(bounds: FloatArray) -> bool:
-    return bool(np.all(bounds == bounds[0, 0]))
+    return bool(np.all(bounds[:, :2] == bounds[0, 0]))
 
 
 def _may_be_logarithms(bounds: FloatArray) -> bool:

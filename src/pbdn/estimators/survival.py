@@ -1,24 +1,32 @@
 """The estimator of survival times, with the conventions of scikit-survival."""
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import numeric_bounds
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
-from pbdn.gibbs.timed_responses import bounds_of_cause
+from pbdn.estimators.times import (
+    batch_bounds,
+    bounds_of,
+    causes_of,
+    event_times,
+    fitted_bounds,
+    piece_bounds,
+    time_bounds,
+)
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import network_of
 from pbdn.inspection.quality import concordance
 from pbdn.model.distribution import Distribution, DistributionOfFirst
+from pbdn.model.labelling import without_zeros
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 
@@ -101,12 +109,15 @@ checkpoint, time_limit
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features), or a stream as in `PBDNRegressor`
             A stream has one cause; ``unique_times_`` are those of a sample.
-        y : structured array of shape (n_samples,), or array of shape (n_samples, 2) or (n_samples,)
+        y : structured array of shape (n_samples,), or array of shape (n_samples,), (n_samples, 2) or (n_samples, 3)
             A structured array has two fields: whether the event was seen, and the time of it or of the last look
             (right-censored). The first field is a bool, or with competing causes the number of the cause, 1, 2, …, and 0
-            where no event was seen. An array has bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t
-            (left-censored), (s, t) one between s and t. Plain numbers are times of events that were all seen. For Parquet
-            and Arrow the names of the two columns of events and times, or of bounds.
+            where no event was seen. A third field, if there is one, is the time of entry into the study (left truncation):
+            the row would not be there had its event come before, and 0 says that it was watched from the start. An array has
+            bounds: (t, t) an event at t, (t, inf) none before t, (0, t) one before t (left-censored), (s, t) one between s
+            and t; a third column has entries. Plain numbers are times of events that were all seen. An event at time 0 counts
+            as one before the smallest time above 0; a row censored at 0 says nothing. For Parquet and Arrow the names of the
+            columns of events and times, or of bounds, and maybe of entries.
         sample_weight : array of shape (n_samples,), optional
 
         Returns
@@ -117,16 +128,17 @@ checkpoint, time_limit
         tasks = FitTasks(self, X, y)
         self.models_ = ()
         if self._streams(X, y):
-            sample = self._fit_source(opening.open_source(X, y, sample_weight), _of_one_cause, tasks, True)
-            self.causes_, self.unique_times_ = np.ones(1), _event_times(sample.targets)
+            sample = self._fit_source(opening.open_source(X, y, sample_weight), piece_bounds, tasks, True)
+            self.causes_, self.unique_times_ = np.ones(1), event_times(sample.targets)
             tasks.end()
             return self
         rows = self._rows(X, y)
-        bounds, cause = time_bounds(y), causes_of(y)
+        bounds, cause = fitted_bounds(y), causes_of(y)
         self.causes_ = np.unique(cause[cause > 0]).astype(float)
-        self.unique_times_ = _event_times(bounds)
+        self.unique_times_ = event_times(bounds)
         if self.causes_.size > 1:
-            self._fit_causes(self._shared(X, rows), bounds, cause, sample_weight)
+            X = self._shared(X, rows)
+            self._fit_causes(lambda model, own: model.fit(X, bounds_of(bounds, cause, own), sample_weight))
         else:
             self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
@@ -143,21 +155,21 @@ checkpoint, time_limit
         if self.models_:
             raise InvalidInputError("This model has several causes; call partial_fit of one of models_.")
         before = self.unique_times_ if self._known_line() is not None else np.zeros(0)
-        self._learn_bounds(X, y, sample_weight, _of_one_cause, lambda rows: layout_of(rows.targets, rows.weights, True))
-        times = np.union1d(before, _event_times(time_bounds(y)))
+        self._learn_bounds(X, y, sample_weight, batch_bounds, lambda rows: layout_of(rows.targets, rows.weights, True))
+        times = np.union1d(before, event_times(without_zeros(time_bounds(y))))
         self.causes_, self.unique_times_ = np.ones(1), times[:: 1 + len(times) // MOST_TIMES]
         return self
 
-    def _fit_causes(self, X: Any, bounds: FloatArray, cause: NDArray[np.int64], sample_weight: Any) -> None:
-        """A model for each cause, with a part of the time and a checkpoint of its own."""
+    def _fit_causes(self, fitted: Callable[[Any, float], "PBDNSurvival"]) -> None:
+        """A model for each cause, ``fitted`` to it with a part of the time and a checkpoint of its own."""
         seed, models = self._seed(), []
         for j, own in enumerate(self.causes_):
-            model = clone(self).set_params(random_state=(seed + j) % (2**31 - 1))
+            model = type(self)(**self.get_params(deep=False)).set_params(random_state=(seed + j) % (2**31 - 1))
             if self.time_limit is not None:
                 model.set_params(time_limit=self.time_limit / self.causes_.size)
             if self.checkpoint is not None:
                 model.set_params(checkpoint=f"{os.fspath(self.checkpoint)}.cause{own:g}")
-            models.append(model.fit(X, _bounds_of(bounds, cause, own), sample_weight))
+            models.append(fitted(model, own))
         self.models_, self.network_, self.paths_ = tuple(models), None, ()
         self.config_ = models[0].config_
         self.criterion_path_, self.trials_, self.trace_, self.convergence_ = [], [], [], []
@@ -205,20 +217,18 @@ checkpoint, time_limit
     def _names_of_models(self) -> list[str]:
         return [f"cause {cause:g}" for cause in self.causes_]
 
-    def _several(self) -> Any:
-        """The networks of all causes for exports."""
+    def _network_to_export(self) -> Any:
+        """The network, or those of all causes."""
         from pbdn.export.plan import Several
 
+        if not self.models_:
+            return network_of(self)
         return Several.of_causes([network_of(model) for model in self.models_], [f"{c:g}" for c in self.causes_])
 
     def _rows_of_model(self, model: Any, X: Any, y: Any) -> tuple[Any, Any]:
         """What rows say to the network of one cause."""
         own = self.causes_[[one is model for one in self.models_]]
-        return X, None if y is None else _bounds_of(time_bounds(y), causes_of(y), float(own[0]))
-
-    def _together(self, parts: list[Any]) -> Distribution:
-        """The first event of any cause."""
-        return DistributionOfFirst(parts)
+        return X, None if y is None else bounds_of(time_bounds(y), causes_of(y), float(own[0]))
 
     def predict_survival_function(self, X: Any, return_array: bool = False) -> NDArray[Any]:
         """P(T > t): a `Curve` per row, or with ``return_array`` its values at ``unique_times_``, (n_samples, n_times)."""
@@ -249,7 +259,7 @@ checkpoint, time_limit
         return out
 
     def __sklearn_tags__(self) -> Any:
-        """Times are above 0, and are needed."""
+        """Times are not negative, and are needed."""
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
         tags.target_tags.required = True
@@ -258,87 +268,17 @@ checkpoint, time_limit
     def score(self, X: Any, y: Any) -> float:
         """Harrell's concordance: the share of comparable pairs whose risks are in the right order; ties count half.
 
-        A pair is comparable where the earlier event was seen.
+        A pair is comparable where the earlier event was seen, and the other row had entered by then.
         """
         return concordance(time_bounds(y), self.predict(X)).value
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean log-likelihood of what the rows say, of which cause included. More is better."""
+        """Mean log-likelihood of what the rows say, of which cause included, given their entry. More is better."""
         check_is_fitted(self)
-        bounds, cause = time_bounds(y), causes_of(y)
-        said = [bounds] if not self.models_ else [_bounds_of(bounds, cause, own) for own in self.causes_]
+        bounds, cause = without_zeros(time_bounds(y)), causes_of(y)
+        said = [bounds] if not self.models_ else [bounds_of(bounds, cause, own) for own in self.causes_]
         found = sum(part.log_likelihood(one) for part, one in zip(self._of_causes(X), said, strict=True))
         return float(np.average(found, weights=sample_weight))
-
-
-def time_bounds(y: Any) -> FloatArray:
-    """Survival times as bounds.
-
-    Raises
-    ------
-    InvalidInputError
-        Times are not positive and finite, or the fields are not an event and a time.
-    """
-    values = np.asarray(y)
-    if values.dtype.names is None:
-        if values.ndim == 2 and values.shape[1] > 2:
-            raise InvalidInputError(
-                "y must be a structured array of events (bool) and times, or an array of bounds of shape (n_samples, 2)."
-            )
-        bounds = numeric_bounds(y)
-    else:
-        if len(values.dtype.names) != 2 or values[values.dtype.names[0]].dtype.kind not in "biu":
-            raise InvalidInputError(
-                f"y has the fields {values.dtype.names}; two are needed: whether the event was seen (bool) or its cause "
-                "(1, 2, …, 0 for none), and the time."
-            )
-        event, time = causes_of(values) > 0, values[values.dtype.names[1]]
-        time = np.asarray(time, dtype=float)
-        wrong = np.flatnonzero(~np.isfinite(time))
-        if wrong.size:
-            raise InvalidInputError(f"y has the time {time[wrong[0]]} in row {wrong[0]}; give finite times.")
-        bounds = np.column_stack([time, np.where(event, time, np.inf)])
-    low, high = bounds.T
-    wrong = np.flatnonzero((high <= 0.0) | ((low < 0.0) & np.isfinite(low)) | (low == high) & (low <= 0.0))
-    if wrong.size:
-        raise InvalidInputError(
-            f"y has the time {high[wrong[0]]:g} in row {wrong[0]}; times must be above 0. Shift them, or drop the row."
-        )
-    return np.column_stack([np.where(low > 0.0, low, -np.inf), high])
-
-
-def _of_one_cause(y: Any) -> FloatArray:
-    """`time_bounds` of a piece of a stream."""
-    bounds, cause = time_bounds(y), causes_of(y)
-    if cause.max(initial=0) > 1:
-        raise InvalidInputError(
-            f"y has the cause {cause.max()}; data in pieces have one cause. Fit a model for each cause, for which the events "
-            "of others are censored times."
-        )
-    return bounds
-
-
-def _event_times(bounds: FloatArray) -> FloatArray:
-    """Times of events, sorted."""
-    return np.unique(bounds[np.isfinite(bounds[:, 1]), 1])
-
-
-def causes_of(y: Any) -> NDArray[np.int64]:
-    """The cause of each row's event, 0 where none was seen; 1 of all events where y does not tell causes."""
-    values = np.asarray(y)
-    if values.dtype.names is None:
-        return np.asarray(np.isfinite(numeric_bounds(y)[:, 1]), np.int64)
-    cause = np.asarray(values[values.dtype.names[0]]).astype(np.int64)
-    wrong = np.flatnonzero(cause < 0)
-    if wrong.size:
-        raise InvalidInputError(
-            f"y has the cause {cause[wrong[0]]} in row {wrong[0]}; causes are 1, 2, …, and 0 where no event was seen."
-        )
-    return cause
-
-
-def _bounds_of(bounds: FloatArray, cause: NDArray[np.int64], own: float) -> FloatArray:
-    return np.column_stack(bounds_of_cause(bounds[:, 0], cause, own))
 
 
 def _survival(parts: tuple[Distribution, ...], times: FloatArray) -> FloatArray:

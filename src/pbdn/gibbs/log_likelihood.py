@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.gibbs.matrices import as_vector, block_distances, multiply, transposed
-from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, INTERVAL, RowArrays, Rows, RowsElsewhere
+from pbdn.gibbs.rows import BEFORE, BLOCK_ROWS, COUNT, EXACT, GIVEN_BEFORE, INTERVAL, RowArrays, Rows, RowsElsewhere
 from pbdn.model.likelihood import log_probability
 from pbdn.model.likelihood import softplus as softplus_of_array
 from pbdn.numerics.arrays import FloatArray, IntArray
@@ -22,7 +22,10 @@ ROWS_AT_ONCE = 8192  # of the plain log-likelihood
 
 @internal
 def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
-    """ln p of one (merged) row; rates at unit exposure, cumulative to the offset and to the interval's start."""
+    """ln p of one (merged) row; rates at unit exposure, cumulative to the offset and to the interval's start.
+
+    A row that says GIVEN_NOTHING has no exposure, and so w H(o) at once.
+    """
     value = -(exposure - copies * unit) * rate if kind != COUNT else 0.0
     if kind == BEFORE:
         value += copies * log_event_probability(unit * rate)
@@ -34,6 +37,8 @@ def row_log_likelihood(kind, exposure, copies, unit, rate, start_rate, hazard):
         weight = exposure / unit
         value += copies * max(np.log(max(unit * rate, 1e-320)), LOG_TINY) - exposure * rate
         value -= weight * math.lgamma(copies / weight + 1.0)
+    elif kind == GIVEN_BEFORE:
+        value = -copies * log_event_probability(unit * rate)
     return value
 
 
@@ -107,12 +112,10 @@ class SideRates:
         self.everywhere, self.intervals = np.arange(rows.n_rows), np.flatnonzero(kind == INTERVAL)
         self.has_exact = bool(np.any(kind == EXACT))
 
-    def at(self, log_times: FloatArray, which: IntArray | None = None) -> FloatArray:
-        """H_i(u_i) of the rows ``which`` (None: of all)."""
-        rate = np.empty(len(log_times))
-        fill_rates(
-            self.distances, self.everywhere if which is None else which, 1.0, log_times, self.weights, False, rate, rate
-        )
+    def at(self, log_times: FloatArray, which: IntArray | None = None, stretch: float = 1.0) -> FloatArray:
+        """H_i(u_i) of the rows ``which`` (None: of all), with hyperplanes c β, c = ``stretch``."""
+        rate, rows = np.empty(len(log_times)), self.everywhere if which is None else which
+        fill_rates(self.distances, rows, stretch, log_times, self.weights, False, rate, rate)
         return rate
 
     def log_likelihood(self, offset: FloatArray, start: FloatArray, stretch: float = 1.0, shrink: float = 1.0) -> float:

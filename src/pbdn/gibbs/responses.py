@@ -6,7 +6,7 @@ sweep draws row variables anew, so the whole is a Gibbs sampler of the joint pos
 
 | response | rows | extra | law given the experts |
 |---|---|---|---|
-| `TimeScale` | real values and times: exact, censored, in an interval | τ | u = τ y; slice sampling of τ, alone and with the experts in turn |
+| `TimeScale` | real values and times: exact, censored, in an interval, beyond a limit | τ | u = τ y; slice sampling of τ, alone and with the experts in turn |
 | `CutPoints` | grades | c_2 < c_3 < …, c_1 = 0 | slice sampling of each, and of all with the experts, in turn |
 | `Overdispersion` | counts | φ | slice sampling of the negative binomial likelihood, then e_i ~ Gamma(φ + y_i, φ + λ_i) |
 | `AmountRate` | amounts, some exactly zero | ς | n_i given y_i (`bessel_count`), then ς ~ Gamma(a + Σ n_i, b + Σ y_i) |
@@ -16,19 +16,32 @@ its rows. Times without a scale and Poisson counts have no extra: their response
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.kernel_arguments import PriorValues
-from pbdn.gibbs.log_likelihood import log_likelihood
-from pbdn.gibbs.rows import Rows, RowsElsewhere
+from pbdn.gibbs.log_likelihood import SideRates, log_likelihood
+from pbdn.gibbs.rows import BLOCK_ROWS, COUNT, GIVEN_NOTHING, NOTHING, Rows, RowsElsewhere
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.gibbs.sweep import Latent, SamplerName, SweepInfo, Workers, sweep
-from pbdn.numerics.arrays import BoolArray, FloatArray
+from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
 from pbdn.numerics.compiled import kernel
-from pbdn.variates.random_stream import RESPONSE, SweepStreams, gamma_variate, open_stream, stream_buffer, uniform
+from pbdn.variates.counts import poisson
+from pbdn.variates.random_stream import (
+    RESPONSE,
+    ROW_RESPONSE,
+    SweepStreams,
+    gamma_variate,
+    open_stream,
+    stream_at,
+    stream_buffer,
+    uniform,
+)
+
+TINY_RATE = 1e-290  # under which a condition is as improbable as there
 
 
 class GammaPrior(NamedTuple):
@@ -133,6 +146,46 @@ class ExtraStream:
     def gamma(self, shape: float) -> float:
         """G ~ Gamma(shape, 1)."""
         return float(next_gamma(self._stream, shape))
+
+
+# rows that are only there because something is given
+
+
+def draw_conditions(rows: Rows, rates: SideRates, stretch: float, streams: SweepStreams) -> Rows:
+    """The rows of a sweep, those of conditions drawn as rows of other kinds; ``rates`` are those of the hyperplanes β / ``stretch``.
+
+    A condition divides by its probability to the power of the row's weight w, and both inverses are sums of what rows say:
+
+    - 1 / P(nothing before o)^w = e^{w H(o)} = Σ_n (w H(o))^n / n!, so n ~ Pois(w H(o)) points lie before o, watched by nobody: a
+      COUNT without exposure;
+    - 1 / P(something before o)^w = Σ_n Γ(n + w) / (Γ(w) n!) e^{-n H(o)}, so n ~ NB(w, e^{-H(o)}) others had NOTHING before o: an
+      exposure of n.
+    """
+    arrays = rows.arrays
+    which = np.flatnonzero(arrays.kind > COUNT)
+    if not which.size:
+        return rows
+    drawn, rate = np.empty(which.size), rates.at(arrays.offset[which], which, stretch)
+    fill_conditions(arrays.kind[which], arrays.copies[which], rate, streams, drawn)
+    points = arrays.kind[which] == GIVEN_NOTHING
+    kind, copies, exposure = arrays.kind.copy(), arrays.copies.copy(), arrays.exposure.copy()
+    kind[which] = np.where(points, COUNT, NOTHING)
+    copies[which], exposure[which] = np.where(points, drawn, 0.0), np.where(points, 0.0, drawn)
+    return replace(rows, arrays=arrays._replace(kind=kind, copies=copies, exposure=exposure))
+
+
+@kernel
+def fill_conditions(
+    kind: IntArray, weight: FloatArray, rate: FloatArray, streams: SweepStreams, out: FloatArray
+) -> None:
+    """n of every condition: Pois(w H), or NB(w, e^{-H}) as a Poisson number of mean Gamma(w) / (e^H - 1)."""
+    for low in range(0, out.shape[0], BLOCK_ROWS):
+        stream = stream_at(streams, low // BLOCK_ROWS, ROW_RESPONSE)
+        for i in range(low, min(low + BLOCK_ROWS, out.shape[0])):
+            if kind[i] == GIVEN_NOTHING:
+                out[i] = poisson(stream, weight[i] * rate[i])
+            else:
+                out[i] = poisson(stream, gamma_variate(stream, weight[i]) / np.expm1(max(rate[i], TINY_RATE)))
 
 
 def slice_sample(

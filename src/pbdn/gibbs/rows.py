@@ -19,6 +19,8 @@ from pbdn.gibbs.matrices import SparseInputs
 from pbdn.model.labelling import BEFORE as BEFORE
 from pbdn.model.labelling import COUNT as COUNT
 from pbdn.model.labelling import EXACT as EXACT
+from pbdn.model.labelling import GIVEN_BEFORE as GIVEN_BEFORE
+from pbdn.model.labelling import GIVEN_NOTHING as GIVEN_NOTHING
 from pbdn.model.labelling import INTERVAL as INTERVAL
 from pbdn.model.labelling import NOTHING as NOTHING
 from pbdn.numerics.arrays import FloatArray, IntArray
@@ -54,7 +56,7 @@ class Rows:
     arrays : RowArrays
         Inputs (constant first) and per row: ``exposure`` e_i, all copies together; ``offset`` o_i, the log-time up to
         which the row was watched; ``kind``; ``copies``, how many copies say that something happened (for COUNT: the
-        count); ``unit``, the exposure of one such copy; ``start``, where an INTERVAL begins.
+        count, for GIVEN_…: the weight); ``unit``, the exposure of one such copy; ``start``, where an INTERVAL begins.
     n_inputs : int
         D, with the constant.
     part : Part or None
@@ -179,7 +181,8 @@ def make_rows(
     offset, exposure, start : arrays, optional
         Log-time o_i (0), exposure e_i (1) and beginning of an interval (-inf).
     kind : int array, optional
-        NOTHING, BEFORE, INTERVAL, EXACT or COUNT; by default BEFORE where the target is true.
+        NOTHING, BEFORE, INTERVAL, EXACT or COUNT; by default BEFORE where the target is true. GIVEN_NOTHING and GIVEN_BEFORE
+        are for responses that draw them (`pbdn.gibbs.responses.draw_conditions`).
     merge : bool
         Merge identical rows (exact: Polya-Gamma variables add) where that saves at least a tenth of them.
     single_events : bool
@@ -200,9 +203,9 @@ def make_rows(
     if np.any(kinds == COUNT):
         copies = np.where(kinds == COUNT, weights * target.astype(float), copies)
     place = np.flatnonzero(weights > 0)
-    exposures = weights * unit
+    exposures = np.where(kinds > COUNT, 0.0, weights * unit)
     if single_events:
-        events = np.where((kinds != NOTHING) & (kinds != COUNT), np.ceil(copies), 1).astype(np.int64)
+        events = np.where((kinds > NOTHING) & (kinds < COUNT), np.ceil(copies), 1).astype(np.int64)
         place = np.repeat(place, events[place])
         first = np.r_[True, place[1:] != place[:-1]][: place.size]
         part = copies[place] - np.floor(copies[place])

@@ -8,14 +8,26 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
 from pbdn.gibbs.chain import ChainResult
 from pbdn.gibbs.kernel_arguments import PriorValues
 from pbdn.gibbs.log_likelihood import SideRates, offset_sums, sum_log_likelihood
-from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, log_prior_of_log, slice_sample
-from pbdn.gibbs.rows import BEFORE, EXACT, INTERVAL, NOTHING, Rows, TimedRates, TimedRowsElsewhere, make_rows
+from pbdn.gibbs.responses import ExtraStream, GammaPrior, SideRows, draw_conditions, log_prior_of_log, slice_sample
+from pbdn.gibbs.rows import (
+    BEFORE,
+    EXACT,
+    GIVEN_BEFORE,
+    GIVEN_NOTHING,
+    INTERVAL,
+    NOTHING,
+    Rows,
+    TimedRates,
+    TimedRowsElsewhere,
+    make_rows,
+)
 from pbdn.gibbs.state import Extras, GlobalState
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
@@ -31,6 +43,7 @@ def timed_rows(
     lower: ArrayLike,
     upper: ArrayLike,
     *,
+    limit: ArrayLike | None = None,
     weight: ArrayLike | None = None,
     prior: GammaPrior | None = SCALE_PRIOR,
     single_events: bool = True,
@@ -44,6 +57,9 @@ def timed_rows(
     lower, upper : arrays of shape (n,)
         Equal where y is known exactly; ``upper`` = ∞ where it is censored on the right, ``lower`` = -∞ on the left. A row
         that says nothing is left out.
+    limit : array of shape (n,), optional
+        Below ``lower`` or above ``upper``: the row is only there because its value lies on that side of it; infinite: none. It
+        becomes a row of its own, and needs a prior.
     weight : array, optional
         As in `make_rows`.
     prior : GammaPrior or None
@@ -61,16 +77,18 @@ def timed_rows(
     open_below, open_above = np.isinf(low), np.isinf(high)
     kind = np.select([open_above, low == high, open_below], [NOTHING, EXACT, BEFORE], INTERVAL)
     weights = np.ones(low.size) if weight is None else np.asarray(weight, dtype=float)
-    rows = make_rows(
-        inputs,
-        kind != NOTHING,
-        weight=np.where(open_below & open_above, 0.0, weights),
-        offset=np.where(open_above, low, high),
-        start=np.where(kind == INTERVAL, low, -np.inf),
-        kind=kind,
-        single_events=single_events,
-        merge=merge,
-    )
+    start, offset = np.where(kind == INTERVAL, low, -np.inf), np.where(open_above, low, high)
+    said = {"kind": kind, "weight": np.where(open_below & open_above, 0.0, weights), "offset": offset, "start": start}
+    limits = np.full(low.size, np.inf) if limit is None else np.asarray(limit, dtype=float)
+    some = np.flatnonzero(np.isfinite(limits))
+    if some.size:
+        if prior is None:
+            raise InvalidInputError("limit needs the prior of a scale, with which conditions are drawn; give one.")
+        given = np.where(limits < high, GIVEN_NOTHING, GIVEN_BEFORE)
+        more = {"kind": given, "weight": weights, "offset": limits, "start": np.full(low.size, -np.inf)}
+        said = {name: np.concatenate([values, more[name][some]]) for name, values in said.items()}
+        inputs = sp.vstack([inputs, inputs[some]], "csr") if sp.issparse(inputs) else np.vstack([inputs, inputs[some]])
+    rows = make_rows(inputs, said["kind"] != NOTHING, single_events=single_events, merge=merge, **said)
     return SideRows(rows, None if prior is None else TimeScale(prior))
 
 
@@ -95,13 +113,17 @@ def with_scale(result: ChainResult) -> ChainResult:
     return replace(result, side=timed(result.side, result.extras), draws=draws)
 
 
-def bounds_of_cause(value: ArrayLike, cause: ArrayLike, own: Any) -> tuple[FloatArray, FloatArray]:
+def bounds_of_cause(
+    value: ArrayLike, cause: ArrayLike, own: Any, upper: ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Bounds of `timed_rows` for one of several competing causes: exact where it was the cause, else censored on the right.
+
+    With ``upper``, values are known up to there.
 
     The first event of all has density h_s(y) e^{-Σ_j H_j(y)} for cause s, so each cause has a side of its own.
     """
     low = np.asarray(value, dtype=float)
-    return low, np.where(np.asarray(cause) == own, low, np.inf)
+    return low, np.where(np.asarray(cause) == own, low if upper is None else upper, np.inf)
 
 
 def graded_rows(
@@ -212,7 +234,10 @@ class TimeScale:
 
         factor = draw_factor(log_density, rows.n_rows, ExtraStream(streams))
         new = {"scale": np.array(factor * scale)}
-        return rows_at_scale(rows, factor * scale), state.stretched(factor) if with_planes else state, new
+        moved = rows_at_scale(rows, factor * scale)
+        if isinstance(moved, Rows) and isinstance(rates, SideRates):
+            moved = draw_conditions(moved, rates, factor if with_planes else 1.0, streams)
+        return moved, state.stretched(factor) if with_planes else state, new
 
 
 def rows_at_scale(rows: Rows | TimedRowsElsewhere, scale: float) -> Rows | TimedRowsElsewhere:

@@ -86,8 +86,10 @@ class GibbsEngine:
         """Rows of one side on the current inputs, and what it learns beside its experts."""
         targets, single_events = self.targets[side], self.settings.sampler != "event_times"
         if self.response.timed:
+            low, high, *limits = targets.T
+            limit = limits[0] if limits else None
             return timed_rows(
-                self.inputs, targets[:, 0], targets[:, 1], weight=self.rows.weights, single_events=single_events
+                self.inputs, low, high, limit=limit, weight=self.rows.weights, single_events=single_events
             )
         rows = make_rows(
             self.inputs,

@@ -9,6 +9,7 @@ from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.inspection.access import checked_rows, input_names, network_of, parts_of, side_labels, side_names
 from pbdn.inspection.subtypes import inputs_of_layer
 from pbdn.model.distribution import Distribution
+from pbdn.model.labelling import without_zeros
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
 from pbdn.model.timed import OnALine, side_arrays
@@ -130,6 +131,7 @@ def _on_a_line(estimator: Any, draws: list[list[tuple[Any, ...]]], rows: Any, y:
     groups = {"posterior_predictive": xr.Dataset({estimator._tells: (where, values)}, labels)}
     if y is not None:
         bounds, observed = estimator._said(y)
+        bounds = without_zeros(bounds) if estimator._predicts == "time" else bounds
         likelihood = np.stack([[one.log_likelihood(bounds) for one in chain] for chain in predicted])
         groups["log_likelihood"] = xr.Dataset({"y": (("chain", "draw", "row"), likelihood)})
         groups["observed_data"] = xr.Dataset({"y": (("row",), observed)})

@@ -200,7 +200,7 @@ def measure_times(estimator: Any, X: Any, y: Any, sample_weight: FloatArray | No
     time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
     at = np.unique(np.quantile(time[event], [0.25, 0.5, 0.75]))
     predicted = estimator.predict_distribution(X).sf(at[:, None]).mean(axis=1)
-    observed, half = kaplan_meier(time, event, at)
+    observed, half = kaplan_meier(time, event, at, entries(bounds))
     calibration = [
         {"time": float(t), "predicted": float(p), "observed": float(o), "low": max(o - h, 0.0), "high": min(o + h, 1.0)}
         for t, p, o, h in zip(at, predicted, observed, half, strict=True)
@@ -211,9 +211,10 @@ def measure_times(estimator: Any, X: Any, y: Any, sample_weight: FloatArray | No
 def concordance(bounds: FloatArray, risk: FloatArray) -> Estimate:
     """Harrell's concordance of risks with times that were seen or censored from the right; ties of risks count half.
 
-    A pair is comparable where the earlier event was seen. The interval comes from what every row adds.
+    A pair is comparable where the earlier event was seen, and the other row had entered by then. The interval comes from what
+    every row adds.
     """
-    time, event = bounds[:, 0], bounds[:, 0] == bounds[:, 1]
+    time, event, entry = bounds[:, 0], bounds[:, 0] == bounds[:, 1], entries(bounds)
     if not np.all(event | np.isinf(bounds[:, 1])):
         raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
     right, comparable = np.zeros(len(time)), np.zeros(len(time))  # pairs that a row is in
@@ -221,7 +222,7 @@ def concordance(bounds: FloatArray, risk: FloatArray) -> Estimate:
     step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
     for first in range(0, len(seen), step):
         own = seen[first : first + step]
-        later = (time > time[own, None]) | ((time == time[own, None]) & ~event)
+        later = ((time > time[own, None]) | ((time == time[own, None]) & ~event)) & (entry < time[own, None])
         good = later * (0.5 * (risk[own, None] >= risk) + 0.5 * (risk[own, None] > risk))
         right[own] += good.sum(axis=1)
         comparable[own] += later.sum(axis=1)
@@ -235,10 +236,18 @@ def concordance(bounds: FloatArray, risk: FloatArray) -> Estimate:
     return Estimate(value, max(value - half, 0.0), min(value + half, 1.0))
 
 
-def kaplan_meier(time: FloatArray, event: NDArray[np.bool_], at: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Share without an event at some times, and half of its 95 % interval by Greenwood's formula."""
+def entries(bounds: FloatArray) -> FloatArray:
+    """Times of entry, -inf where a row was watched from the start."""
+    return bounds[:, 2] if bounds.shape[1] > 2 else np.full(len(bounds), -np.inf)
+
+
+def kaplan_meier(
+    time: FloatArray, event: NDArray[np.bool_], at: FloatArray, entry: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Share without an event at some times, and half of its 95 % interval by Greenwood's formula; rows count from their entry."""
     moments, deaths = np.unique(time[event], return_counts=True)
-    waiting = len(time) - np.searchsorted(np.sort(time), moments)
+    there = len(time) if entry is None else np.searchsorted(np.sort(entry), moments)
+    waiting = there - np.searchsorted(np.sort(time), moments)
     left = np.concatenate([[1.0], np.cumprod(1.0 - deaths / waiting)])
     with np.errstate(divide="ignore", invalid="ignore"):
         terms = np.concatenate([[0.0], np.cumsum(np.nan_to_num(deaths / (waiting * (waiting - deaths)), posinf=0.0))])

@@ -99,7 +99,10 @@ class Distribution:
         )
 
     def log_likelihood(self, bounds: FloatArray) -> FloatArray:
-        """ln P(what each row says), shape (n_rows,): log-density where the bounds (n_rows, 2) are equal."""
+        """ln P(what each row says), shape (n_rows,): log-density where the bounds are equal.
+
+        Bounds have two columns, or three: the last has limits, and what rows say is given that values lie above them.
+        """
         on_line = self._response.to_line(bounds)
         return self._standard.log_likelihood(on_line) - self._response.log_slopes(on_line)
 

@@ -7,6 +7,10 @@ For every response, a side is a Poisson process on a line with cumulative rate H
 says of that point what two bounds say: "in (low, high]". An infinite bound says nothing, and equal bounds say "exactly here". A
 class label is the case of one bound at 0. The second side of a pair sees the line the other way round: its bounds are
 (-high, -low).
+
+A row may have a third number, its limit: the row is only there because its value lies beyond the limit, on the side where its
+bounds are. What it says is then a probability given that. The limit of a time is the entry into the study, and the value lies
+above it; the second side sees it below. An infinite limit says nothing.
 """
 
 from collections.abc import Sequence
@@ -16,10 +20,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 
-# kinds of statements; COUNT says how many points lie before 0
-NOTHING, BEFORE, INTERVAL, EXACT, COUNT = range(5)
+# kinds of statements; COUNT says how many points lie before 0, and the last two divide by the probability of the first two
+NOTHING, BEFORE, INTERVAL, EXACT, COUNT, GIVEN_NOTHING, GIVEN_BEFORE = range(7)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ SECOND_CLASS = Labelling((1,))  # a lone side: the second class is "yes"
 
 
 def kinds_of(bounds: FloatArray) -> IntArray:
-    """The kind of every row of ``bounds``, shape (n, 2).
+    """The kind of every row of ``bounds``, limits aside.
 
     NOTHING before ``low`` (no upper bound), something BEFORE ``high`` (no lower bound), first point in the INTERVAL, or EXACT.
     A row without any bound says NOTHING before -inf, which holds of every value.
@@ -82,6 +87,17 @@ def kinds_of(bounds: FloatArray) -> IntArray:
     return np.asarray(np.where(low == high, EXACT, kinds), np.int64)
 
 
+def without_zeros(bounds: FloatArray) -> FloatArray:
+    """Bounds of times whose logarithms are bounds too: an event at 0 is known to lie before the smallest time above 0."""
+    zero = bounds[:, 1] <= 0.0
+    if not zero.any():
+        return bounds
+    known = bounds[:, :2][np.isfinite(bounds[:, :2]) & (bounds[:, :2] > 0.0)]
+    if not known.size:
+        raise InvalidInputError("y has no time above 0; a time of 0 says nothing without later ones. Give more rows.")
+    return np.where(zero[:, None], np.array([-np.inf, known.min(), -np.inf])[: bounds.shape[1]], bounds)
+
+
 def flipped(bounds: FloatArray) -> FloatArray:
     """The same statements about the negative of the value."""
-    return np.ascontiguousarray(-bounds[:, ::-1])
+    return np.ascontiguousarray(-bounds[:, [1, 0, 2][: bounds.shape[1]]])

@@ -98,13 +98,17 @@ def rates(side: SideArrays, u: FloatArray, g: int = 0) -> tuple[FloatArray, Floa
 def side_log_likelihood(side: SideArrays, bounds: FloatArray, g: int = 0) -> FloatArray:
     """ln P(what each row says) under one draw of a side; a density where the bounds are equal.
 
-    ln H'(u) - H(u) at u = low = high, else ln(e^{-H(low)} - e^{-H(high)}).
+    ln H'(u) - H(u) at u = low = high, else ln(e^{-H(low)} - e^{-H(high)}). A limit below takes -H(limit) away, and one above
+    ln(1 - e^{-H(limit)}).
     """
     rate, hazard = rates(side, bounds, g)
     exact = bounds[:, 0] == bounds[:, 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         inside = -rate[:, 0] + log_probability(rate[:, 1] - rate[:, 0])
-        return np.asarray(np.where(exact, np.log(hazard[:, 0]) - rate[:, 0], inside))
+        said = np.where(exact, np.log(hazard[:, 0]) - rate[:, 0], inside)
+        if bounds.shape[1] > 2:
+            said -= np.where(bounds[:, 2] < bounds[:, 1], -rate[:, 2], log_probability(rate[:, 2]))
+        return np.asarray(said)
 
 
 def timed_log_likelihoods(layer: Layer, inputs: Inputs, bounds: FloatArray, weights: FloatArray | None) -> list[float]:
@@ -168,13 +172,14 @@ class StandardDistribution:
         return np.asarray(np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, out)))
 
     def log_likelihood(self, bounds: FloatArray) -> FloatArray:
-        """ln P(what each row says), the mean of both sides' likelihoods over all draws."""
+        """ln P(what each row says, given its limit), by the mean of both sides' likelihoods over all draws."""
+        bounds, limits = bounds[:, :2], bounds[:, 2:]
         turned, n_draws = flipped(bounds), self.first.n_draws
         both = np.stack(
             [side_log_likelihood(self.first, bounds, g) for g in range(n_draws)]
             + [side_log_likelihood(self.second, turned, g) for g in range(n_draws)]
         )
-        return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws))
+        return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws) - log_beyond_limit(self, limits))
 
 
 class FirstOfSeveral:
@@ -222,12 +227,20 @@ class FirstOfSeveral:
         exact = bounds[:, 0] == bounds[:, 1]
         density = self.pdf(np.where(exact, bounds[:, 0], 0.0)[:, None])
         with np.errstate(divide="ignore"):
-            return np.log(np.where(exact, density[:, 0], -np.diff(self.sf(bounds), axis=1)[:, 0]))
+            said = np.log(np.where(exact, density[:, 0], -np.diff(self.sf(bounds[:, :2]), axis=1)[:, 0]))
+        return np.asarray(said - log_beyond_limit(self, bounds[:, 2:]))
+
+
+def log_beyond_limit(of_rows: Any, limits: FloatArray) -> Any:
+    """ln P(U > limit) of every row, from a column of limits; 0 where there is none."""
+    with np.errstate(divide="ignore"):
+        return np.log(of_rows.sf(limits)).sum(axis=1) if limits.shape[1] else 0.0
 
 
 def known_values(bounds: FloatArray) -> FloatArray:
     """A finite value for every row: the middle of its bounds, or the one bound that it has."""
-    return np.asarray(np.where(np.isfinite(bounds), bounds, bounds[:, ::-1]).mean(axis=1))
+    ends = bounds[:, :2]
+    return np.asarray(np.where(np.isfinite(ends), ends, ends[:, ::-1]).mean(axis=1))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from scipy import stats
 
 from pbdn.inspection.access import dense_rows, intervals, predictions, with_names
 from pbdn.inspection.effects import some_rows
-from pbdn.inspection.quality import inside_central, kaplan_meier, probability_transform, wilson
+from pbdn.inspection.quality import entries, inside_central, kaplan_meier, probability_transform, wilson
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import ACCENT, RAISES, SOFT, Marks, axes, shown
@@ -206,8 +206,8 @@ class SurvivalCurvesDisplay:
         observed = None
         if y is not None:
             bounds = estimator._said(y)[0]
-            time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
-            observed = np.stack([kaplan_meier(time[rows], event[rows], times)[0] for rows in groups])
+            time, event, entry = bounds[:, 0], np.isfinite(bounds[:, 1]), entries(bounds)
+            observed = np.stack([kaplan_meier(time[rows], event[rows], times, entry[rows])[0] for rows in groups])
         predicted = np.stack([survival[rows].mean(axis=0) for rows in groups])
         display = cls(times, predicted, observed, [len(rows) for rows in groups])
         return display.plot(ax) if draw else display

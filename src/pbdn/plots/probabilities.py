@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pbdn.inspection.access import dense_rows, with_names
-from pbdn.inspection.quality import kaplan_meier, wilson
+from pbdn.inspection.quality import entries, kaplan_meier, wilson
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.base import ACCENT, RAISES, Marks, axes, shown
@@ -179,13 +179,13 @@ class SurvivalCalibrationDisplay:
     ) -> "SurvivalCalibrationDisplay":
         """Predict the rows X, best ones that were not fitted on, and compare with y, seen or right-censored."""
         bounds = estimator._said(y)[0]
-        time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
+        time, event, entry = bounds[:, 0], np.isfinite(bounds[:, 1]), entries(bounds)
         at = np.unique(np.quantile(time[event], [0.25, 0.5, 0.75]) if times is None else np.asarray(times, dtype=float))
         survival = estimator.predict_distribution(with_names(estimator, dense_rows(estimator, X))).sf(at[:, None])
         found = []
         for t, p in zip(at, survival, strict=True):
             groups = np.array_split(np.argsort(p, kind="stable"), min(N_GROUPS, len(p)))
-            ends = [kaplan_meier(time[rows], event[rows], np.array([t])) for rows in groups]
+            ends = [kaplan_meier(time[rows], event[rows], np.array([t]), entry[rows]) for rows in groups]
             shares, halves = np.array([one[0][0] for one in ends]), np.array([one[1][0] for one in ends])
             low, high = np.maximum(shares - halves, 0.0), np.minimum(shares + halves, 1.0)
             found.append((np.array([p[rows].mean() for rows in groups]), shares, low, high))
@@ -243,8 +243,8 @@ class CumulativeIncidenceDisplay:
         named, times, observed = with_names(estimator, dense_rows(estimator, X)), estimator.unique_times_, None
         times = times[np.unique(np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(int))]
         if y is not None:
-            cause, time = (np.asarray(np.asarray(y)[name]) for name in np.asarray(y).dtype.names or ())
-            observed = _aalen_johansen(time, cause, estimator.causes_, times)
+            first = (np.asarray(y).dtype.names or ("cause",))[0]
+            observed = _aalen_johansen(estimator._said(y)[0], np.asarray(y)[first], estimator.causes_, times)
         predicted = estimator.predict_cumulative_incidence(named, times).mean(axis=0)
         display = cls(times, predicted, observed, [f"cause {cause:g}" for cause in estimator.causes_])
         return display.plot(ax) if draw else display
@@ -270,11 +270,11 @@ class CumulativeIncidenceDisplay:
         return as_frame(columns if self.observed is None else columns | {"observed": self.observed.ravel()})
 
 
-def _aalen_johansen(time: FloatArray, cause: Any, causes: FloatArray, at: FloatArray) -> FloatArray:
-    """Share with an event of each cause, at some times, (n_causes, n_times)."""
-    moments = np.unique(time[cause > 0])
-    waiting = len(time) - np.searchsorted(np.sort(time), moments)
-    lived = np.concatenate([[1.0], kaplan_meier(time, cause > 0, moments)[0]])[:-1]
+def _aalen_johansen(bounds: FloatArray, cause: Any, causes: FloatArray, at: FloatArray) -> FloatArray:
+    """Share with an event of each cause, at some times, (n_causes, n_times); rows count from their entry."""
+    time, entry, moments = bounds[:, 0], entries(bounds), np.unique(bounds[cause > 0, 0])
+    waiting = np.searchsorted(np.sort(entry), moments) - np.searchsorted(np.sort(time), moments)
+    lived = np.concatenate([[1.0], kaplan_meier(time, cause > 0, moments, entry)[0]])[:-1]
     place = np.searchsorted(moments, at, side="right")
     out = []
     for own in causes:

@@ -250,7 +250,7 @@ def _written(estimator: Any, y: Any) -> list[Any]:
     if estimator._predicts != "time":
         return [f"{value:.4g}" for value in y]
     bounds = estimator._said(y)[0]
-    return [f"{low if low > 0.0 else high:.4g}{'' if low == high else '+'}" for low, high in bounds]
+    return [f"{low if low > 0.0 else high:.4g}{'' if low == high else '+'}" for low, high, *_ in bounds]
 
 
 def _spoken_for(estimator: Any, part: Any, y: Any) -> Any:

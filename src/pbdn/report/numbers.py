@@ -173,7 +173,7 @@ def _explored(estimator: Any, rows: FloatArray, y: Any, effects: list[dict[str, 
     places = {group.name: g for g, group in enumerate(groups)}
     shown = [places[one["feature"]] for one in effects[:N_COLUMNS]]
     low, high = intervals(estimator, rows).T
-    first, last = (low, high) if y is None else y.T if y.ndim == 2 else (y, y)
+    first, last = (low, high) if y is None else y.T[:2] if y.ndim == 2 else (y, y)
     outside = (last < low) | (first > high)
     surprising = np.flatnonzero(outside)[: MAX_ROWS // 3]
     chosen = np.unique(np.concatenate([surprising, some_rows(rows, MAX_ROWS - surprising.size)]))

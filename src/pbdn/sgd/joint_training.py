@@ -218,8 +218,8 @@ class KernelSteps:
 
     def draw(self, n: int) -> tuple[Any, Any]:
         """Numbers of the next ``n`` rows, and where in the pool the noise of each begins."""
-        while len(self._rest) < n:
-            self._rest = np.concatenate([self._rest, self.rng.permutation(self.n_rows)])
+        n_passes = -(-(n - len(self._rest)) // self.n_rows)
+        self._rest = np.concatenate([self._rest, *(self.rng.permutation(self.n_rows) for _ in range(n_passes))])
         order, self._rest = self._rest[:n], self._rest[n:]
         return order, self.rng.integers(NOISE_POOL, size=n)
 
@@ -279,7 +279,7 @@ def train_together(
     network : Packed
     inputs : array (n_rows, n_columns), or RowsElsewhere
         Dense and scaled, squares included. Rows elsewhere have targets and weights of their own, and no squares.
-    targets : array (n_rows,) or (n_rows, 2)
+    targets : array (n_rows,), or (n_rows, 2 or 3) of values on a line
         Class codes, or bounds of values on a line.
     weights : array (n_rows,) or None
     noise : Noise

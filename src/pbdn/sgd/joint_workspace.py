@@ -41,7 +41,8 @@ class Stack(NamedTuple):
 class NoisyRows(NamedTuple):
     """Rows, what they say, their weights, and what is added to each row of each minibatch.
 
-    ``targets`` are class codes, or bounds of values on a line, shape (n_rows, 2); their type chooses what is compiled.
+    ``targets`` are class codes, or bounds of values on a line and maybe their limits, shape (n_rows, 2 or 3); their type chooses
+    what is compiled.
     A row of a minibatch gets ``scale`` times the numbers of ``pool`` from its offset on. The square of feature ``columns[j]``
     moves by ``slopes[row, j]`` times what the feature does.
     """

@@ -103,7 +103,7 @@ def fit_timed_from_starts(
     ----------
     inputs : array (n_rows, n_inputs), or ValuesElsewhere
         Dense.
-    bounds : array (n_rows, 2) or None
+    bounds : array (n_rows, 2 or 3) or None
         What the rows say (`pbdn.model.labelling`); rows elsewhere have their own.
     weights : array (n_rows,) or None
     penalty : float

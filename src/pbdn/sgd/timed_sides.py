@@ -5,7 +5,8 @@ H(u) = Σ_k r_k s(ψ_k + τ_k u) and S(u) = H'(u) = Σ_k r_k τ_k σ(ψ_k + τ_k
 
     H(a) - ln(1 - e^{-D}), D = H(c) - H(a),   or   H(u) - ln S(u).
 
-An infinite bound adds nothing: H(-∞) = 0, and D = ∞ where there is no upper bound.
+An infinite bound adds nothing: H(-∞) = 0, and D = ∞ where there is no upper bound. Where a row has a limit l, a side loses
+-H(l) besides or, if it sees the limit above the value, ln(1 - e^{-H(l)}).
 """
 
 import math
@@ -110,4 +111,51 @@ def timed_sides(
                 if is_top:
                     work.by_units[begin + here + k] = by_rate * (q - factor * (q_high - q))
                     work.slopes[begin + here + k] = 1.0
+    if rows.targets.shape[1] > 2:
+        loss += _limits(t, at_times, rows, index, scale, stack, work, gradient)
+    return loss
+
+
+@summing
+def _limits(
+    t: int, at_times: Any, rows: NoisyRows, index: Any, scale: float, stack: Stack, work: LayerWork, gradient: Any
+) -> float:
+    """What the limits of rows add to the loss of `timed_sides` and to its gradient; ``work.experts`` has the r and τ."""
+    n, count = index.shape[0], stack.n_units[t]
+    width, begin, first = padded_size(count), work.unit_at[t], stack.first[t]
+    weights, coefs, distance = work.experts[0], work.experts[1], work.product
+    moved, soft, slope = work.moved[0], work.moved[1], work.moved[2]
+    for s in range(stack.positive.shape[0]):
+        sign = -1.0 if stack.positive[s] == 1 else 1.0
+        for i in range(n):
+            limit = rows.targets[index[i], 2]
+            for k in range(stack.starts[t, s], stack.starts[t, s + 1]):
+                moved[i * width + k] = distance[i * width + k]
+                if math.isfinite(limit):
+                    moved[i * width + k] += coefs[k] * sign * limit
+    for i in range(n):
+        for k in range(count, width):
+            moved[i * width + k] = 0.0
+    softplus_logistic(n * width, moved, soft, slope)
+    loss, is_top = 0.0, t == stack.n_units.shape[0] - 1
+    for s in range(stack.positive.shape[0]):
+        a, b, turned = stack.starts[t, s], stack.starts[t, s + 1], stack.positive[s] == 1
+        for i in range(n):
+            limit, here = rows.targets[index[i], 2], i * width
+            if not math.isfinite(limit):
+                continue
+            rate, row_weight = 0.0, scale * rows.weights[index[i]]
+            for k in range(a, b):
+                rate += weights[k] * soft[here + k]
+            if turned:
+                chance, by_rate = log_event_probability_and_slope(max(rate, TINY_RATE))
+            else:
+                chance, by_rate = -rate, -1.0
+            loss += row_weight * chance
+            for k in range(a, b):
+                by_distance = row_weight * by_rate * weights[k] * slope[here + k]
+                gradient[first + k] += row_weight * by_rate * weights[k] * soft[here + k]
+                gradient[at_times + k] += by_distance * coefs[k] * (-limit if turned else limit)
+                if is_top:
+                    work.by_units[begin + here + k] += by_distance
     return loss

@@ -186,7 +186,7 @@ def _log_inactive(side: Side, inputs: Any, bounds: FloatArray) -> FloatArray:
     """
     times, weights = side.time_coefs, side.expert_weights
     assert times is not None
-    distance, (low, high) = signed_distances(side.hyperplanes, inputs), bounds.T
+    distance, (low, high) = signed_distances(side.hyperplanes, inputs), bounds.T[:2]
     out = np.zeros((len(bounds), side.n_experts))
     exact = low == high
     inside = ~exact & np.isfinite(high)

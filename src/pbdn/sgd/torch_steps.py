@@ -141,11 +141,15 @@ def line_losses(distance: Any, weight: Any, coef: Any, bounds: Any, layout: Layo
     hazard = layout.sum_by_side(weight * coef * torch.sigmoid(moved))
     safe = hazard.detach().clamp_min(_least(hazard))
     exact = rate - _valued(safe.log(), 1.0 / safe, hazard)
-    if only_exact:
-        return exact
-    from_low, start, _ = rates(low)
-    start = start * from_low
-    return torch.where(low == high, exact, start - to_high * _log_probability(rate * to_high - start))
+    losses = exact
+    if not only_exact:
+        from_low, start, _ = rates(low)
+        start = start * from_low
+        losses = torch.where(low == high, exact, start - to_high * _log_probability(rate * to_high - start))
+    if bounds.shape[1] > 2:
+        limited, given, _ = rates(torch.where(turned, -bounds[:, 2:], bounds[:, 2:]))
+        losses = losses + torch.where(limited, torch.where(turned, _log_probability(given), -given), 0.0)
+    return losses
 
 
 class WholeNetwork:

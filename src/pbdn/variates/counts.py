@@ -61,6 +61,14 @@ def positive_poisson(stream, mean):
 
 
 @internal
+def poisson(stream, mean):
+    """N ~ Poisson(mean), mean ≥ 0; exact up to NORMAL_ABOVE."""
+    if mean >= SEARCH_BELOW:
+        return poisson_above_ten(stream, mean)
+    return 0.0 if uniform(stream) <= np.exp(-mean) else positive_poisson(stream, mean)
+
+
+@internal
 def binomial(stream, n, p):
     """N ~ Binomial(n, p), n a whole number held in a double; exact (normal law above NORMAL_ABOVE)."""
     if n <= 0.0 or p <= 0.0:
