@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PACKAGE := $(VENV)/.package
 
-.PHONY: setup setup-torch demo test test-torch test-statistical test-device lint format bench paper-quick docs wheel clean
+.PHONY: setup setup-torch demo test test-long test-torch test-statistical test-device lint format bench paper-quick docs wheel clean
 
 setup: $(STAMP)
 
@@ -28,7 +28,11 @@ demo: $(PACKAGE)
 	$(BIN)/python -m pbdn demo
 
 test: setup
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not statistical"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not statistical and not long"
+
+# what takes long and has a quicker sibling in `make test`
+test-long: setup
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "long and not statistical"
 
 # what needs torch; `make test` leaves it out where there is none
 test-torch: setup-torch

@@ -33,7 +33,7 @@ from benchmarks.rivals.libraries import RbfSvm
 
 SEED = 0
 N_TEST = 2000
-TIME_LIMIT = 60.0
+TIME_LIMIT, QUICK_LIMIT = 60.0, 0.5
 MOST_FOR_SVM = 5000  # rows above which the grid takes hours
 METHODS = ("pbdn", "svm", "hist_gradient_boosting", "logistic")
 MB = 2.0**20
@@ -117,7 +117,7 @@ def made(method: str, case: str, quick: bool) -> Any:
     if method == "pbdn":
         from pbdn import MapConfig, PBDNClassifier
 
-        limit = {"time_limit": 2.0 if quick else TIME_LIMIT} if case == "time_limit" else {}
+        limit = {"time_limit": QUICK_LIMIT if quick else TIME_LIMIT} if case == "time_limit" else {}
         short = {"map_config": MapConfig(n_minibatches=50)} if quick else {}
         return PBDNClassifier(random_state=SEED, **limit, **short)
     if method == "svm":
@@ -248,7 +248,7 @@ def run(cases: list[str], quick: bool, megabytes: float, append: Callable[[dict[
     """Measure, and append a record per case."""
     for case in cases:
         if case == FILE:
-            for one in measured_file(megabytes, 5.0 if quick else TIME_LIMIT):
+            for one in measured_file(megabytes, QUICK_LIMIT if quick else TIME_LIMIT):
                 append({"method": "waiting_file", "seed": SEED, "config": {"megabytes": megabytes}, **one})
             continue
         _, whole, small = CASES[case]

@@ -1,5 +1,6 @@
-"""Seeds from test names; small problems; data and servers of this machine; compiled code that is out of date removed before workers share it."""
+"""One core for each worker; seeds from test names; small problems; data and servers of this machine; compiled code that is out of date removed before workers share it."""
 
+import gc
 import importlib
 import json
 import os
@@ -11,6 +12,9 @@ from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 from typing import Any
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before OpenMP is loaded, whose threads wait for each other by spinning
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pytest
@@ -50,6 +54,11 @@ def pytest_collection_modifyitems(items):
     others = [item for item in items if item not in begun]
     middle = max(len(items) // 2 - len(first), 0)
     items[:] = [*first, *others[:middle], *second, *others[middle:]]
+
+
+def pytest_collection_finish():
+    """What the libraries made while they were imported stays to the end: no collection of garbage need look at it again."""
+    gc.freeze()
 
 
 @pytest.fixture
@@ -126,8 +135,8 @@ def postgres():
         quiet = {"stdout": subprocess.DEVNULL, **options}
         subprocess.run([initdb, "-D", f"{folder}/data", "-U", "test", "-A", "trust"], **quiet)
         server = [Path(initdb).with_name("pg_ctl"), "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
-        socket_only = f"-k {folder} -c listen_addresses=''"
-        subprocess.run([*server, "-o", socket_only, "start"], **quiet)
+        own = f"-k {folder} -c listen_addresses='' -c jit=off"  # a socket only; long queries are run once
+        subprocess.run([*server, "-o", own, "start"], **quiet)
 
         def query(script):
             command = [psql, "-h", folder, "-U", "test", "-d", "postgres", "-v", "ON_ERROR_STOP=1"]

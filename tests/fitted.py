@@ -1,12 +1,14 @@
 """Small estimators, with short chains, few steps and few experts; and small fitted models that several test files share."""
 
 import warnings
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from pbdn import (
     GibbsConfig,
@@ -69,11 +71,33 @@ def assert_probabilities(p, n, n_classes):
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=0, atol=1e-12)
 
 
+@contextmanager
+def without_tuning():
+    """Within, networks of folds keep the penalty and noise that they begin with: for fits that are not a test's subject."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pbdn.growth.committee._strength", lambda search, stage: stage)
+        yield
+
+
 def quietly(estimator, X, y):
     """Fit without the warnings of short chains."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return estimator.fit(X, y)
+
+
+def quickly(estimator, X, y):
+    """Fit quietly and without tuning."""
+    with without_tuning():
+        return quietly(estimator, X, y)
+
+
+@contextmanager
+def without_pictures():
+    """Within, the pictures of reports are empty: for tests of what a page says. Others draw those of every kind of model."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pbdn.report.html.page_svg", lambda *_, **__: "")
+        yield
 
 
 def xor_rows(n=160, seed=0):
@@ -88,14 +112,14 @@ def sampled():
     chains = GibbsConfig(n_sweeps=60, n_burn_in=20, n_draws=40, n_chains=2)
     settings = {"gibbs_config": chains, "map_config": QUICK_MAP, "max_depth": 2}
     model = PBDNClassifier(inference="map+gibbs", random_state=0, **settings)
-    return quietly(model, X, y), X, y
+    return quickly(model, X, y), X, y
 
 
 @lru_cache
 def optimised():
     """MAP."""
     X, y = xor_rows()
-    return quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0), X, y), X, y
+    return quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0), X, y), X, y
 
 
 @lru_cache
@@ -106,7 +130,7 @@ def three_classes():
     y = np.array(["a", HOSTILE, "c"], dtype=object)[np.argmax(X, axis=1)].astype(str)
     named = NamedArray(X, [HOSTILE, "</title>", "x = 'y'"])
     return (
-        quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), named, y),
+        quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0), named, y),
         named,
         y,
     )
@@ -121,28 +145,28 @@ def numbers(kind="number"):
     options = {"map_config": QUICK_MAP, "max_depth": 1, "max_experts": 4, "random_state": 0}
     if kind == "count":
         return (
-            quietly(PBDNCountRegressor(**options), X, np.maximum(value, 0.0).round()),
+            quickly(PBDNCountRegressor(**options), X, np.maximum(value, 0.0).round()),
             X,
             np.maximum(value, 0.0).round(),
         )
     if kind == "grade":
         y = np.array(["bad", "fair", "good"])[np.digitize(value, [8.0, 12.0])]
-        return quietly(PBDNOrdinalClassifier(**options), X, y), X, y
+        return quickly(PBDNOrdinalClassifier(**options), X, y), X, y
     if kind == "time":
         time = np.exp(0.1 * np.asarray(value))
         y = np.array(
             list(zip(time < 4.0, np.minimum(time, 4.0), strict=True)), dtype=[("event", bool), ("time", float)]
         )
-        return quietly(PBDNSurvival(**options), X, y), X, y
+        return quickly(PBDNSurvival(**options), X, y), X, y
     if kind == "causes":
         times = np.stack([np.exp(0.1 * np.asarray(value)), np.exp(1.5 - 0.3 * X[:, 1]), np.full(150, 4.0)])
         cause = np.array([1, 2, 0])[times.argmin(axis=0)]
         y = np.array(list(zip(cause, times.min(axis=0), strict=True)), dtype=[("cause", int), ("time", float)])
-        return quietly(PBDNSurvival(**options), X, y), X, y
+        return quickly(PBDNSurvival(**options), X, y), X, y
     if kind == "amount":
         y = np.where(X[:, 2] + rng.logistic(size=150) > 0.0, np.maximum(np.asarray(value), 0.1), 0.0)
-        return quietly(PBDNAmountRegressor(**options), X, y), X, y
-    return quietly(PBDNRegressor(log=False, **options), X, np.asarray(value)), X, np.asarray(value)
+        return quickly(PBDNAmountRegressor(**options), X, y), X, y
+    return quickly(PBDNRegressor(log=False, **options), X, np.asarray(value)), X, np.asarray(value)
 
 
 @lru_cache
@@ -150,7 +174,7 @@ def lone_side():
     """A single hyperplane machine."""
     X, y = xor_rows()
     chains = GibbsConfig(n_sweeps=40, n_draws=10)
-    return quietly(ISHMClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0), X, y), X, y
+    return quickly(ISHMClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0), X, y), X, y
 
 
 def with_network(network, names=None):

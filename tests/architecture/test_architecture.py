@@ -125,6 +125,7 @@ def test_no_module_is_long():
 # A user's script is type-checked against the package: what it calls has types better than Any.
 
 
+@pytest.mark.long
 def test_a_users_script_has_types(tmp_path):
     pytest.importorskip("mypy", reason="needs mypy (extra `lint`)")
     script = tmp_path / "user.py"

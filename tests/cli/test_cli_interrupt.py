@@ -121,7 +121,7 @@ def at_most(n_bytes):
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, n_bytes))
 
 
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.long)])
 def test_a_cut_off_output_is_an_error(folder, unbuffered):
     rows = (folder / "t.csv").read_text().splitlines()
     (folder / "more.csv").write_text("\n".join([rows[0], *rows[1:] * 30]))
@@ -142,8 +142,8 @@ def test_a_cut_off_output_is_an_error(folder, unbuffered):
     ("unbuffered", "command"),
     [
         ("", ["inspect", "m.pbdn"]),
-        ("", ["inspect", "m.pbdn", "--json"]),
-        ("1", ["inspect", "none", "--json"]),
+        pytest.param("", ["inspect", "m.pbdn", "--json"], marks=pytest.mark.long),
+        pytest.param("1", ["inspect", "none", "--json"], marks=pytest.mark.long),
     ],
 )
 def test_a_full_disk_behind_standard_output(folder, unbuffered, command):

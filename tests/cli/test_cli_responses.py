@@ -4,10 +4,12 @@ import csv
 import json
 import sqlite3
 import subprocess
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from fitted import without_pictures, without_tuning
 from networks import COMPILER
 
 pytest.importorskip("click")
@@ -16,6 +18,7 @@ from test_cli import fails, invoke
 
 from pbdn.cli.responses import find_target
 from pbdn.cli.table_model import load_model
+from pbdn.config import defaults
 from pbdn.tables import parse_table, read_table
 
 SHORT = ("--max-depth", 1, "--members", 1, "--max-experts", 4)
@@ -65,16 +68,26 @@ TOLD = {
 }
 
 
+@contextmanager
+def few_steps():
+    """Within, default fits are short."""
+    with pytest.MonkeyPatch.context() as patch, without_tuning():
+        patch.setitem(defaults.ON_A_LINE, "n_minibatches", 300)
+        patch.setitem(defaults.OF_FOLDS, "n_minibatches", 150)
+        yield
+
+
 @pytest.fixture(scope="module")
 def fitted(folder):
-    """What was said by the fit of every kind of target."""
+    """What was said by the fit of every kind of target, with few steps of training."""
     said = {}
-    for kind, (target, *options) in TARGETS.items():
-        others = [name for name in COLUMNS if name not in (target, *options)]
-        drops = [part for name in others for part in ("--drop", name)]
-        arguments = ["fit", folder / "homes.csv", "-t", target, *drops, *options, "-o", folder / f"{kind}.pbdn"]
-        page = ("--report", folder / "time.html") if kind == "time" else ()
-        said[kind] = invoke(*arguments, *SHORT, *page)
+    with few_steps(), without_pictures():
+        for kind, (target, *options) in TARGETS.items():
+            others = [name for name in COLUMNS if name not in (target, *options)]
+            drops = [part for name in others for part in ("--drop", name)]
+            arguments = ["fit", folder / "homes.csv", "-t", target, *drops, *options, "-o", folder / f"{kind}.pbdn"]
+            page = ("--report", folder / "time.html") if kind == "time" else ()
+            said[kind] = invoke(*arguments, *SHORT, *page)
     return folder, said
 
 
@@ -137,15 +150,9 @@ def test_predictions_tell_how_probable_events_are_by_a_time(fitted, kind):
 @pytest.mark.parametrize("kind", TARGETS)
 def test_a_page_about_every_kind(fitted, kind, tmp_path):
     folder, _ = fitted
-    invoke(
-        "report",
-        folder / f"{kind}.pbdn",
-        folder / "homes.csv",
-        "-o",
-        tmp_path / "page.html",
-        "--card",
-        tmp_path / "card.md",
-    )
+    arguments = ["report", folder / f"{kind}.pbdn", folder / "homes.csv", "-o", tmp_path / "page.html"]
+    with without_pictures():
+        invoke(*arguments, "--card", tmp_path / "card.md")
     assert "How sure is it?" in (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "## Quality" in (tmp_path / "card.md").read_text(encoding="utf-8")
 
@@ -281,9 +288,9 @@ def test_times_may_have_an_entry(folder, tmp_path):
         writer.writeheader()
         writer.writerows(row | {"listed": f"{0.4 * float(row['days']):.2f}"} for row in rows)
     options = ("-t", "days", "--event", "sold", *SHORT)
-    made = json.loads(
-        invoke("fit", tmp_path / "late.csv", *options, "--entry", "listed", "-o", tmp_path / "m.pbdn", "--json").stdout
-    )
+    arguments = ("fit", tmp_path / "late.csv", *options, "--entry", "listed", "-o", tmp_path / "m.pbdn", "--json")
+    with few_steps():
+        made = json.loads(invoke(*arguments).stdout)
     assert [column["name"] for column in made["columns"]] == ["size"]
     model = load_model(tmp_path / "m.pbdn")
     assert (model.event, model.entry) == ("sold", "listed")

@@ -25,6 +25,7 @@ from pbdn.data.prefetch import read_ahead, work_ahead
 from pbdn.data.streams import BatchSource, MemmapSource
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import standard_scaling
+from pbdn.sgd.joint_gradient import run_joint_steps
 
 pa = pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 ds = pytest.importorskip("pyarrow.dataset")
@@ -116,7 +117,7 @@ def test_a_stream_teaches_what_the_array_teaches(kind, rows, folder, memmap, see
 def test_streamed_predictions_are_the_arrays(rows, folder, memmap, seed, monkeypatch):
     X, y, _ = rows
     monkeypatch.setattr(opening, "PREDICT_ROWS", 100)
-    fitted = model(seed).fit(X, y)
+    fitted = model(seed, map_config=MapConfig(n_minibatches=60)).fit(X, y)
     expected = fitted.predict_proba(np.asarray(X))
     np.testing.assert_allclose(fitted.predict_proba(memmap), expected, rtol=1e-12, atol=1e-15)
     np.testing.assert_array_equal(fitted.predict(memmap), fitted.predict(np.asarray(X)))
@@ -223,7 +224,8 @@ def test_small_memory_maps_are_arrays(rows, tmp_path, seed):
     """joblib hands memory maps to its workers: the result must not depend on that."""
     stored = np.memmap(tmp_path / "x.bin", dtype=np.float64, mode="w+", shape=(N, 2))
     stored[:] = rows[0]
-    mapped, plain = (model(seed, max_depth=1).fit(X, rows[1]) for X in (stored, rows[0]))
+    few = MapConfig(n_minibatches=60)
+    mapped, plain = (model(seed, max_depth=1, map_config=few).fit(X, rows[1]) for X in (stored, rows[0]))
     np.testing.assert_array_equal(mapped.predict_proba(rows[0]), plain.predict_proba(rows[0]))
 
 
@@ -361,6 +363,8 @@ def test_numbers_from_every_kind_of_stream(kind, rows, tmp_path, monkeypatch):
             batches if kind == "batches" else (lambda: iter(batches)) if kind == "function" else BatchSource(batches),
         )
     learner = line(PBDNRegressor, log=False).fit(*given)
+    rows_of_kernels = [signature[0] for signature in run_joint_steps.signatures]
+    assert all(part.mutable for kinds in rows_of_kernels for part in kinds.types), "compiled once more for such rows"
     layout = learner.network_.response
     assert layout.center == pytest.approx(np.average(y, weights=weight))
     assert layout.scale == pytest.approx(np.sqrt(np.cov(y, aweights=weight, ddof=0)))

@@ -9,7 +9,7 @@ import warnings
 import pytest
 from benchmarks.tables import PICTURE, README, with_tables
 
-from fitted import quietly, xor_rows
+from fitted import quietly, without_tuning, xor_rows
 
 ROOT = pathlib.Path(__file__).parents[2]
 API = (ROOT / "docs" / "api.md").read_text()
@@ -172,7 +172,7 @@ def test_the_examples_of_every_response_run():
     page = (ROOT / "docs" / "responses.md").read_text(encoding="utf-8")
     names = {"SHORT": {"map_config": MapConfig(n_minibatches=20, n_members=1), "max_depth": 1, "random_state": 0}}
     for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), without_tuning():
             warnings.simplefilter("ignore")
             exec(code.replace("random_state=0).fit", "**SHORT).fit").replace("max_depth=1, **SHORT", "**SHORT"), names)
     assert names["tree"]["posterior"]["n_experts"].sizes["draw"] == 20

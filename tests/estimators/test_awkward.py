@@ -134,7 +134,7 @@ def test_probabilities_stay_valid(case, inference, n_classes, rng):
     """Every case with every inference, and with two and three classes by turns."""
     X, y = FITS[case](rng, *blobs(rng, n_classes=n_classes))
     labels = np.unique(y)
-    model = fitted(small(inference), X, y)
+    model = fitted(small(inference, n_sweeps=30, n_burn_in=15, n_draws=10), X, y)
     p = model.predict_proba(X)
     assert_probabilities(p, X.shape[0], labels.size)
     np.testing.assert_array_equal(model.classes_, labels)

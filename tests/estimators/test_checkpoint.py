@@ -95,7 +95,7 @@ def assert_same_fit(folder, inference):
     assert resumed.convergence_ == straight.convergence_  # follows from the whole traces
 
 
-@pytest.mark.parametrize(("inference", "n_kills"), [("gibbs", 2), ("map", 1)])
+@pytest.mark.parametrize(("inference", "n_kills"), [pytest.param("gibbs", 2, marks=pytest.mark.long), ("map", 1)])
 def test_killed_fits_resume_to_the_same_bits(inference, n_kills, tmp_path, rng):
     assert kill_until_done(tmp_path, inference, rng, n_kills) > 0
     assert_same_fit(tmp_path, inference)

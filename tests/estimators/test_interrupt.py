@@ -63,7 +63,9 @@ def interrupted(folder, inference, n_jobs):
         print("sweeps kept:", all(int(arrays[f"1.{side}.0.0/done"]) > 1 for side in range(n_jobs)))
 
 
-@pytest.mark.parametrize(("inference", "n_jobs"), [("gibbs", 1), ("gibbs", 2), ("map", 1)])
+@pytest.mark.parametrize(
+    ("inference", "n_jobs"), [pytest.param("gibbs", 1, marks=pytest.mark.long), ("gibbs", 2), ("map", 1)]
+)
 def test_ctrl_c_reaches_the_caller(inference, n_jobs, tmp_path):
     done = subprocess.run(
         [sys.executable, str(SCRIPT), str(tmp_path), inference, str(n_jobs)],

@@ -149,7 +149,15 @@ def event_at_the_end(patch):
     patch(AnyPatch, "draw", wrong)
 
 
-@pytest.mark.parametrize("plant", [others_watched_to_the_end, at_any_patch, equal_patches_count_once, event_at_the_end])
+@pytest.mark.parametrize(
+    "plant",
+    [
+        others_watched_to_the_end,
+        at_any_patch,
+        pytest.param(equal_patches_count_once, marks=pytest.mark.long),
+        event_at_the_end,
+    ],
+)
 def test_seeded_bug_is_caught(z_of, monkeypatch, plant):
     """On pictures whose patches differ clearly. What shows so clearly in a quarter of the sweeps needs no more of them."""
     plant(monkeypatch.setattr)

@@ -140,7 +140,7 @@ def losers_watched_to_zero(patch):
     patch(race, "sweep", wrong)
 
 
-@pytest.mark.parametrize("plant", [winner_not_counted, losers_watched_to_zero])
+@pytest.mark.parametrize("plant", [winner_not_counted, pytest.param(losers_watched_to_zero, marks=pytest.mark.long)])
 def test_seeded_bug_is_caught(rng, seed, monkeypatch, plant):
     plant(monkeypatch.setattr)
     for n_sweeps, times in ((1_000, 2.0), (4_000, 1.0)):  # what shows at twice the limit needs no more sweeps

@@ -418,6 +418,7 @@ def test_limits_of_thinned_draws_are_met_by_independent_ones(rng):
     assert converge("x", np.repeat(values[:, :6], 10, axis=1), thinned=True).fails
 
 
+@pytest.mark.long
 def test_a_long_easy_chain_is_silent():
     """Labels that are noise, one expert and an informative prior mix well: no warning (it would be an error here)."""
     priors = Hyperpriors(

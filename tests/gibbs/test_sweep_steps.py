@@ -47,8 +47,10 @@ def test_sums_over_rows(rng, n, d):
 
 
 @njit
-def one_gaussian(stream, gram, linear, precision):
-    return hyperplanes.draw_gaussian(stream, gram, linear, precision)[0]
+def gaussian_and_rescues(stream, gram, linear, precision):
+    out = np.empty(len(linear) + 1)
+    out[:-1], out[-1] = hyperplanes.draw_gaussian(stream, gram, linear, precision)
+    return out
 
 
 @njit
@@ -80,24 +82,17 @@ def test_gaussian(seed, rng, spread):
     precision = 10.0 ** np.linspace(-spread / 2, spread / 2, d)
     h = rng.standard_normal(d) * 3
     covariance = np.linalg.inv(gram + np.diag(precision))
-    x = vector_draws(one_gaussian, seed, N, d, packed(gram), h, precision)
+    x = vector_draws(gaussian_and_rescues, seed, N, d + 1, packed(gram), h, precision)[:, :d]
     assert_normal(x, covariance @ h, covariance)
 
 
 def test_gaussian_of_a_singular_gram_matrix(seed):
     """Collinear inputs and a prior that is nearly flat: finite, with rescues counted."""
     a = np.ones((4, 3)) * np.array([1.0, 1e8, 1e-8])
-    gram = packed(a.T @ a)
-
-    @njit
-    def with_rescues(stream, gram, linear, precision):
-        beta, rescues = hyperplanes.draw_gaussian(stream, gram, linear, precision)
-        return np.append(beta, float(rescues))
-
-    x = vector_draws(with_rescues, seed, 100, 4, gram, np.ones(3), np.full(3, 1e-300))
+    x = vector_draws(gaussian_and_rescues, seed, 100, 4, packed(a.T @ a), np.ones(3), np.full(3, 1e-300))
     assert np.isfinite(x).all()
     assert (x[:, 3] > 0).all()
-    x = vector_draws(with_rescues, seed, 100, 4, packed(np.eye(3)), np.ones(3), np.ones(3))
+    x = vector_draws(gaussian_and_rescues, seed, 100, 4, packed(np.eye(3)), np.ones(3), np.ones(3))
     assert (x[:, 3] == 0).all()
 
 

@@ -86,7 +86,7 @@ def test_depth_changes_only_when_told(rng, seed):
 def test_training_goes_on_after_fit_and_load(rng, seed, tmp_path):
     X, y = xor(rng)
     X, y = X[:500], y[:500]
-    fitted = model(seed, max_depth=1, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
+    fitted = model(seed, max_depth=1, map_config=replace(CONFIG, n_minibatches=80)).fit(X, y)
     fitted.save(tmp_path / "model.pbdn")
     loaded = PBDNClassifier.load(tmp_path / "model.pbdn")
     for learner in (fitted, loaded):
@@ -103,7 +103,7 @@ def test_training_goes_on_after_fit_and_load(rng, seed, tmp_path):
 @pytest.mark.parametrize("after", ["fit", "load"])
 def test_growth_after_fit_and_load_starts_a_layer_on_top(after, rng, seed, tmp_path):
     X, y = xor(rng, 300)
-    learner = model(seed, max_depth=1, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
+    learner = model(seed, max_depth=1, map_config=replace(CONFIG, n_minibatches=80)).fit(X, y)
     if after == "load":
         learner.save(tmp_path / "model.pbdn")
         learner = PBDNClassifier.load(tmp_path / "model.pbdn")
@@ -133,7 +133,7 @@ def test_no_criterion_is_asked(rng, seed):
 @pytest.mark.filterwarnings("ignore:The criterion was still falling")
 def test_unfolding_is_the_inverse_of_folding(rng, seed):
     X, y = xor(rng)
-    fitted = model(seed, max_depth=2, map_config=replace(CONFIG, n_minibatches=300)).fit(X, y)
+    fitted = model(seed, max_depth=2, map_config=replace(CONFIG, n_minibatches=80)).fit(X, y)
     scaling = standard_scaling(X[:100])
     scaled = scaling.unfold(fitted.network_)
     np.testing.assert_allclose(scaled.predict(scaling.apply(X)), fitted.network_.predict(X), rtol=1e-7, atol=1e-8)

@@ -1,5 +1,6 @@
 """Importances, effects, curves and Shapley values of fitted networks."""
 
+import sys
 import warnings
 from dataclasses import replace
 from functools import lru_cache
@@ -7,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from fitted import QUICK_MAP, lone_side, optimised, quietly, sampled, three_classes
+from fitted import QUICK_MAP, lone_side, optimised, quickly, sampled, three_classes
 from networks import random_network
 from pbdn import PBDNClassifier
 from pbdn.data.frames import NamedArray
@@ -28,7 +29,7 @@ def six_features():
     """Only the third of six features matters."""
     X = np.random.default_rng(3).standard_normal((300, 6))
     y = (X[:, 2] > 0).astype(int)
-    return quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0), X, y), X, y
+    return quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=2, random_state=0), X, y), X, y
 
 
 @lru_cache
@@ -53,7 +54,7 @@ def one_column_as_two_features():
     ]
     names = ["kind = a", "kind = b", "kind = c", "since (days)", "noise"]
     named = NamedArray(X, names)
-    return quietly(model, named, y), named, y
+    return quickly(model, named, y), named, y
 
 
 @pytest.mark.parametrize("build", BUILDS)
@@ -77,9 +78,9 @@ def test_the_feature_that_matters_is_found_and_selected():
 
 def test_importances_before_a_fit_of_one_class_and_of_old_files():
     assert not hasattr(PBDNClassifier(), "feature_importances_")
-    one = quietly(PBDNClassifier(), np.arange(8.0).reshape(4, 2), np.zeros(4))
+    one = quickly(PBDNClassifier(), np.arange(8.0).reshape(4, 2), np.zeros(4))
     assert one.feature_importances_.tolist() == [0.0, 0.0]
-    old = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP), np.eye(4), [0, 1, 0, 1])
+    old = quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP), np.eye(4), [0, 1, 0, 1])
     old._importances = None
     with pytest.raises(AttributeError, match="fit it again"):
         old.feature_importances_  # noqa: B018
@@ -90,8 +91,8 @@ def test_importances_of_sparse_streamed_and_incremental_fits():
 
     _, X, y = six_features()
     settings = {"inference": "map", "map_config": QUICK_MAP, "max_depth": 1, "random_state": 0}
-    sparse = quietly(PBDNClassifier(**settings), sp.csr_array(X), y)
-    streamed = quietly(PBDNClassifier(**settings), [(X[:150], y[:150]), (X[150:], y[150:])], None)
+    sparse = quickly(PBDNClassifier(**settings), sp.csr_array(X), y)
+    streamed = quickly(PBDNClassifier(**settings), [(X[:150], y[:150]), (X[150:], y[150:])], None)
     steps = PBDNClassifier(**settings)
     for _ in range(20):
         steps.partial_fit(X, y, classes=[0, 1])
@@ -104,7 +105,7 @@ def test_importances_of_very_many_columns(rng):
     y = (X[:, 650] > 0).astype(int)
     X[:, 650] *= 5.0
     settings = {"inference": "map", "map_config": QUICK_MAP, "max_depth": 1, "random_state": 0, "standardize": False}
-    model = quietly(PBDNClassifier(**settings), X, y)
+    model = quickly(PBDNClassifier(**settings), X, y)
     assert model.feature_importances_.sum() == pytest.approx(1.0)
     assert (model.feature_importances_ >= 0).all()
     assert np.argmax(model.feature_importances_) == 650
@@ -227,8 +228,13 @@ def test_shapley_values_add_up(build, output):
 
 
 @pytest.mark.parametrize("build", [sampled, optimised, three_classes])
-def test_shapley_values_agree_with_shap(build):
+def test_shapley_values_agree_with_shap(build, monkeypatch):
     shap = pytest.importorskip("shap", reason="shap is not installed")
+    compiled = ("_delta_masking", "_single_delta_mask"), ("_build_fixed_multi_output",)
+    for module, names in zip(("shap.maskers._tabular", "shap.utils._masked_model"), compiled, strict=True):
+        for name in names:  # takes seconds to compile, and no time on so few rows
+            slow = getattr(sys.modules[module], name, None)
+            monkeypatch.setattr(f"{module}.{name}", getattr(slow, "py_func", slow), raising=False)
     model, X, _ = build()
     rows = X[:35]
     masker = shap.maskers.Independent(np.asarray(rows), max_samples=100)

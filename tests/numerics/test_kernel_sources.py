@@ -187,7 +187,7 @@ ROUNDS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_planted_change_is_seen_by_the_next_process(copy):
     environment = {**os.environ, "PYTHONPATH": str(copy.parent)}
     environment.pop("NUMBA_CACHE_DIR", None)

@@ -138,7 +138,7 @@ def test_the_wheel_holds_what_is_not_code(wheel):
     assert not [name for name in names if name.startswith(("tests", "benchmarks")) or name.endswith((".nbi", ".nbc"))]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_wheel_works_in_an_empty_environment(wheel, tmp_path):
     venv.create(tmp_path / "venv", with_pip=True)
     binaries = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from checks import ALPHA
-from fitted import QUICK_MAP, lone_side, numbers, optimised, quietly, sampled, three_classes, with_network
+from fitted import QUICK_MAP, lone_side, numbers, optimised, quickly, sampled, three_classes, with_network
 from networks import random_curve, random_network
 from pbdn import PBDNClassifier
 from pbdn.errors import InvalidInputError
@@ -149,7 +149,7 @@ def test_weights_keep_the_numbers_of_the_experts():
 def test_maps_take_the_features_that_matter():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 4))
-    model = quietly(PBDNClassifier(inference="map", map_config=QUICK_MAP, random_state=0), X, X[:, 1] * X[:, 3] > 0)
+    model = quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, random_state=0), X, X[:, 1] * X[:, 3] > 0)
     assert DecisionMapDisplay.from_estimator(model, X, grid=4, draw=False).plane.features == (1, 3)
 
 
@@ -238,7 +238,7 @@ def test_feature_names_choose_axes_and_unknown_ones_are_named():
 def test_traces_of_the_optimiser(rng):
     X = rng.normal(size=(80, 2))
     model = PBDNClassifier(inference="map", criterion="aic", map_config=QUICK_MAP, max_depth=1, random_state=0)
-    display = TraceDisplay.from_estimator(quietly(model, X, X[:, 0] > 0))
+    display = TraceDisplay.from_estimator(quickly(model, X, X[:, 0] > 0))
     assert display.quantity == "loss"
     assert len(display.table()) > 1
 

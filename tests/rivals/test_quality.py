@@ -1,8 +1,9 @@
 """Records of measurements, and the programs that make them."""
 
 import json
+import subprocess
+import sys
 import warnings
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -86,19 +87,22 @@ def test_part_of_a_line_is_left_out_and_written_over(tmp_path):
         json.loads(line)
 
 
-def write_many(root, seed):
-    for split in range(50):
-        record.append("x", {**LINE, "split": split, "seed": seed, "filler": "x" * 20_000}, root)
+WRITES_MANY = """
+import json, pathlib, sys
+from benchmarks import record
+root, line = pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])
+for split in range(50):
+    record.append("x", {**line, "split": split, "filler": "x" * 20_000}, root)
+"""
 
 
 def test_processes_may_append_at_the_same_time(tmp_path):
-    context = get_context("spawn")
-    writers = [context.Process(target=write_many, args=(tmp_path, seed)) for seed in range(2)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
+    command = [sys.executable, "-c", WRITES_MANY, str(tmp_path)]
+    writers = [
+        subprocess.Popen([*command, json.dumps({**LINE, "seed": seed})], cwd=record.RESULTS.parents[1])
+        for seed in range(2)
+    ]
+    assert [writer.wait() for writer in writers] == [0, 0]
     assert len(record.read("x", tmp_path)) == 100
 
 
@@ -290,6 +294,7 @@ def test_the_readme_table_shows_seeds_and_spreads(tmp_path):
     assert len(widths) == 1
 
 
+@pytest.mark.long
 def test_small_versions_run_and_are_shown(tmp_path):
     lines = []
     waiting.run(["wide", "time_limit", waiting.FILE], True, 0.05, lines.append)

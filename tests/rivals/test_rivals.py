@@ -74,6 +74,7 @@ def test_amm_does_the_triangle_with_few_hyperplanes(triangle):
     assert 3 <= amm.complexity <= 60
 
 
+@pytest.mark.long
 def test_cpm_does_the_triangle(triangle):
     X, y, X_test, y_test = triangle
     cpm = Cpm(share=0.01).fit(X, y, 0)

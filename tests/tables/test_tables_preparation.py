@@ -3,6 +3,8 @@
 import datetime
 import json
 import sqlite3
+from contextlib import ExitStack, closing
+from functools import cache
 
 import numpy as np
 import pytest
@@ -224,20 +226,28 @@ NUMBERS = [
 ]
 
 
-def asked(dialect, expression, text):
-    statement = f"SELECT {expression} FROM (SELECT {literal(text)} AS x) AS one"
-    if dialect == "sqlite":
-        connection = sqlite3.connect(":memory:")
-    else:
-        connection = pytest.importorskip("duckdb", reason="duckdb is not installed").connect()
-    found = connection.execute(statement).fetchone()[0]
-    connection.close()
-    return found
+@pytest.fixture(scope="module")
+def asked():
+    """A function that lets a database compute an expression of a text."""
+    with ExitStack() as opened:
+
+        @cache
+        def connection(dialect):
+            if dialect == "sqlite":
+                return opened.enter_context(closing(sqlite3.connect(":memory:")))
+            duckdb = pytest.importorskip("duckdb", reason="duckdb is not installed")
+            return opened.enter_context(closing(duckdb.connect()))
+
+        def ask(dialect, expression, text):
+            statement = f"SELECT {expression} FROM (SELECT {literal(text)} AS x) AS one"
+            return connection(dialect).execute(statement).fetchone()[0]
+
+        yield ask
 
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 @pytest.mark.parametrize("style", ASKED_DATE_STYLES)
-def test_dates(dialect, style):
+def test_dates(dialect, style, asked):
     for moment in MOMENTS:
         text = moment.isoformat(sep=" ") if style == "iso" else moment.strftime(style)
         found = asked(dialect, date("x", style, dialect), text)
@@ -247,7 +257,7 @@ def test_dates(dialect, style):
 
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 @pytest.mark.parametrize("style", [mark + unit for mark in MARKS for unit in ("", "$", "%")])
-def test_numbers(dialect, style):
+def test_numbers(dialect, style, asked):
     for text in [*NUMBERS, example(style)]:
         found = asked(dialect, number("x", bare_number("x", style, dialect), style, dialect), text)
         assert found == to_number(text, style), text

@@ -175,7 +175,7 @@ def test_arrow_files_keep_types(tmp_path, kind):
 @st.composite
 def tables(draw):
     """A table with a column of every way to write numbers and dates, and a column of words."""
-    rows = draw(st.integers(12, 60))
+    rows = draw(st.integers(12, 30))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     columns = {name: [write(x) for x in 500 * rng.random(rows)] for name, write in WRITTEN.items()}
     columns["words"] = rng.choice(["red", "green", "blue"], size=rows).tolist()

@@ -3,6 +3,7 @@
 import base64
 import io
 import re
+from functools import cache
 from html import escape
 from typing import Any
 
@@ -140,13 +141,9 @@ def _image_url(values: FloatArray, low: float, high: float) -> str:
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode()
 
 
-def render_html(data: ReportData) -> str:
-    """The page as text."""
-    try:
-        import jinja2
-        from markupsafe import Markup
-    except ImportError:
-        raise MissingExtraError("Reports need jinja2", "report") from None
+@cache
+def _template(jinja2: Any) -> Any:
+    """The page to be filled, with its filters; compiled once in a process."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("pbdn.report"),
         autoescape=True,
@@ -159,7 +156,17 @@ def render_html(data: ReportData) -> str:
     environment.filters["article"] = with_article
     environment.filters["fixed"] = lambda value: f"{value:.3f}" if np.isfinite(value) else "–"
     environment.filters["number"] = lambda value: f"{value:.4g}" if np.isfinite(value) else "–"
-    return environment.get_template("report.html").render(
+    return environment.get_template("report.html")
+
+
+def render_html(data: ReportData) -> str:
+    """The page as text."""
+    try:
+        import jinja2
+        from markupsafe import Markup
+    except ImportError:
+        raise MissingExtraError("Reports need jinja2", "report") from None
+    page: str = _template(jinja2).render(
         data=data,
         facts=data.facts,
         rules=data.rules[:MAX_RULES],
@@ -180,6 +187,7 @@ def render_html(data: ReportData) -> str:
         convergence=convergence_words(data.convergence) if data.convergence else "",
         glossary=_glossary(data.facts),
     )
+    return page
 
 
 def _glossary(facts: dict[str, Any]) -> list[tuple[str, str]]:

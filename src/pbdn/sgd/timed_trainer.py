@@ -68,10 +68,14 @@ class Steps(NamedTuple):
 
 
 def dense_block(block: Block) -> Block:
-    """The block with dense rows of doubles, as the compiled steps take them."""
+    """The block with dense rows of doubles, as the compiled steps take them.
+
+    They would be compiled once more for arrays that cannot be written to, such as those of Arrow.
+    """
     inputs = block.inputs.toarray() if sp.issparse(block.inputs) else block.inputs
-    inputs = np.require(inputs, np.float64, ["C", "W"])
-    return block if inputs is block.inputs else replace(block, inputs=inputs)
+    inputs, weights = (np.require(part, np.float64, ["C", "W"]) for part in (inputs, block.weights))
+    same = inputs is block.inputs and weights is block.weights
+    return block if same else replace(block, inputs=inputs, weights=weights)
 
 
 class TimedTrainer(Trainer):
