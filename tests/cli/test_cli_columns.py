@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import weakref
 
 import numpy as np
 import pytest
@@ -15,9 +16,11 @@ from messy_tables import csv_bytes, messy_tables
 from pbdn import PBDNClassifier
 from pbdn.cli.app import app
 from pbdn.cli.command import counted, text_table
-from pbdn.cli.table_model import load_model
+from pbdn.cli.responses import Target
+from pbdn.cli.table_model import fit_table, load_model
+from pbdn.config import GibbsConfig
 from pbdn.inspection.quality import measure
-from pbdn.tables import read_table
+from pbdn.tables import ColumnOptions, parse_table, read_table
 
 # What `pbdn fit` decides about columns, says about them, and how a user changes it.
 
@@ -267,3 +270,31 @@ def test_ends_of_lines_in_cells_do_not_break_tables():
     assert "a\\nb" in table
     assert "\x1b" not in table
     assert "Zürich" in table
+
+
+# What a fit no longer needs takes no memory while it runs.
+
+
+def test_the_table_and_its_labels_are_let_go_before_the_fit(monkeypatch):
+    held = []
+
+    def read():
+        table = parse_table(MESSY["row number"].data, "x")
+        held.extend(map(weakref.ref, table.columns.values()))
+        return table
+
+    def labels(self, table):
+        found = read_target(self, table)
+        held.extend(map(weakref.ref, found[:2]))
+        return found
+
+    def count(*arguments):
+        raise InterruptedError(sum(ref() is not None for ref in held))
+
+    read_target = Target.read
+    monkeypatch.setattr(Target, "read", labels)
+    monkeypatch.setattr("pbdn.cli.table_model.make_model", count)
+    parameters = {"inference": "map", "criterion": "aic_inputs", "gibbs_config": GibbsConfig()}
+    with pytest.raises(InterruptedError, match="^0$"):
+        fit_table(read, "y", holdout=0.2, seed=0, refit=False, options=ColumnOptions(), **parameters)
+    assert len(held) > 3

@@ -1,5 +1,6 @@
 """What a network is: wiring, layers, committees, intervals, and long tails that are pulled in."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -94,6 +95,20 @@ def by_hand(net, x):
             history.append(np.concatenate(new))
         out.append(last)
     return np.array(out)
+
+
+def test_inputs_of_many_rows_take_their_own_memory_only(rng, monkeypatch):
+    """What lies below is computed for some rows at a time."""
+    layers = random_network(rng, ((20, 20), (20, 20), (1, 1)), N_FEATURES, total_spread=1.0).layers[:2]
+    x = rng.standard_normal((5000, N_FEATURES))
+    whole = inputs_above(layers, x)
+    monkeypatch.setattr("pbdn.model.network.CLIMB_ROWS", 300)
+    tracemalloc.start()
+    inputs = inputs_above(layers, x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_allclose(inputs, whole, rtol=1e-12)
+    assert peak < 1.5 * inputs.nbytes
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])

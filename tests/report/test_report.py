@@ -8,12 +8,24 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
-from fitted import HOSTILE, lone_side, numbers, optimised, sampled, three_classes, without_pictures
+from fitted import (
+    HOSTILE,
+    blobs,
+    fitted,
+    lone_side,
+    numbers,
+    optimised,
+    sampled,
+    small,
+    three_classes,
+    without_pictures,
+)
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from pbdn.errors import InvalidInputError
+from pbdn.inspection.curves import band_words, effect_curves
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.quality import measure_numbers, wilson
 from pbdn.inspection.rules import subtype_rules
@@ -538,6 +550,57 @@ def test_a_page_about_amounts_shows_both_networks():
     assert "2 networks: zero or more and amount" in text
     assert "an amount" in model._repr_html_()  # of a notebook
     assert "zero or more: 1" in model._repr_html_()
+
+
+# How sure a curve is: a band from networks and draws that are there already.
+
+KINDS = ["number", "count", "grade", "time", "causes", "amount"]
+
+
+@pytest.mark.parametrize("build", [sampled, optimised, three_classes, lone_side, *KINDS])
+def test_the_band_of_a_curve_holds_the_curve(build):
+    model, X, _ = numbers(build) if isinstance(build, str) else build()
+    curve = effect_curves(model, X, [0], n_rows=20, n_points=6)[0]
+    low, high = curve.band
+    assert (low <= curve.probability).all()
+    assert (curve.probability <= high).all()
+    assert (high - low).max() > 0.0
+    by_draws = build in (sampled, lone_side)
+    assert f"{len(curve.lone)} {'posterior draws' if by_draws else 'networks'}" in band_words(curve)
+    if by_draws:
+        assert 30 <= len(curve.lone) <= 50 or len(curve.lone) == len(model.network_.top.draws)
+        assert (low >= np.minimum(curve.lone.min(axis=0), curve.probability)).all()
+    else:
+        np.testing.assert_array_equal(low, np.minimum(curve.lone.min(axis=0), curve.probability))
+        np.testing.assert_array_equal(high, np.maximum(curve.lone.max(axis=0), curve.probability))
+
+
+def test_the_curves_of_a_band_are_those_of_its_networks():
+    model, X, _ = optimised()
+    curve = effect_curves(model, X, [0], n_rows=len(X), n_points=3)[0]
+    changed = X.copy()
+    changed[:, 0] = curve.at[1]
+    np.testing.assert_allclose(curve.lone[:, 1], model.network_.predict_folds(changed).mean(axis=1))
+
+
+def test_the_page_draws_the_band_and_says_what_it_is():
+    page = page_of(optimised)
+    text = " ".join(" ".join(Tags(page).text).split())
+    assert "enclose the curves of 5 networks" in text
+    picture = page[page.index('id="curve0"') :]
+    assert "stroke-dasharray" in picture[: picture.index("</svg>")]
+    assert "how sure: at the widest" in picture[: picture.index("</svg>")]
+
+
+def test_one_network_without_draws_has_no_band(rng):
+    X, y = blobs(rng)
+    data = collect(fitted(small("map"), X, y), X)
+    assert data.curves
+    assert all(display.curve.band is None for display in data.curves)
+    assert "band_low" not in data.curves[0].table()
+    page = render_html(data)
+    assert "Dashed lines" not in page
+    assert "how sure: at the widest" not in page
 
 
 def test_intervals_that_are_too_narrow_or_too_wide_are_called_so():

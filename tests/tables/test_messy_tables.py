@@ -9,7 +9,7 @@ import pytest
 from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, is_quantity, labels_of, numbers_of, parse_table
-from pbdn.tables.decide_columns import error_alone
+from pbdn.tables.decide_columns import MOST_ROWS, error_alone
 from pbdn.tables.read_csv import TextFile
 
 MESSY = {messy.name: messy for messy in messy_tables()}
@@ -218,6 +218,23 @@ def test_error_alone(rng):
     assert np.isnan(error_alone(np.arange(10.0), np.arange(10) % 2))
     rare = (np.arange(600) < 30).astype(int)  # the classes count equally
     assert error_alone(rng.normal(size=600), rare) > 0.6
+
+
+def test_error_alone_looks_at_some_rows_only(rng):
+    class Texts(list):
+        looked = 0
+
+        def __getitem__(self, place):
+            self.looked += 1
+            return super().__getitem__(place)
+
+        def __iter__(self):
+            raise AssertionError("all rows are read")
+
+    y = rng.integers(0, 2, size=3 * MOST_ROWS)
+    texts = Texts(["x", "y"][label] for label in y)
+    assert error_alone(texts, y) < 0.01
+    assert texts.looked == MOST_ROWS
 
 
 @pytest.fixture

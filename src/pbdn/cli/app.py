@@ -3,7 +3,7 @@
 import click
 
 from pbdn._version import __version__
-from pbdn.cli.command import buffer_stdout
+from pbdn.cli.command import buffer_stdout, give_memory_back
 from pbdn.cli.demo import demo_command, warm_up_command
 from pbdn.cli.export import export_command
 from pbdn.cli.fit import fit_command
@@ -35,5 +35,6 @@ for _command in (
 
 def run() -> None:
     """Run the command line."""
+    give_memory_back()
     buffer_stdout()
     app(prog_name="pbdn")

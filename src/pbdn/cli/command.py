@@ -1,6 +1,7 @@
 """What every command shares: its options for output, errors in one sentence, exit codes; what it prints and writes."""
 
 import contextlib
+import ctypes
 import functools
 import io
 import json
@@ -17,6 +18,8 @@ import click
 # nothing that takes long is imported here: shells ask for completions at every press of a key
 
 USER_ERROR, INTERNAL_ERROR, INTERRUPTED = 2, 1, 130
+M_MMAP_THRESHOLD = -3  # the number that malloc.h gives it
+LARGE_ARRAY = 1 << 22  # bytes
 SPOOLED = 1 << 26  # bytes for standard output that wait in memory, more on the disk
 
 separator_option = click.option("--separator", help="Of a CSV file; found out if not given.")
@@ -114,6 +117,16 @@ def print_whole(text: str | bytes, nl: bool = True) -> None:
         raise StandardOutputError(
             error.errno, f"Cannot write to standard output: {reason}. What is there is not complete."
         ) from error
+
+
+def give_memory_back() -> None:
+    """Let the C library give the memory of large arrays back when they are let go.
+
+    By itself glibc raises this limit to 32 MB as a program runs. Smaller arrays then leave holes between those that stay,
+    which a fit does not fill again.
+    """
+    with contextlib.suppress(OSError, TypeError, AttributeError):  # other libraries do not have it
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_ARRAY)
 
 
 def buffer_stdout() -> None:

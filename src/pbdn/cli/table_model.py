@@ -172,12 +172,13 @@ def fit_table(
             raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
         prepared = _prepare(table.rows(train), labels[train], weights.take(train), wanted, decisions, parameters)
         features, more = prepared.preparation.apply(table.rows(test))
+        said, counts, n_train = labels[test], weights.take(test).measured, len(train)
         if not refit:
             kept = tuple(_beside(table.rows(n), events.rows(n)) if keep_rows else None for n in (test, train))
-            del table
+            del table, events, labels, known, weights, rows, train, test
         model = _fit(prepared, wanted, seed, notes, parameters)
-        quality = quality_of(model.estimator, model.named(features), labels[test], weights.take(test).measured)
-        validation = {**quality, "n_train": len(train), "weight": weight}
+        quality = quality_of(model.estimator, model.named(features), said, counts)
+        validation = {**quality, "n_train": n_train, "weight": weight}
         if not refit:
             held_out, trained = kept
             return replace(

@@ -215,6 +215,39 @@ def _thinned(network: Network, n_draws: int) -> Network:
     return replace(network, layers=(*network.layers[:-1], top))
 
 
+def has_draws(estimator: Any) -> bool:
+    """Whether any of its networks has posterior draws."""
+    return any(part.network_ is not None and part.network_.top.draws for _, part in parts_of(estimator))
+
+
+def lone_networks(estimator: Any, n_draws: int) -> list[Any]:
+    """Copies of the estimator, each with a single network of those that say how sure it is.
+
+    They are about ``n_draws`` posterior draws, where there are any, else networks of which each was trained without one fold
+    of the rows. An estimator that is one network without draws has none.
+    """
+    models = getattr(estimator, "models_", ())
+    if models:
+        of_models = [lone_networks(one, n_draws) or [one] for one in models]
+        n = max(map(len, of_models))
+        changes = [{"models_": tuple(own[i % len(own)] for own in of_models)} for i in range(n if n > 1 else 0)]
+    else:
+        network = estimator.network_
+        if network is None:
+            return []
+        if network.top.draws:
+            sources = lighter(estimator, n_draws)._averaged()
+            lone = [one.with_top(sides) for one in sources for sides in one.top.draws]
+        else:
+            folds = network.folds or network
+            lone = [folds.member(m) for m in range(folds.n_members)] if network.has_folds else []
+        changes = [{"network_": one, "paths_": ()} for one in lone]
+    out = [copy.copy(estimator) for _ in changes]
+    for one, change in zip(out, changes, strict=True):
+        one.__dict__.update(change)
+    return out
+
+
 def has_intervals(estimator: Any) -> bool:
     """Whether class probabilities come with intervals; those of grades need posterior draws."""
     network = estimator.network_

@@ -1,12 +1,12 @@
 """How predictions move as one column moves: a curve per column, with where the rows lie."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from pbdn.inspection.access import dense_rows, predictions
+from pbdn.inspection.access import dense_rows, has_draws, lone_networks, predictions
 from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.numerics.arrays import FloatArray
@@ -14,6 +14,7 @@ from pbdn.numerics.arrays import FloatArray
 N_POINTS = 24
 N_ROWS = 60
 N_BARS = 20
+N_DRAWS = 40  # posterior draws that say how sure a curve is
 FEW_VALUES = 8  # a number with at most so many different values is shown value by value
 SMALLEST = 1e-6  # probabilities are kept off 0 and 1 by so much before log-odds are taken
 
@@ -39,6 +40,10 @@ class EffectCurve:
         Mean over the rows of ln p/(1 - p); of numbers, nothing.
     edges, counts : arrays
         Where the rows lie: bars over the line, or one count for each single value.
+    lone : array (n_networks, n_points, n_classes)
+        The curve of each single network, or posterior draw, of those that say how sure the curve is; one network: none.
+    by_draws : bool
+        Whether these are posterior draws.
     """
 
     group: ColumnGroup
@@ -52,6 +57,17 @@ class EffectCurve:
     log_odds: FloatArray
     edges: FloatArray
     counts: FloatArray
+    lone: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)), repr=False)
+    by_draws: bool = False
+
+    @property
+    def band(self) -> tuple[FloatArray, FloatArray] | None:
+        """How sure the curve is: the lowest and the highest network, or 90 % of the draws, and the curve itself."""
+        if not len(self.lone):
+            return None
+        tail = 0.05 if self.by_draws else 0.0
+        low, high = np.quantile(self.lone, [tail, 1.0 - tail], axis=0)
+        return np.minimum(low, self.probability), np.maximum(high, self.probability)
 
     @property
     def span(self) -> FloatArray:
@@ -79,10 +95,13 @@ def effect_curves(
         names = [group.name for group in groups]
         groups = [groups[names.index(one) if isinstance(one, str) else one] for one in columns]
     base = rows[some_rows(rows, n_rows)]
-    return [_curve(estimator, rows, base, group, n_points) for group in groups]
+    lone = lone_networks(estimator, N_DRAWS)
+    return [_curve(estimator, lone, rows, base, group, n_points) for group in groups]
 
 
-def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGroup, n_points: int) -> EffectCurve:
+def _curve(
+    estimator: Any, lone: Sequence[Any], rows: FloatArray, base: FloatArray, group: ColumnGroup, n_points: int
+) -> EffectCurve:
     own = list(group.features)
     values = rows[:, own]
     moving = group.moving
@@ -118,7 +137,7 @@ def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGrou
         kept = np.isnan(new)
         changed[~kept, :, feature] = new[~kept, None]
     flat = changed.reshape(-1, rows.shape[1])
-    probability = predictions(estimator, flat).reshape(at.size, len(base), -1)
+    probability, *alone = (predictions(one, flat).reshape(at.size, len(base), -1) for one in (estimator, *lone))
     has_classes = estimator._has_classes
     cut = np.clip(probability, SMALLEST, 1.0 - SMALLEST) if has_classes else np.full_like(probability, np.nan)
     low, high = np.quantile(probability, [0.1, 0.9], axis=1)
@@ -134,6 +153,8 @@ def _curve(estimator: Any, rows: FloatArray, base: FloatArray, group: ColumnGrou
         log_odds=np.log(cut / (1.0 - cut)).mean(axis=1),
         edges=edges,
         counts=counts,
+        lone=np.array([one.mean(axis=1) for one in alone]) if alone else np.empty((0, 0, 0)),
+        by_draws=has_draws(estimator),
     )
 
 
@@ -143,6 +164,15 @@ def _grid(present: FloatArray, n_points: int) -> FloatArray:
     if low == high:
         low, high = float(present.min()), float(present.max())
     return np.linspace(low, high, n_points)
+
+
+def band_words(curve: EffectCurve) -> str:
+    """One sentence: what the band of a curve shows; empty where there is none."""
+    n = len(curve.lone)
+    if not n:
+        return ""
+    what = f"90 % of {n} posterior draws" if curve.by_draws else f"{n} networks that each saw another part of the rows"
+    return f"Dashed lines (bars with ends at single values) enclose the curves of {what}: the wider, the less sure."
 
 
 def curve_words(curve: EffectCurve, label: Any = None, spread: float = 1.0) -> str:

@@ -6,14 +6,16 @@ from numpy.typing import NDArray
 from pbdn.numerics.arrays import FloatArray
 
 
-def softplus(distance: FloatArray) -> FloatArray:
+def softplus(distance: FloatArray, out: FloatArray | None = None) -> FloatArray:
     """s(ψ) = ln(1 + e^ψ), without overflow and with full relative accuracy for ψ → -∞."""
-    return np.logaddexp(0.0, distance)
+    return np.logaddexp(0.0, distance, out=out)
 
 
 def signed_distances(hyperplanes: FloatArray, inputs: FloatArray) -> FloatArray:
     """ψ_ik = x_i'β_k for inputs without the constant column; dense or SciPy-sparse rows."""
-    return np.asarray(inputs @ hyperplanes[:, 1:].T) + hyperplanes[:, 0]
+    distance = np.asarray(inputs @ hyperplanes[:, 1:].T)
+    distance += hyperplanes[:, 0]
+    return distance
 
 
 def expert_rates(hyperplanes: FloatArray, expert_weights: FloatArray, inputs: FloatArray) -> FloatArray:

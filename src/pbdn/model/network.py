@@ -1,19 +1,22 @@
 """What a fit leaves behind: sides of experts, layers of sides, and the network that they form."""
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
 from pbdn.model.likelihood import probability, signed_distances, softplus
 from pbdn.model.response import Classes, Response
 from pbdn.model.tails import Tails
-from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features
+from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features, width_of_inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
+CLIMB_ROWS = 16_384  # rows whose units are computed at a time
 LARGEST_TERM = 1e200  # of a coefficient times a feature; leaves room for the sums and layers above
 
 
@@ -54,7 +57,9 @@ class Side:
     def units(self, inputs: Inputs, at: float = 0.0) -> FloatArray:
         """Hidden units s(x'β_k) or, on a line, s(x'β_k + τ_k u) at u = ``at``; shape (n, n_experts)."""
         distance = signed_distances(self.hyperplanes, inputs)
-        return softplus(distance if self.time_coefs is None else distance + self.time_coefs * at)
+        if self.time_coefs is not None:
+            distance += self.time_coefs * at
+        return softplus(distance, out=distance)
 
     def rate(self, inputs: Inputs) -> FloatArray:
         """λ_i = Σ_k r_k s(x_i'β_k), shape (n,)."""
@@ -110,11 +115,16 @@ def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
 
 
 def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
-    """Inputs of a layer on top of these."""
-    inputs = features
-    for inputs in climb(layers, features):  # noqa: B007  the last one counts, the others are let go
-        pass
-    return inputs
+    """Inputs of a layer on top of these; of many dense rows some at a time, so that what lies below takes no memory."""
+    n_rows = features.shape[0]
+    if not layers or sp.issparse(features) or n_rows <= CLIMB_ROWS:
+        return deque(climb(layers, features), maxlen=1)[0]
+    widths = [features.shape[1], *(sum(layer.n_experts) for layer in layers)]
+    out = np.empty((n_rows, width_of_inputs(len(layers) + 1, widths)))
+    for begin in range(0, n_rows, CLIMB_ROWS):
+        some = slice(begin, begin + CLIMB_ROWS)
+        out[some] = deque(climb(layers, features[some]), maxlen=1)[0]
+    return out
 
 
 @dataclass(frozen=True)
@@ -221,15 +231,20 @@ class Network:
 
     def predict_members(self, features: Inputs) -> FloatArray:
         """The prediction of every network that is averaged, shape (n_members, n, n_outputs)."""
-        inputs, n_members = self.top_inputs(features), self.n_members
-        if n_members == 1:
-            return self.response.prediction(self.top, inputs)[None]
+        inputs = self.top_inputs(features)
+        return np.stack([self.response.prediction(self.member(m).top, inputs) for m in range(self.n_members)])
 
-        def of_member(m: int) -> Layer:
-            parts = (side.take(own == m) for side, own in zip(self.top.sides, self.members, strict=True))
-            return Layer(tuple(replace(side, expert_weights=n_members * side.expert_weights) for side in parts))
+    def member(self, m: int) -> "Network":
+        """One of the networks that are averaged."""
+        if self.n_members == 1:
+            return self
+        parts = (side.take(own == m) for side, own in zip(self.top.sides, self.members, strict=True))
+        sides = tuple(replace(side, expert_weights=self.n_members * side.expert_weights) for side in parts)
+        return self.with_top(sides)
 
-        return np.stack([self.response.prediction(of_member(m), inputs) for m in range(n_members)])
+    def with_top(self, sides: tuple[Side, ...]) -> "Network":
+        """One network with these sides in the place of its top layer."""
+        return replace(self, layers=(*self.layers[:-1], Layer(sides)), members=(), folds=None)
 
     @property
     def n_inputs(self) -> tuple[int, ...]:

@@ -72,7 +72,8 @@ class ImportanceDisplay:
 class EffectCurveDisplay:
     """Mean prediction as one column moves, with where 80 % of the rows lie and, below, where the rows are.
 
-    Two classes: of the second class. More: a line per class. ``scale`` is "probability" or "log_odds". Numbers have one line.
+    Dashed lines say how sure the mean is (`pbdn.inspection.curves.EffectCurve.band`); one network without posterior draws
+    has none. Two classes: of the second class. More: a line per class. ``scale`` is "probability" or "log_odds". Numbers have one line.
     """
 
     curve: EffectCurve = field(repr=False)
@@ -132,6 +133,8 @@ class EffectCurveDisplay:
                     self.ax_.vlines(at, curve.low[kept, j], curve.high[kept, j], color=colour, alpha=0.35, linewidth=5)
                 else:
                     self.ax_.fill_between(at, curve.low[:, j], curve.high[:, j], color=colour, alpha=0.15, linewidth=0)
+            if self.scale == "probability" and curve.band is not None:
+                self._band(at, curve.band[0][kept, j], curve.band[1][kept, j], colour)
             style = {"marker": "o", "linestyle": "none"} if curve.discrete else {"linewidth": 2.0}
             name = curve.classes[j] if curve.classes else "prediction"
             (line,) = self.ax_.plot(at, values[:, j], color=colour, label=shown(name, 16), **style)
@@ -143,6 +146,18 @@ class EffectCurveDisplay:
         of = "prediction" if not curve.classes else f"P({curve.classes[1]})" if one else "probability"
         self.ax_.set_ylabel(shown(of if self.scale == "probability" else f"log-odds of {of}", 24))
         return self
+
+    def _band(self, at: Any, low: Any, high: Any, colour: str) -> None:
+        """How sure the curve is: dashed lines around it, and between the ends of single values."""
+        if self.curve.discrete:
+            part = self.ax_.errorbar(at, low, [0.0 * low, high - low], color=colour, fmt="none", elinewidth=1.2,
+                                     capsize=4)[2][0]  # fmt: skip
+            part.set_linestyle((0, (3, 2)))
+        else:
+            part = self.ax_.fill_between(at, low, high, facecolor=(colour, 0.18), edgecolor=colour,
+                                         linewidth=0.9, linestyle=(0, (3, 2)))  # fmt: skip
+        widest = int(np.argmax(high - low))
+        self.marks_.put(part, f"how sure: at the widest {low[widest]:.4g} to {high[widest]:.4g}")
 
     def _strip(self, at: Any, kept: Any) -> None:
         """Where the rows lie: bars along the foot of the picture."""
@@ -184,6 +199,7 @@ class EffectCurveDisplay:
         """One line per point and class."""
         curve = self.curve
         n, k = curve.probability.shape
+        ends = zip(("band_low", "band_high"), curve.band or (), strict=False)
         return as_frame(
             {
                 "value": np.repeat(np.array(curve.labels, dtype=object), k),
@@ -192,5 +208,6 @@ class EffectCurveDisplay:
                 "low": curve.low.ravel(),
                 "high": curve.high.ravel(),
                 "log_odds": curve.log_odds.ravel(),
+                **{name: values.ravel() for name, values in ends},
             }
         )

@@ -23,7 +23,7 @@ from pbdn.inspection.access import (
     with_names,
 )
 from pbdn.inspection.columns import column_groups
-from pbdn.inspection.curves import effect_curves
+from pbdn.inspection.curves import N_DRAWS, effect_curves
 from pbdn.inspection.effects import feature_effects, some_rows
 from pbdn.inspection.quality import NumberQuality, Quality, TimeQuality, measure
 from pbdn.inspection.rules import subtype_rules
@@ -175,7 +175,7 @@ def collect(
     spread = 1.0 if has_classes else float(np.ptp(predictions(estimator, some)))
     facts["spread"] = spread or 1.0
     shown = [one["feature"] for one in effects[:MAX_CURVES] if one["moved"] >= LEAST_MOVE * facts["spread"]]
-    curves = effect_curves(lighter(estimator), with_names(estimator, some), shown)
+    curves = effect_curves(lighter(estimator, N_DRAWS), with_names(estimator, some), shown)
     profile = column_profiles(estimator, some, known if has_classes else None, effects, columns or [])
     if known is not None and estimator._predicts != "time":
         profile.insert(0, target_profile(target or "target", known, has_classes))

@@ -12,7 +12,7 @@ import numpy as np
 from pbdn.errors import MissingExtraError
 from pbdn.inspection.access import parts_of, titled
 from pbdn.inspection.columns import number_text, percent_text, with_article
-from pbdn.inspection.curves import curve_words
+from pbdn.inspection.curves import band_words, curve_words
 from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.columns import FIGURE_SIZE
 from pbdn.plots.experts import ExpertImagesDisplay, SubtypesDisplay
@@ -175,6 +175,7 @@ def render_html(data: ReportData) -> str:
         maps=[(label, Markup(text)) for label, text in map_pictures(data)],
         images=subtype_pictures(data.images) if data.images else [],
         curves=[(name, words, Markup(text)) for name, words, text in curve_pictures(data)],
+        band=band_words(data.curves[0].curve) if data.curves else "",
         page_data={
             "maps": [_map_values(display) for display in data.maps],
             "scores": data.scores,

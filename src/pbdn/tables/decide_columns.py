@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.tables.column_format import (
     Format,
     date_format,
@@ -163,7 +163,7 @@ def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any])
     rows = rows[sizes[codes] > 2 * NEIGHBOURS]
     if rows.size < LEAST_ROWS_ALONE:
         return float("nan")
-    order = rows[np.argsort(_ranked(values)[rows], kind="stable")]
+    order = rows[np.argsort(_ranked(values, rows), kind="stable")]
     classes, codes = np.unique(labels[order], return_inverse=True)
     if classes.size < 2:
         return float("nan")
@@ -179,11 +179,12 @@ def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any])
     return error / (1.0 - 1.0 / classes.size)
 
 
-def _ranked(values: FloatArray | Sequence[str | None]) -> NDArray[Any]:
-    """Numbers as they are, texts by their order; missing ones last."""
+def _ranked(values: FloatArray | Sequence[str | None], rows: IntArray) -> NDArray[Any]:
+    """Of these rows, numbers as they are, texts by their order; missing ones last."""
     if isinstance(values, np.ndarray):
-        return np.where(np.isnan(values), np.inf, values)
-    texts = np.array(["\U0010ffff" if value is None else value[:40] for value in values], dtype=str)
+        return np.where(np.isnan(values[rows]), np.inf, values[rows])
+    found = [values[i] for i in rows.tolist()]
+    texts = np.array(["\U0010ffff" if value is None else value[:40] for value in found], dtype=str)
     return np.unique(texts, return_inverse=True)[1]
 
 
