@@ -93,7 +93,7 @@ def test_ctrl_c_leaves_the_old_model(folder):
     assert sorted(os.listdir(folder)) == ["m.pbdn", "t.csv"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_same_command_goes_on_from_a_checkpoint(folder, monkeypatch):
     (folder / "m.pbdn").unlink()
     command = ["fit", "t.csv", "-t", "y", "-o", "m.pbdn", "--checkpoint", "c.pbdn", *SHORT]

@@ -309,7 +309,10 @@ def line():
     return X, y, PBDNRegressor(**LINE).fit(X, y)
 
 
-@pytest.mark.parametrize(("n_workers", "chunk"), [(1, 1100), (2, 300), (4, 211)])
+@pytest.mark.parametrize(
+    ("n_workers", "chunk"),
+    [pytest.param(1, 1100, marks=pytest.mark.long), (2, 300), pytest.param(4, 211, marks=pytest.mark.long)],
+)
 def test_gibbs_of_values_gives_the_bits_of_rows_in_memory(local_cluster, client, line, n_workers, chunk):
     X, y, expected = line
     scale(local_cluster, client, n_workers)
@@ -370,7 +373,10 @@ def assert_steps_in_memory(model, X, bounds, weights=None):
             np.testing.assert_allclose(one.time_coefs, two.time_coefs, rtol=1e-10)
 
 
-@pytest.mark.parametrize(("n_workers", "chunk"), [(1, 1100), (2, 300), (4, 211)])
+@pytest.mark.parametrize(
+    ("n_workers", "chunk"),
+    [pytest.param(1, 1100, marks=pytest.mark.long), (2, 300), pytest.param(4, 211, marks=pytest.mark.long)],
+)
 def test_map_of_values_takes_the_steps_of_rows_in_memory(local_cluster, client, line, n_workers, chunk):
     X, y, _ = line
     scale(local_cluster, client, n_workers)
@@ -475,7 +481,16 @@ def split(size, *arrays, **named):
     return found[: len(arrays)], dict(zip(named, found[len(arrays) :], strict=True))
 
 
-@pytest.mark.parametrize("kind", ["counts", "amounts", "grades", "times", "causes"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "counts",
+        pytest.param("amounts", marks=pytest.mark.long),
+        "grades",
+        "times",
+        pytest.param("causes", marks=pytest.mark.long),
+    ],
+)
 def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, kind):
     on_cluster, in_memory, parameters, X, y, beside = make_response(kind)
     options = GIBBS | {"max_depth": 1} | parameters
@@ -499,7 +514,15 @@ def test_gibbs_of_other_responses_gives_the_bits_of_rows_in_memory(two_workers, 
     assert model.score(rows, said) == pytest.approx(expected.score(X, y), rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["counts", "grades", "times", "entries"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("counts", marks=pytest.mark.long),
+        pytest.param("grades", marks=pytest.mark.long),
+        "times",
+        pytest.param("entries", marks=pytest.mark.long),
+    ],
+)
 def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, kind):
     on_cluster, _, parameters, X, y, beside = make_response(kind)
     weight = beside["sample_weight"]
@@ -513,6 +536,7 @@ def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, k
     assert_steps_in_memory(model, X[kept], bounds[kept], weight[kept])
 
 
+@pytest.mark.long
 def test_frames_of_counts_amounts_and_grades(two_workers, tmp_path):
     *_, X, counts, beside = make_response("counts")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -612,6 +636,7 @@ def test_a_worker_killed_at_any_moment_changes_nothing(local_cluster, client, pl
             killer.join()
 
 
+@pytest.mark.long
 def test_map_goes_on_after_a_loss(two_workers, monkeypatch):
     X, y = make_data()
     expected = DaskPBDNClassifier(**MAP).fit(*in_chunks(X, y, 400))

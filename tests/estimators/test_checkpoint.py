@@ -101,7 +101,6 @@ def test_killed_fits_resume_to_the_same_bits(inference, n_kills, tmp_path, rng):
     assert_same_fit(tmp_path, inference)
 
 
-@pytest.mark.slow
 @pytest.mark.statistical
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
 def test_killed_often(inference, tmp_path, rng):

@@ -44,10 +44,13 @@ CASES = [
     (ISHMClassifier, "map", {"map_config": LONGER}),
     (ISHMClassifier, "gibbs", {"gibbs_config": SWEEPS}),
 ]
-ON_A_LINE = [
-    cls(inference="map", max_depth=1, max_experts=4, map_config=ONE_NETWORK)  # named: there is partial_fit to check
-    for cls in (PBDNRegressor, PBDNOrdinalClassifier, PBDNCountRegressor, PBDNAmountRegressor, PBDNSurvival)
-] + [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=2, gibbs_config=SWEEPS)]
+ON_A_LINE, LONG_ON_A_LINE = (
+    [
+        cls(inference="map", max_depth=1, max_experts=4, map_config=ONE_NETWORK) for cls in some
+    ]  # named: there is partial_fit
+    for some in ((PBDNRegressor, PBDNSurvival), (PBDNOrdinalClassifier, PBDNCountRegressor, PBDNAmountRegressor))
+)
+ON_A_LINE += [PBDNRegressor(inference="gibbs", log=False, max_depth=1, max_experts=2, gibbs_config=SWEEPS)]
 
 
 # Inside scikit-learn's meta-estimators, with its callbacks, and on tables of every kind.
@@ -291,4 +294,13 @@ def test_default_parameters_are_the_product(rng):
 @parametrize_with_checks([cls(**SETTINGS[inference] | more) for cls, inference, more in CASES] + ON_A_LINE)
 def test_estimator_check(estimator, check):
     with nullcontext() if isinstance(estimator, PBDNClassifier) else without_tuning():
+        check(estimator)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore:y has only one class:UserWarning")
+@pytest.mark.filterwarnings("ignore:y has only one value:UserWarning")
+@parametrize_with_checks(LONG_ON_A_LINE)
+def test_estimator_check_of_more_estimators(estimator, check):
+    with without_tuning():
         check(estimator)

@@ -200,7 +200,6 @@ def test_mutants(rng, tmp_path):
 
 
 @pytest.mark.statistical
-@pytest.mark.slow
 def test_many_mutants(rng, tmp_path):
     check(rng, tmp_path / "model.pbdn", 10_000)
 

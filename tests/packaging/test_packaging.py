@@ -126,7 +126,6 @@ def wheel(tmp_path_factory):
     return built
 
 
-@pytest.mark.slow
 def test_the_wheel_holds_what_is_not_code(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     package = ROOT / "src" / "pbdn"

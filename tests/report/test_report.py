@@ -506,7 +506,7 @@ def test_a_page_about_numbers_without_values_and_one_about_grades():
     assert "Confusion" in text
 
 
-@pytest.mark.parametrize("kind", ["time", "causes"])
+@pytest.mark.parametrize("kind", ["time", pytest.param("causes", marks=pytest.mark.long)])
 def test_a_page_about_times_says_who_comes_first_and_how_sure(kind):
     model, X, y = numbers(kind)
     data = collect(model, X, y, target="days")
