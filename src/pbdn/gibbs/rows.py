@@ -56,7 +56,8 @@ class Rows:
     arrays : RowArrays
         Inputs (constant first) and per row: ``exposure`` e_i, all copies together; ``offset`` o_i, the log-time up to
         which the row was watched; ``kind``; ``copies``, how many copies say that something happened (for COUNT: the
-        count, for the kinds that are given: the weight); ``unit``, the exposure of one such copy; ``start``, where an INTERVAL begins.
+        count, for the kinds that are given: the weight); ``unit``, the exposure of one such copy; ``start``, where an
+        INTERVAL begins.
     n_inputs : int
         D, with the constant.
     part : Part or None
