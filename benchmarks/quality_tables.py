@@ -12,7 +12,7 @@ from benchmarks.data_and_methods import IDA, MULTICLASS, NAMES, RIVALS, experime
 from benchmarks.record import RESULTS, Record
 
 OF_TWO = ("default", "single")
-OF_SEVERAL = ("default", "map", "map_as_grown", "gibbs", "race", "svm", "lightgbm", "mlp_early_stopping")
+OF_SEVERAL = ("default", "svm", "lightgbm", "mlp_early_stopping")
 PUBLISHED = {"aic_gibbs": "*PBDN, Gibbs, as published*", "svm": "*SVM, as published*"}
 
 
