@@ -304,8 +304,9 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
     notes = [str(note) for note in extra.get("notes") or []]
     target, source = (str(extra.get(key) or "") for key in ("target", "source"))
     event, entry = (str(extra[name]) if extra.get(name) else None for name in ("event", "entry"))
-    found = TableModel(estimator, preparation, target, extra.get("validation"), notes, source=source)
-    return replace(found, event=event, entry=entry)
+    return TableModel(
+        estimator, preparation, target, extra.get("validation"), notes, source=source, event=event, entry=entry
+    )
 
 
 def refuse_model_of_another_table(path: str, table: str) -> None:

@@ -106,10 +106,6 @@ time_limit
         self._note_columns(positive.n_features_in_, getattr(positive, "feature_names_in_", None))
         super()._adopt_models(either.to_local(), positive.to_local())
 
-    def predict(self, X: Any) -> Any:
-        """Means; of a Dask collection a dask array."""
-        return self._predicted(X, "predict")
-
 
 def _as_dask_array(column: Any) -> Any:
     """A series as an array whose parts have known lengths."""
@@ -153,9 +149,7 @@ time_limit
         """
         self._check_parameters()
         tasks = FitTasks(self, X, y)
-        started = self._start(X, y, sample_weight, count_bounds, exposure=exposure)
-        rows = self._shards(read_rows(*started, repeats=True))
-        del started
+        rows = self._shards(read_rows(*self._start(X, y, sample_weight, count_bounds, exposure=exposure), repeats=True))
         self._fit_shards(rows, tasks, True)
         tasks.end()
         return self

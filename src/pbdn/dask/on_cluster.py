@@ -1,4 +1,4 @@
-"""What the estimators on a Dask cluster share."""
+"""What the estimators on a Dask cluster share, and the two that others are made of."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -193,6 +193,10 @@ class LineOnCluster(OnCluster, LineEstimator):  # type: ignore[misc]
 class PredictsNumbers(LineOnCluster):
     """Predictions and scores of those whose targets are numbers."""
 
+    def predict(self, X: Any) -> Any:
+        """Means; of a Dask collection a dask array."""
+        return self._predicted(X, "predict")
+
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """R²; X, y and sample_weight as in `fit`, y being numbers."""
         local = self.to_local()
@@ -337,7 +341,3 @@ time_limit
         self._fit_shards(rows, tasks, self.log)
         tasks.end()
         return self
-
-    def predict(self, X: Any) -> Any:
-        """Means; of a Dask collection a dask array."""
-        return self._predicted(X, "predict")
