@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import threading
@@ -229,8 +230,15 @@ def test_few_rows_of_many_columns_and_another_sampler(two_workers):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_map_takes_the_steps_of_rows_in_memory(two_workers, weighted):
+def test_map_takes_the_steps_of_rows_in_memory(two_workers, weighted, monkeypatch):
     X, y = make_data()
+    each = engines.ClusterSource.each
+
+    def by_name(self, function):
+        pickle.dumps(function)  # one that is sent with its kernels has them compiled anew by every worker
+        return each(self, function)
+
+    monkeypatch.setattr(engines.ClusterSource, "each", by_name)
     weight = np.random.default_rng(2).uniform(0.5, 2.0, len(y)) if weighted else None
     expected = PBDNClassifier(**MAP).fit(X, y, weight)
     model = DaskPBDNClassifier(**MAP).fit(

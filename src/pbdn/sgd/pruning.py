@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,34 @@ def _prepared(block: Block, parameters: FloatArray, starts: IntArray) -> tuple[L
     return data, workspace(not sp.issparse(block.inputs), parameters.shape[0] - 2, starts)
 
 
+# What is done with a block stands at the level of the module: sent to another process it is found there by name. Sent with all
+# that it is made of, as functions within functions are, its kernels would be compiled anew in every process.
+
+
+def _block_inactivity(
+    parameters: FloatArray, sides: SideColumns, floor: float, so_far: FloatArray, block: Block
+) -> tuple[FloatArray, int]:
+    """What a block adds to ``so_far``, and its rows."""
+    sums = np.where(so_far > floor, 0.0, so_far)  # who is decided stays out, whatever the others' sums
+    is_columns = isinstance(block.inputs, Columns)
+    data, work = _prepared(block, parameters, sides.starts)
+    window = COLUMN_WINDOW if is_columns else max(len(block), 1)
+    check = add_log_inactivity(data, parameters, sides, floor, window, work, sums)
+    if is_columns:
+        block.inputs.refuse_not_finite(check)
+    return sums, len(block)
+
+
+def _block_likelihoods(parameters: FloatArray, sides: SideColumns, block: Block) -> tuple[FloatArray, float]:
+    """Log-likelihoods of the sides on a block, and the weight of its rows."""
+    sums = np.zeros(len(sides.starts) - 1)
+    data, work = _prepared(block, parameters, sides.starts)
+    check = side_log_likelihood(data, parameters, sides, work, sums)
+    if isinstance(block.inputs, Columns):
+        block.inputs.refuse_not_finite(check)
+    return sums, float(block.weights.sum())
+
+
 def log_inactivity(
     source: RowSource,
     parameters: FloatArray,
@@ -44,19 +73,8 @@ def log_inactivity(
     """
     result = np.zeros(parameters.shape[1])
     sides = SideColumns(starts, positive)
-
-    def of_block(block: Block) -> tuple[FloatArray, int]:
-        sums = np.where(result > floor, 0.0, result)  # who is decided stays out, whatever the others' sums
-        is_columns = isinstance(block.inputs, Columns)
-        data, work = _prepared(block, parameters, starts)
-        window = COLUMN_WINDOW if is_columns else max(len(block), 1)
-        check = add_log_inactivity(data, parameters, sides, floor, window, work, sums)
-        if is_columns:
-            block.inputs.refuse_not_finite(check)
-        return sums, len(block)
-
     seen = 0
-    for sums, n_rows in source.each(of_block):
+    for sums, n_rows in source.each(partial(_block_inactivity, parameters, sides, floor, result)):
         seen += n_rows
         result += np.where(result > floor, sums, 0.0)
         if not (result > floor).any():
@@ -79,16 +97,7 @@ def log_likelihoods(
     """
     total, weight = np.zeros(len(starts) - 1), 0.0
     sides = SideColumns(starts, positive)
-
-    def of_block(block: Block) -> tuple[FloatArray, float]:
-        sums = np.zeros_like(total)
-        data, work = _prepared(block, parameters, starts)
-        check = side_log_likelihood(data, parameters, sides, work, sums)
-        if isinstance(block.inputs, Columns):
-            block.inputs.refuse_not_finite(check)
-        return sums, float(block.weights.sum())
-
-    for sums, of_rows in source.each(of_block):
+    for sums, of_rows in source.each(partial(_block_likelihoods, parameters, sides)):
         total += sums
         weight += of_rows
         if should_stop is not None and 0.0 < weight < source.total_weight and should_stop():
