@@ -53,7 +53,9 @@ def draws(variate, seed, n, *parameters):
 def _fill_vectors(draw, buffer, key, arguments, out):
     stream = open_stream(buffer, key, 0, 0, 0)
     for i in range(out.shape[0]):
-        out[i] = draw(stream, *arguments)
+        values = draw(stream, *arguments)
+        for j in range(out.shape[1]):  # a slice would take longer to compile
+            out[i, j] = values[j]
 
 
 def vector_draws(update, seed, n, size, *arguments):
