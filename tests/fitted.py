@@ -27,7 +27,7 @@ from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 
 HOSTILE = "<script>alert('x')</script>\"&|`*{{7*7}}$x_$\n"
 QUICK_MAP = MapConfig(n_minibatches=300)
-CHAIN = GibbsConfig(n_sweeps=60, n_burn_in=30, n_draws=20, n_paths=2)
+CHAIN = GibbsConfig(n_sweeps=40, n_burn_in=20, n_draws=20, n_paths=2)
 STEPS = MapConfig(n_minibatches=200, polish=True)
 GIBBS: dict[str, Any] = {"inference": "gibbs", "max_experts": 6, "gibbs_config": CHAIN}
 MAP: dict[str, Any] = {"inference": "map", "max_experts": 6, "map_config": STEPS}
@@ -175,6 +175,36 @@ def lone_side():
     X, y = xor_rows()
     chains = GibbsConfig(n_sweeps=40, n_draws=10)
     return quickly(ISHMClassifier(inference="map+gibbs", gibbs_config=chains, random_state=0), X, y), X, y
+
+
+@lru_cache
+def page_of(build):
+    """The report of one of the models, on its own rows."""
+    from pbdn.report import collect, render_html
+
+    model, X, y = build()
+    return render_html(collect(model, X, y, source="rows", target="label"))
+
+
+@lru_cache
+def hostile_page():
+    """A report in which every name tries to become markup."""
+    from pbdn.report import collect, render_html
+
+    model, X, y = three_classes()
+    return render_html(
+        collect(model, X, y, source=HOSTILE, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE])
+    )
+
+
+@lru_cache
+def number_page(kind="number"):
+    """What a report with rivals says about a model of numbers, and its page."""
+    from pbdn.report import collect, render_html
+
+    model, X, y = numbers(kind)
+    data = collect(model, X, y, source="rows", target="price", training=(X, y))
+    return data, render_html(data)
 
 
 def with_network(network, names=None):

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from pbdn import PBDNClassifier
 from pbdn.cli.app import app
 
-LONG = ["--inference", "gibbs", "--sweeps", "60000", "--max-depth", "1"]  # the first line comes after 2 % of them
+LONG = ["--inference", "gibbs", "--sweeps", "20000", "--max-depth", "1"]  # the first line comes after 2 % of them
 SHORT = [
     "--inference",
     "gibbs",

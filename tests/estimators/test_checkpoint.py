@@ -46,7 +46,7 @@ def with_checkpoint(folder, inference):
     checkpoint.COST_SHARE = 1.0
     warnings.simplefilter("ignore")
     short = {"map_config": MapConfig(n_minibatches=10), "gibbs_config": GibbsConfig(n_sweeps=4, n_paths=1)}
-    make(inference, None, **short).fit(*data())  # loads the compiled code
+    make(inference, None, max_depth=1, **short).fit(*data())  # loads the compiled code
     print("started", flush=True)
     make(inference, folder / "checkpoint.pbdn").fit(*data()).save(folder / "model.pbdn")
     print("finished", flush=True)
@@ -116,13 +116,13 @@ class Killed(Exception):
 def test_resuming_from_every_stage_gives_the_same_bits(sampler, tmp_path, monkeypatch, rng):
     """Stop after sweeps spread over both sides, both chains and both layers; traces agree too."""
     X, y = blobs(rng)
-    settings = {"n_sweeps": 40, "n_burn_in": 20, "prune_every": 10, "n_chains": 2, "sampler": sampler}
+    settings = {"n_sweeps": 24, "n_burn_in": 12, "prune_every": 6, "n_chains": 2, "sampler": sampler}
     straight = fitted(small(**settings), X, y)
     path = tmp_path / "c"
     monkeypatch.setattr(checkpoint, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(checkpoint, "COST_SHARE", np.inf)
     saw, seen = Checkpoint.saw, []
-    for stop_after in (1, 60, 130, 190):
+    for stop_after in (1, 36, 78, 114):
 
         def counting(self, task, chain, stop_after=stop_after):
             saw(self, task, chain)

@@ -48,7 +48,7 @@ def interrupted(folder, inference, n_jobs):
     X, y = blobs(np.random.default_rng(5), n=300)
     fast = {"gibbs_config": GibbsConfig(n_sweeps=4, n_paths=1), "map_config": MapConfig(n_minibatches=5, n_members=1)}
     warnings.simplefilter("ignore")
-    PBDNClassifier(inference=inference, **fast).fit(X, y)  # loads the compiled code
+    PBDNClassifier(inference=inference, max_depth=1, max_experts=4, **fast).fit(X, y)  # loads the compiled code
 
     endless = {"gibbs_config": GibbsConfig(n_sweeps=1_000_000, n_burn_in=10)}
     endless["map_config"] = MapConfig(n_minibatches=1_000_000)
@@ -283,7 +283,7 @@ def test_layers_are_logged(rng, caplog):
 def test_short_chains_are_told_so(rng):
     X, y = blobs(rng)
     with pytest.warns(
-        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\) of gibbs_config"
+        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 40\) and n_chains \(now 2\) of gibbs_config"
     ):
         model = small(max_depth=1, n_chains=2).fit(X, y)
     names = {one["quantity"] for one in model.convergence_}

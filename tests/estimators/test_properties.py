@@ -51,7 +51,7 @@ def test_column_order_keeps_the_law(rng):
     point = X[:1]
 
     def average(columns, seed):
-        model = small(max_depth=1, random_state=seed, n_sweeps=100, n_burn_in=40, n_draws=60, prediction="posterior")
+        model = small(max_depth=1, random_state=seed, n_sweeps=60, n_burn_in=20, n_draws=40, prediction="posterior")
         return fitted(model, X[:, columns], y).predict_proba(point[:, columns])[0, 1]
 
     straight = np.array([average(np.arange(3), seed) for seed in range(12)])
@@ -152,7 +152,7 @@ def test_flipping_the_labels_swaps_the_sides_of_the_chains(rng):
     point = X[:1]
 
     def average(labels, column, seed):
-        model = small(max_depth=1, random_state=seed, n_sweeps=100, n_burn_in=40, n_draws=60, prediction="posterior")
+        model = small(max_depth=1, random_state=seed, n_sweeps=60, n_burn_in=20, n_draws=40, prediction="posterior")
         return fitted(model, X, labels).predict_proba(point)[0, column]
 
     straight = np.array([average(y, 1, seed) for seed in range(12)])
@@ -196,7 +196,8 @@ def test_single_side_is_the_bernoulli_poisson_link(rng):
 @pytest.mark.parametrize("inference", ["gibbs", "map"])
 def test_number_of_jobs_does_not_change_a_bit(inference, rng):
     X, y = blobs(rng, n=400, n_classes=3)
-    one, two, five = (fitted(small(inference, n_jobs=n, n_chains=2), X, y) for n in (1, 2, 5))
+    short = {"n_chains": 2, "n_sweeps": 16, "n_burn_in": 8, "n_draws": 8}
+    one, two, five = (fitted(small(inference, n_jobs=n, **short), X, y) for n in (1, 2, 5))
     assert same_network(one.network_, two.network_)
     assert same_network(one.network_, five.network_)
 

@@ -5,7 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from fitted import HOSTILE, numbers, sampled, three_classes
+import fitted
+from fitted import page_of, sampled
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed: pip install 'pbdn[test]'")
 pytest.importorskip("jinja2")
@@ -54,28 +55,25 @@ def opened(browser, path):
     return [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
 
 
+def written(tmp_path_factory, text):
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    model, X, y = sampled()
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    model.report(X, y, path, source="rows", target="label", columns=[("x0", "number")])
-    return path
+    return written(tmp_path_factory, page_of(sampled))
 
 
 @pytest.fixture(scope="module")
 def hostile_page(tmp_path_factory):
-    model, X, y = three_classes()
-    path = tmp_path_factory.mktemp("page") / "hostile.html"
-    model.report(X, y, path, source=HOSTILE, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE])
-    return path
+    return written(tmp_path_factory, fitted.hostile_page())
 
 
 @pytest.fixture(scope="module")
 def number_page(tmp_path_factory):
-    model, X, y = numbers()
-    path = tmp_path_factory.mktemp("page") / "numbers.html"
-    model.report(X, y, path, source="rows", target="price", training=(X, y))
-    return path
+    return written(tmp_path_factory, fitted.number_page()[1])
 
 
 def column(browser, table, j):
@@ -85,7 +83,7 @@ def column(browser, table, j):
 
 def test_opens_without_errors_or_requests(browser, page):
     asked = opened(browser, page)
-    own = ("file:", "data:", "chrome:")  # the browser draws its own search field from chrome: resources
+    own = ("file:", "data:", "chrome:", "chrome-untrusted:")  # the browser draws its own first page and search field
     assert [url for url in asked if not url.startswith(own)] == []
     assert browser.find_element(By.TAG_NAME, "h1").text == "What the network learned about label"
 

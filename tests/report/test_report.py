@@ -1,7 +1,6 @@
 """The report: offline, small, and no name becomes markup; the card and the notebook view from the same model."""
 
 import re
-from functools import lru_cache
 from html.parser import HTMLParser
 
 import numpy as np
@@ -12,9 +11,12 @@ from fitted import (
     HOSTILE,
     blobs,
     fitted,
+    hostile_page,
     lone_side,
+    number_page,
     numbers,
     optimised,
+    page_of,
     sampled,
     small,
     three_classes,
@@ -50,13 +52,6 @@ class Tags(HTMLParser):
         self.text.append(data)
 
 
-@lru_cache
-def page_of(build):
-    """The report of one of the fitted models, on its own rows."""
-    model, X, y = build()
-    return render_html(collect(model, X, y, source="rows", target="label"))
-
-
 @pytest.mark.parametrize("build", [sampled, optimised, three_classes, lone_side])
 def test_page_is_small_and_asks_for_nothing(build):
     page = page_of(build)
@@ -74,9 +69,7 @@ def test_page_is_small_and_asks_for_nothing(build):
 def test_hostile_names_never_become_markup():
     model, X, y = three_classes()
     harmless = page_of(three_classes)
-    page = render_html(
-        collect(model, X, y, source=HOSTILE, target=HOSTILE, columns=[(HOSTILE, HOSTILE)], notes=[HOSTILE])
-    )
+    page = hostile_page()
     assert "<script>alert" not in page
     assert "alert('x')</script>" not in page
     assert Tags(page).tags.count("script") == Tags(harmless).tags.count("script") == 2
@@ -465,7 +458,7 @@ def test_names_that_xml_cannot_hold_are_drawn():
 @pytest.mark.parametrize("kind", ["number", "count"])
 def test_a_page_about_numbers_says_how_good_how_sure_and_what(kind):
     model, X, y = numbers(kind)
-    data = collect(model, X, y, target="price", training=(X, y))
+    data, page = number_page(kind)
     good, sure, columns, groups = data.answers
     quality = data.quality
     assert quality.r2.value == pytest.approx(model.score(X, y))
@@ -476,7 +469,6 @@ def test_a_page_about_numbers_says_how_good_how_sure_and_what(kind):
     assert sum(card["rows"] for card in data.cards) == len(y)
     assert groups["short"].split()[0] == str(len(data.cards))
     assert data.rivals[0]["name"] == "this network"
-    page = render_html(data)
     text = " ".join(Tags(page).text)
     for words in (
         "Predicted and observed",
