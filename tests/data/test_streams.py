@@ -33,7 +33,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 
 N = 1200
 LABELS = np.array(["no", "yes"])
-QUICK = MapConfig(n_minibatches=600, prune_every=200)
+QUICK = MapConfig(n_minibatches=400, prune_every=200)
 
 pytestmark = pytest.mark.filterwarnings("ignore:The criterion was still falling")
 

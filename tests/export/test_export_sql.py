@@ -73,7 +73,7 @@ def keyed(rows):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_same_probabilities(rng, shape, engine, dialect):
     network = network_of(shape, rng)
-    rows = rows_with_extremes(rng, 300)
+    rows = rows_with_extremes(rng, 100)
     dialect = engine if dialect == "own" else dialect
     statement = to_sql(network, labels_of(network), NAMES[1:], dialect, keep=["key"])
     compare(network, ENGINES[engine](statement, NAMES, keyed(rows)), rows)
@@ -151,7 +151,7 @@ def test_literals_and_refusals(rng):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_same_probabilities_in_postgresql(rng, postgres, shape):
     network = network_of(shape, rng)
-    rows = rows_with_extremes(rng, 300)
+    rows = rows_with_extremes(rng, 100)
     names = [HOSTILE[0], HOSTILE[1], HOSTILE[5], HOSTILE[7]]
     columns = ", ".join(f"{identifier(name)} double precision" for name in names)
     values = ",".join("(" + ",".join(map(repr, row)) + ")" for row in keyed(rows))

@@ -196,7 +196,7 @@ def check(rng, path, n_mutants):
 
 
 def test_mutants(rng, tmp_path):
-    check(rng, tmp_path / "model.pbdn", 2000)
+    check(rng, tmp_path / "model.pbdn", 1000)
 
 
 @pytest.mark.statistical
@@ -219,7 +219,7 @@ def test_resealed_mutants_give_a_network_or_the_same_error(rng, tmp_path, bent):
     path = tmp_path / "model.pbdn"
     original = a_model(rng, bent)
     outcomes = []
-    for _ in range(1000 if bent else 1500):
+    for _ in range(600 if bent else 900):
         data = resealed(mutant(rng, original))
         path.write_bytes(data)
         peak, outcome = peak_and_outcome(path)

@@ -69,7 +69,7 @@ def test_a_line_cannot_do_the_triangle(triangle):
 
 def test_amm_does_the_triangle_with_few_hyperplanes(triangle):
     X, y, X_test, y_test = triangle
-    amm = Amm().fit(X, y, 0)
+    amm = Amm(lambdas=(1e-5, 1e-3), epochs=(10, 20, 50)).fit(X, y, 0)
     assert error(amm, X_test, y_test) < 0.08
     assert 3 <= amm.complexity <= 60
 

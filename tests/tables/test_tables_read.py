@@ -182,7 +182,7 @@ def tables(draw):
     return columns
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(
     columns=tables(),
     where=st.sampled_from(sorted(WRITTEN)),
