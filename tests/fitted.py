@@ -142,7 +142,7 @@ def numbers(kind="number"):
     rng = np.random.default_rng(3)
     X = NamedArray(rng.normal(size=(150, 3)), ["size", "age", "noise"])
     value = 10.0 + 3.0 * X[:, 0] + np.abs(X[:, 1]) + 0.5 * rng.normal(size=150)
-    options = {"map_config": QUICK_MAP, "max_depth": 1, "max_experts": 4, "random_state": 0}
+    options = {"map_config": MapConfig(n_minibatches=200), "max_depth": 1, "max_experts": 4, "random_state": 0}
     if kind == "count":
         return (
             quickly(PBDNCountRegressor(**options), X, np.maximum(value, 0.0).round()),
