@@ -19,7 +19,7 @@ from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
-from pbdn.growth.trimming import ALLOWED, smaller, trimmed, without_expert
+from pbdn.growth.trimming import ALLOWED, MOST_TOGETHER, first_few, smaller, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.wiring import sources_of
@@ -74,6 +74,13 @@ def test_long_tails_are_pulled_in_and_the_unit_does_not_matter(rng):
     scaled = fitted(model(max_depth=1, curved=False, n_minibatches=300), X * [1e6, 1e-6], y)
     np.testing.assert_allclose(scaled.predict_proba(X * [1e6, 1e-6]), one.predict_proba(X), rtol=1e-6)
     assert one.score(X, y) > 0.93
+
+
+@pytest.mark.parametrize(("widths", "kept"), [((20, 20, 20), 3), ((40, 30, 29), 3), ((40, 30, 30), 2), ((120, 10), 1)])
+def test_networks_are_averaged_while_they_have_fewer_than_a_hundred_hyperplanes(rng, widths, kept):
+    networks = [random_network(rng, ((width - width // 2, width // 2),)) for width in widths]
+    assert first_few(networks) == networks[:kept]
+    assert kept == 1 or sum(widths[:kept]) <= MOST_TOGETHER
 
 
 def test_an_expert_taken_out_of_a_stack_is_one_that_says_nothing(rng):

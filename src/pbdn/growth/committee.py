@@ -25,7 +25,7 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
-from pbdn.growth.trimming import smaller, trimmed
+from pbdn.growth.trimming import first_few, smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -189,7 +189,8 @@ def grow_committee(
 def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
     """The average of networks on scaled features, without experts that they do not need."""
     rows = stage.view.rows
-    merged = committee([Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks])
+    networks = [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
+    merged = committee(first_few(networks) if response.timed else networks)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
 
