@@ -165,7 +165,7 @@ def test_the_deviance_is_that_of_rows_a_network_has_not_seen(rng):
     rows, config, run = LabelledRows(X, y), config_of(1), Run(seed=3)
     growth = grow_committee(rows, RESPONSE, config, run)
     view = make_views(rows, False, run.seed)[0]
-    folds = folds_of_rows(y, run.seed)
+    folds = folds_of_rows(y)
     settings = config.map.shortened(SEARCH_STEPS)
     step = Step(True, FIRST_PENALTY, 1.0, settings.n_minibatches)
     total = 0.0
@@ -233,7 +233,7 @@ def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
     monkeypatch.setattr(Trainee, "follow", lambda self, history: followed.append(self.number) or real(self, history))
     found = fitted(model(max_depth=1), X, y)
     assert sorted(followed) == [1, 2, 3, 4]
-    assert found.score(X, y) > 0.85
+    assert found.score(X, y) > 0.8
     used = np.abs(found.layers_[0].sides[0].hyperplanes).sum(axis=1)
     assert (used > 0).all()
 
@@ -304,7 +304,7 @@ def test_a_network_that_failed_gets_another_try(rng):
     """A fold whose network says the opposite is trained again; the others stay as they are."""
     X, y = half_planes(rng, 100)
     rows, run = LabelledRows(X, y), Run(seed=2)
-    folds = folds_of_rows(y, run.seed)
+    folds = folds_of_rows(y)
     search = Search(RESPONSE, config_of(1), run, [folds == f for f in range(5)])
     stage = search.after(search.begin(make_views(rows, False, 0)[0]), search.new_layer(1))
     wrong = tuple(Layer(layer.sides[::-1]) for layer in stage.stacks[3])

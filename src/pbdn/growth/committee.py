@@ -157,7 +157,7 @@ def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty; average networks trained with what they found."""
-    folds = folds_of_rows(response.strata(rows.targets), run.seed)
+    folds = folds_of_rows(response.strata(rows.targets))
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
     on_all = all_decide and not response.timed
