@@ -19,7 +19,7 @@ from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
-from pbdn.growth.trimming import ALLOWED, smaller, trimmed, without_expert
+from pbdn.growth.trimming import ALLOWED, MOST_TOGETHER, first_few, smaller, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.wiring import sources_of
@@ -74,6 +74,13 @@ def test_long_tails_are_pulled_in_and_the_unit_does_not_matter(rng):
     scaled = fitted(model(max_depth=1, curved=False, n_minibatches=300), X * [1e6, 1e-6], y)
     np.testing.assert_allclose(scaled.predict_proba(X * [1e6, 1e-6]), one.predict_proba(X), rtol=1e-6)
     assert one.score(X, y) > 0.93
+
+
+@pytest.mark.parametrize(("widths", "kept"), [((20, 20, 20), 3), ((40, 30, 29), 3), ((40, 30, 30), 2), ((120, 10), 1)])
+def test_networks_are_averaged_while_they_have_fewer_than_a_hundred_hyperplanes(rng, widths, kept):
+    networks = [random_network(rng, ((width - width // 2, width // 2),)) for width in widths]
+    assert first_few(networks) == networks[:kept]
+    assert kept == 1 or sum(widths[:kept]) <= MOST_TOGETHER
 
 
 def test_an_expert_taken_out_of_a_stack_is_one_that_says_nothing(rng):
@@ -158,7 +165,7 @@ def test_the_deviance_is_that_of_rows_a_network_has_not_seen(rng):
     rows, config, run = LabelledRows(X, y), config_of(1), Run(seed=3)
     growth = grow_committee(rows, RESPONSE, config, run)
     view = make_views(rows, False, run.seed)[0]
-    folds = folds_of_rows(y, run.seed)
+    folds = folds_of_rows(y)
     settings = config.map.shortened(SEARCH_STEPS)
     step = Step(True, FIRST_PENALTY, 1.0, settings.n_minibatches)
     total = 0.0
@@ -226,7 +233,7 @@ def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
     monkeypatch.setattr(Trainee, "follow", lambda self, history: followed.append(self.number) or real(self, history))
     found = fitted(model(max_depth=1), X, y)
     assert sorted(followed) == [1, 2, 3, 4]
-    assert found.score(X, y) > 0.85
+    assert found.score(X, y) > 0.8
     used = np.abs(found.layers_[0].sides[0].hyperplanes).sum(axis=1)
     assert (used > 0).all()
 
@@ -297,7 +304,7 @@ def test_a_network_that_failed_gets_another_try(rng):
     """A fold whose network says the opposite is trained again; the others stay as they are."""
     X, y = half_planes(rng, 100)
     rows, run = LabelledRows(X, y), Run(seed=2)
-    folds = folds_of_rows(y, run.seed)
+    folds = folds_of_rows(y)
     search = Search(RESPONSE, config_of(1), run, [folds == f for f in range(5)])
     stage = search.after(search.begin(make_views(rows, False, 0)[0]), search.new_layer(1))
     wrong = tuple(Layer(layer.sides[::-1]) for layer in stage.stacks[3])

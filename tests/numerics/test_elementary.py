@@ -108,9 +108,10 @@ def exact(function, values):
 
 
 def both(psi):
-    soft, slope = np.empty_like(psi), np.empty_like(psi)
-    from_python(softplus_logistic)(psi.size, psi, soft, slope)
-    return soft, slope
+    x, soft, slope = np.zeros((3, padded(psi.size)))
+    x[: psi.size] = psi
+    from_python(softplus_logistic)(psi.size, x, soft, slope)
+    return soft[: psi.size], slope[: psi.size]
 
 
 def test_softplus_of_eight_numbers():
@@ -170,9 +171,10 @@ def test_softplus_and_logistic_to_the_last_digits(rng):
     soft, slope = both(psi)
     np.testing.assert_allclose(soft, exact(lambda v: mp.log1p(mp.exp(v)), psi), rtol=1e-15)
     np.testing.assert_allclose(slope, exact(lambda v: 1 / (1 + mp.exp(-v)), psi), rtol=1e-15)
+    psi = psi[: psi.size // 8 * 8]
     alone = np.empty_like(psi)
     from_python(softplus_only)(psi.size, psi, alone)
-    np.testing.assert_array_equal(alone, soft)
+    np.testing.assert_array_equal(alone, soft[: psi.size])
 
 
 def test_softplus_beyond_the_exponential_range():

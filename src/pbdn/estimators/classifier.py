@@ -46,6 +46,7 @@ class PBDNClassifier(NetworkClassifier):
     n_jobs : int or None, default=None
         Threads, as in joblib; results do not depend on it. None: up to five for networks of folds, else one.
     random_state : int, RandomState or None, default=None
+        Draws starts, minibatches, noise and chains. The same rows are kept back whatever it is.
     verbose : int, default=0
         Show progress: a bar in a terminal or notebook, lines in a log. Messages go to the ``pbdn`` logger.
     checkpoint : path or None, default=None

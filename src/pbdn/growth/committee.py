@@ -25,7 +25,7 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
-from pbdn.growth.trimming import smaller, trimmed
+from pbdn.growth.trimming import first_few, smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -157,7 +157,7 @@ def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty; average networks trained with what they found."""
-    folds = folds_of_rows(response.strata(rows.targets), run.seed)
+    folds = folds_of_rows(response.strata(rows.targets))
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
     on_all = all_decide and not response.timed
@@ -189,7 +189,8 @@ def grow_committee(
 def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
     """The average of networks on scaled features, without experts that they do not need."""
     rows = stage.view.rows
-    merged = committee([Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks])
+    networks = [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
+    merged = committee(first_few(networks) if response.timed else networks)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
 

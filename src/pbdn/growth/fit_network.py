@@ -286,7 +286,7 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
 
     def deviance(layout: OnALine) -> float:
         own = replace(rows, targets=layout.to_line(rows.targets))
-        folds = folds_of_rows(layout.strata(own.targets), run.seed)
+        folds = folds_of_rows(layout.strata(own.targets))
         held = [folds == f for f in range(N_JUDGES)]
         search = Search(layout, config, run, held)
         stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))

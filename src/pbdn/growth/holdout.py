@@ -63,7 +63,7 @@ def grow_by_holdout(
 
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
     """The trial networks of all folds, not grown yet."""
-    folds = folds_of_rows(response.strata(rows.targets), run.seed)
+    folds = folds_of_rows(response.strata(rows.targets))
     few = rows.n_rows <= FOLDED_ROWS and rows.n_rows * response.labelling.n_sides <= FOLDED_WORK
     in_turn = config.inference != "gibbs" and few
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
@@ -91,9 +91,12 @@ def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
     return losses
 
 
-def folds_of_rows(codes: NDArray[np.int64], seed: int, n_folds: int = N_FOLDS) -> NDArray[np.int64]:
-    """A fold for every row, at random and even within each class; `RARE` in a class of fewer rows than folds."""
-    order = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).permutation(codes.size)
+def folds_of_rows(codes: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:
+    """A fold for every row, scattered and even within each class; `RARE` in a class of fewer rows than folds.
+
+    The same for every seed of a fit, so that what the rows kept back decide depends less on it.
+    """
+    order = np.random.default_rng(0).permutation(codes.size)
     by_class = order[np.argsort(codes[order], kind="stable")]
     _, first, counts = np.unique(codes[by_class], return_index=True, return_counts=True)
     rank = np.arange(codes.size) - np.repeat(first, counts)

@@ -5,7 +5,7 @@ first, and left out while the rows stay as likely as they were. A network that i
 learn to stand in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
 from pbdn.growth.trainee import Layers, Step, Trainee
-from pbdn.model.network import Layer, inputs_above
+from pbdn.model.network import Layer, Network, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
 
@@ -22,6 +22,7 @@ ALLOWED_BEFORE = 12.0  # before the others are trained once more
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
+MOST_TOGETHER = 99  # hyperplanes of networks that are averaged
 
 
 def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...]) -> Layers:
@@ -49,6 +50,12 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
     return layers
+
+
+def first_few(networks: Sequence[Network]) -> Sequence[Network]:
+    """As many of the networks, from the first on, as have fewer than a hundred hyperplanes together; one at least."""
+    together = np.cumsum([sum(sum(layer.n_experts) for layer in network.layers) for network in networks])
+    return networks[: max(1, int((together <= MOST_TOGETHER).sum()))]
 
 
 def _without_needless(layers: Layers, t: int, s: int, rows: LabelledRows, good: Callable[[Layers], bool]) -> Layers:

@@ -24,6 +24,11 @@ LEAST_EXPONENT = -700.0  # e^x is not taken below this
 
 # coefficients from the constant on
 _EXP = tuple(1.0 / factorial(j) for j in range(14))  # e^r on |r| ≤ ½ ln 2: error 2e-17
+_EXP_FITTED = (  # the same by interpolation at eleven Chebyshev nodes: error 3e-16
+    *(1.0, 1.0000000000000067, 0.5000000000000006, 0.16666666666554406, 0.04166666666657314, 0.008333333385667782),
+    *(0.0013888888932488599, 0.00019841170270440067, 2.4801504346997686e-05, 2.764018079620985e-06),
+    2.7626357241447223e-07,
+)
 _EXP_RATIO = tuple((-1.0) ** j / factorial(j + 1) for j in range(12))  # (1 - e^-t) / t on t ≤ 0.35
 _ATANH = tuple(1.0 / (2 * j + 1) for j in range(17))  # atanh(z) / z in z², on z ≤ ⅓: error 2e-17
 _ATANH_SHORT = _ATANH[:11]  # on z ≤ 0.172
@@ -89,11 +94,7 @@ def atanh_ratio(q):
 
 @elementary
 def atanh_ratio_fitted(q):
-    """The same by a fitted polynomial of ten terms instead of seventeen, for the MAP engine.
-
-    A softplus and logistic take 13.5 ns with it and 17.6 ns with the series (one core of a Neoverse N1). The Gibbs sampler
-    keeps the series: its chains are reproducible to the last bit.
-    """
+    """The same by a fitted polynomial of ten terms instead of seventeen, for the MAP engine."""
     return polynomial(q, ATANH_FITTED)
 
 
@@ -186,7 +187,7 @@ class Lanes:
         return self.add(self.multiply(horner(coefficients[1::2]), x), horner(coefficients[::2]))
 
     def exp_negative(self, x: Any) -> Any:
-        """e^x for x ≤ 0, as the function `exp_negative`."""
+        """e^x for x ≤ 0, as the function `exp_negative`, by a fitted polynomial."""
         builder, least = self.builder, self.constant(LEAST_EXPONENT)
         t = builder.select(builder.fcmp_ordered("<", x, least), least, x)
         shifted = self.add(self.multiply(t, self.constant(_LOG2E)), self.constant(_MAGIC))
@@ -196,4 +197,4 @@ class Lanes:
         )
         exponent = builder.add(builder.bitcast(shifted, self.bits), ir.Constant(self.bits, [1023] * LANES))
         power = builder.bitcast(builder.shl(exponent, ir.Constant(self.bits, [52] * LANES)), self.kind)
-        return self.multiply(self.polynomial(r, _EXP), power)
+        return self.multiply(self.polynomial(r, _EXP_FITTED), power)

@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 from pbdn.numerics.compiled import elementary, internal, vectorised
 from pbdn.numerics.elementary import (
     ATANH_FITTED,
+    LANES,
     Lanes,
     atanh_ratio,
     atanh_ratio_fitted,
@@ -80,29 +81,14 @@ def softplus_block(distance, n, out):
         y[j] = max(x[j], 0.0) + 2.0 * z * atanh_ratio(z * z)
 
 
-@elementary
-def _softplus_fitted(x, e):
-    """s(x) given e = e^{-|x|}, for the MAP engine (see `atanh_ratio_fitted`)."""
-    z = e / (2.0 + e)
-    return (x if x > 0.0 else 0.0) + 2.0 * z * atanh_ratio_fitted(z * z)
-
-
-@vectorised
-def softplus_logistic(n, distance, soft, slope):
-    """Fill s(x) and σ(x) of the first n numbers, for the MAP engine (1e-304 at least); NaN stays NaN."""
-    for i in range(n):
-        x = distance[i]
-        e = exp_negative(-abs(x))
-        soft[i] = _softplus_fitted(x, e)
-        q = 1.0 / (1.0 + e)
-        slope[i] = q if x >= 0.0 else e * q
-
-
-@vectorised
-def softplus_only(n, distance, soft):
-    """Fill s(x) of the first n numbers, to the same bits as `softplus_logistic`."""
-    for i in range(n):
-        soft[i] = _softplus_fitted(distance[i], exp_negative(-abs(distance[i])))
+def _softplus_of_lanes(numbers: Lanes, x: Any) -> tuple[Any, Any, Any]:
+    """Instructions for s(x) of a vector; beside it whether x > 0, and e^{-|x|}."""
+    builder = numbers.builder
+    is_positive = builder.fcmp_ordered(">", x, numbers.constant(0.0))
+    e = numbers.exp_negative(builder.select(is_positive, builder.fsub(numbers.constant(-0.0), x), x))
+    z = builder.fdiv(e, numbers.add(e, numbers.constant(2.0)))
+    small = numbers.multiply(numbers.add(z, z), numbers.polynomial(numbers.multiply(z, z), ATANH_FITTED))
+    return numbers.add(builder.select(is_positive, x, numbers.constant(0.0)), small), is_positive, e
 
 
 @intrinsic
@@ -110,20 +96,50 @@ def softplus_lanes(typing_context: Any, source: Any, bias: Any, target: Any) -> 
     """Store s(x + bias) of the LANES numbers x at the address ``source`` at ``target``, within 1e-15 relative (1e-304 at least).
 
     Vectors of eight doubles are several registers on most processors, whose chains of operations run side by side. That is
-    1.6 times as fast as `softplus_only` (one core of a Neoverse N1).
+    1.6 times as fast as a loop that the compiler turns into vector instructions (one core of a Neoverse N1).
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         numbers = Lanes(builder)
         x = numbers.add(numbers.load(arguments[0]), numbers.spread(arguments[1]))
-        is_positive = builder.fcmp_ordered(">", x, numbers.constant(0.0))
-        e = numbers.exp_negative(builder.select(is_positive, builder.fsub(numbers.constant(-0.0), x), x))
-        z = builder.fdiv(e, numbers.add(e, numbers.constant(2.0)))
-        small = numbers.multiply(numbers.add(z, z), numbers.polynomial(numbers.multiply(z, z), ATANH_FITTED))
-        numbers.store(numbers.add(builder.select(is_positive, x, numbers.constant(0.0)), small), arguments[2])
+        numbers.store(_softplus_of_lanes(numbers, x)[0], arguments[2])
         return context.get_dummy_value()
 
     return types.void(types.uintp, types.float64, types.uintp), generate
+
+
+@intrinsic
+def _softplus_logistic_lanes(typing_context: Any, source: Any, soft: Any, slope: Any) -> Any:
+    """Store s(x) and σ(x) of the LANES numbers x at the address ``source`` at two others."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers = Lanes(builder)
+        soft, is_positive, e = _softplus_of_lanes(numbers, numbers.load(arguments[0]))
+        q = builder.fdiv(numbers.constant(1.0), numbers.add(e, numbers.constant(1.0)))
+        numbers.store(soft, arguments[1])
+        numbers.store(builder.select(is_positive, q, builder.fmul(e, q)), arguments[2])
+        return context.get_dummy_value()
+
+    return types.void(types.uintp, types.uintp, types.uintp), generate
+
+
+@vectorised
+def softplus_logistic(n, distance, soft, slope):
+    """Fill s(x) and σ(x) of the first n numbers (1e-304 at least); NaN stays NaN.
+
+    All arrays have room for the next multiple of LANES, and are filled up to there.
+    """
+    x, y, z = distance.ctypes.data, soft.ctypes.data, slope.ctypes.data
+    for i in range(0, 8 * n, 8 * LANES):
+        _softplus_logistic_lanes(types.uintp(x + i), types.uintp(y + i), types.uintp(z + i))
+
+
+@vectorised
+def softplus_only(n, distance, soft):
+    """Fill s(x) of the first n numbers, to the same bits as `softplus_logistic` and with as much room."""
+    x, y = distance.ctypes.data, soft.ctypes.data
+    for i in range(0, 8 * n, 8 * LANES):
+        softplus_lanes(types.uintp(x + i), 0.0, types.uintp(y + i))
 
 
 @internal
