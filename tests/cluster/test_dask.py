@@ -160,7 +160,7 @@ def plain():
 # ------------------------------------------------------------------------------ the same answer
 
 
-@pytest.mark.parametrize(("n_workers", "chunk"), [(1, 1500), (2, 400), (4, 611)])
+@pytest.mark.parametrize(("n_workers", "chunk"), [(1, 1500), (2, 400), pytest.param(4, 611, marks=pytest.mark.long)])
 def test_gibbs_gives_the_bits_of_rows_in_memory(local_cluster, client, plain, n_workers, chunk):
     X, y, expected = plain
     scale(local_cluster, client, n_workers)
@@ -189,7 +189,16 @@ def test_paths_and_frames_with_empty_partitions(two_workers):
 
 
 @pytest.mark.parametrize(
-    "case", ["fractional", "whole", "balanced", "dict", "repeated_rows", "three_classes", "one_column"]
+    "case",
+    [
+        "fractional",
+        pytest.param("whole", marks=pytest.mark.long),
+        "balanced",
+        pytest.param("dict", marks=pytest.mark.long),
+        "repeated_rows",
+        "three_classes",
+        "one_column",
+    ],
 )
 def test_weights_classes_and_repeated_rows(two_workers, case):
     X, y = make_data(900)
@@ -331,7 +340,18 @@ def test_gibbs_of_values_gives_the_bits_of_rows_in_memory(local_cluster, client,
     np.testing.assert_array_equal(local.predict_interval(X[:50]), expected.predict_interval(X[:50]))
 
 
-@pytest.mark.parametrize("case", ["bounds", "only_censored", "fractional", "whole", "logarithms", "trial", "map_start"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "bounds",
+        "only_censored",
+        "fractional",
+        pytest.param("whole", marks=pytest.mark.long),
+        "logarithms",
+        "trial",
+        "map_start",
+    ],
+)
 def test_what_values_may_say(two_workers, case):
     X, y = make_values(500)
     options, weight, rng = LINE | {"max_depth": 1}, None, np.random.default_rng(1)
