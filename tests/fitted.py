@@ -27,7 +27,7 @@ from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 
 HOSTILE = "<script>alert('x')</script>\"&|`*{{7*7}}$x_$\n"
 QUICK_MAP = MapConfig(n_minibatches=300)
-CHAIN = GibbsConfig(n_sweeps=40, n_burn_in=20, n_draws=20, n_paths=2)
+CHAIN = GibbsConfig(n_sweeps=60, n_burn_in=30, n_draws=20, n_paths=2)
 STEPS = MapConfig(n_minibatches=200, polish=True)
 GIBBS: dict[str, Any] = {"inference": "gibbs", "max_experts": 6, "gibbs_config": CHAIN}
 MAP: dict[str, Any] = {"inference": "map", "max_experts": 6, "map_config": STEPS}

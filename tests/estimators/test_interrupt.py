@@ -283,7 +283,7 @@ def test_layers_are_logged(rng, caplog):
 def test_short_chains_are_told_so(rng):
     X, y = blobs(rng)
     with pytest.warns(
-        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 40\) and n_chains \(now 2\) of gibbs_config"
+        ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\) of gibbs_config"
     ):
         model = small(max_depth=1, n_chains=2).fit(X, y)
     names = {one["quantity"] for one in model.convergence_}
