@@ -138,6 +138,21 @@ def test_experts_leave_once_others_have_learned_to_stand_in(rng):
     assert smaller(trainee, least, history) is least
 
 
+def test_few_rows_spare_few_experts(rng, monkeypatch):
+    """The rise of the deviance that is allowed grows with the rows, up to a bound."""
+    asked = []
+    monkeypatch.setattr(
+        "pbdn.growth.trimming.trimmed", lambda layers, rows, response, allowed: asked.append(allowed) or layers
+    )
+    for n, weight in ((50, 1.0), (50, 2.0), (4000, 1.0)):
+        X, y = half_planes(rng, n)
+        view = make_views(LabelledRows(X, y, np.full(n, weight)), False, 0)[0]
+        trainee = Trainee(view, np.ones(n, dtype=bool), 0, RESPONSE, config_of().map, Run(seed=0))
+        layers = random_network(rng, ((2, 2),), 3).layers
+        assert smaller(trainee, layers, (Step(True, FIRST_PENALTY, 1.0, 900),)) is layers
+    np.testing.assert_allclose(asked, [3.0, 6.0, 24.0])
+
+
 def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):
     ring, plane = fitted(model(max_depth=1), *rings(rng)), fitted(model(max_depth=1), *half_planes(rng))
     assert ring.network_.curve is not None

@@ -18,7 +18,8 @@ from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
-ALLOWED_BEFORE = 12.0  # before the others are trained once more
+ALLOWED_BEFORE = 24.0  # before the others are trained once more, at most
+ALLOWED_PER_ROW = 0.06  # of that, for each row
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
@@ -27,7 +28,8 @@ MOST_TOGETHER = 99  # hyperplanes of networks that are averaged
 
 def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...]) -> Layers:
     """The network of a trainee without experts for which others can stand in, once they were trained to."""
-    fewer = trimmed(layers, trainee.rows, trainee.response, ALLOWED_BEFORE)
+    allowed = min(ALLOWED_BEFORE, ALLOWED_PER_ROW * trainee.rows.total_weight)
+    fewer = trimmed(layers, trainee.rows, trainee.response, allowed)
     if fewer is layers:
         return layers
     last = history[-1]
