@@ -59,6 +59,11 @@ def fitted(estimator, X, y, **more):
         return estimator.fit(X, y, **more)
 
 
+def trainee_of(X, y, weights=None):
+    view = make_views(LabelledRows(X, y, weights), False, 0)[0]
+    return Trainee(view, np.ones(y.size, dtype=bool), 0, RESPONSE, config_of().map, Run(seed=0))
+
+
 def config_of(max_depth=2, **more):
     return resolve(
         RESPONSE, inference="map", criterion="folds", max_depth=max_depth, max_experts=6, priors=None, gibbs_config=None,
@@ -141,16 +146,35 @@ def test_experts_leave_once_others_have_learned_to_stand_in(rng):
 def test_few_rows_spare_few_experts(rng, monkeypatch):
     """The rise of the deviance that is allowed grows with the rows, up to a bound."""
     asked = []
-    monkeypatch.setattr(
-        "pbdn.growth.trimming.trimmed", lambda layers, rows, response, allowed: asked.append(allowed) or layers
-    )
+
+    def none_left_out(layers, rows, response, allowed):
+        asked.append(allowed)
+        return layers
+
+    monkeypatch.setattr("pbdn.growth.trimming.trimmed", none_left_out)
     for n, weight in ((50, 1.0), (50, 2.0), (4000, 1.0)):
-        X, y = half_planes(rng, n)
-        view = make_views(LabelledRows(X, y, np.full(n, weight)), False, 0)[0]
-        trainee = Trainee(view, np.ones(n, dtype=bool), 0, RESPONSE, config_of().map, Run(seed=0))
+        trainee = trainee_of(*half_planes(rng, n), np.full(n, weight))
         layers = random_network(rng, ((2, 2),), 3).layers
         assert smaller(trainee, layers, (Step(True, FIRST_PENALTY, 1.0, 900),)) is layers
-    np.testing.assert_allclose(asked, [3.0, 6.0, 24.0])
+    np.testing.assert_allclose(asked, [6.0, 12.0, 24.0])
+
+
+def test_experts_that_nobody_can_stand_in_for_stay(rng, monkeypatch):
+    """What is left out is less and less, and nothing at the end, while training does not make up for it."""
+    X, y = half_planes(rng, 400)
+    trainee, asked = trainee_of(X, y), []
+
+    def all_but_one(layers, rows, response, allowed):
+        asked.append(allowed)
+        return tuple(Layer(tuple(side.take([0]) for side in layer.sides)) for layer in layers)
+
+    monkeypatch.setattr("pbdn.growth.trimming.trimmed", all_but_one)
+    history = (Step(True, FIRST_PENALTY, 1.0, 3),)
+    layers = trainee.follow((history[0]._replace(n_steps=300),))
+    worse = tuple(Layer(layer.sides[::-1]) for layer in layers)  # the sides say the opposite of what they did
+    monkeypatch.setattr(Trainee, "take", lambda self, fewer, history, step: (worse, True))
+    assert smaller(trainee, layers, history) is layers
+    assert asked == [24.0, 12.0, 6.0]
 
 
 def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):

@@ -2,7 +2,7 @@
 
 Training ends with experts that hardly vote, or that others could stand in for. They are tried one by one, those that vote least
 first, and left out while the rows stay as likely as they were. A network that is trained once more may lose more of them: the others
-learn to stand in.
+learn to stand in. If they do not, fewer are left out.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,8 +18,12 @@ from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
-ALLOWED_BEFORE = 24.0  # before the others are trained once more, at most
-ALLOWED_PER_ROW = 0.06  # of that, for each row
+MOST_BEFORE, BEFORE_PER_ROW = (
+    24.0,
+    0.12,
+)  # by which it may rise before the others are trained once more: at most, and per row
+MOST_AFTER, AFTER_PER_ROW = 12.0, 0.03  # and once they were
+ATTEMPTS = 3  # each with half of the rise
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
@@ -28,14 +32,20 @@ MOST_TOGETHER = 99  # hyperplanes of networks that are averaged
 
 def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...]) -> Layers:
     """The network of a trainee without experts for which others can stand in, once they were trained to."""
-    allowed = min(ALLOWED_BEFORE, ALLOWED_PER_ROW * trainee.rows.total_weight)
-    fewer = trimmed(layers, trainee.rows, trainee.response, allowed)
-    if fewer is layers:
-        return layers
-    last = history[-1]
-    step = last._replace(adds_layer=False, n_steps=max(1, round(STEPS_AFTER * last.n_steps)))
-    new, done = trainee.take(fewer, history, step)
-    return new if done else layers
+    losses, weight = losses_on(trainee.rows, trainee.response), trainee.rows.total_weight
+    most = float(losses(layers).sum()) + min(MOST_AFTER, AFTER_PER_ROW * weight)
+    step = history[-1]._replace(adds_layer=False, n_steps=max(1, round(STEPS_AFTER * history[-1].n_steps)))
+    for attempt in range(ATTEMPTS):
+        allowed = min(MOST_BEFORE, BEFORE_PER_ROW * weight) / 2**attempt
+        fewer = trimmed(layers, trainee.rows, trainee.response, allowed)
+        if fewer is layers:
+            return layers
+        new, done = trainee.take(fewer, (*history, *(step,) * attempt), step)
+        if not done:
+            return layers
+        if float(losses(new).sum()) <= most:
+            return new
+    return layers
 
 
 def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: float = ALLOWED) -> Layers:
