@@ -139,7 +139,7 @@ needs_callbacks = pytest.mark.skipif(
 def test_callbacks_see_every_layer(inference, rng):
     X, y = blobs(rng, spread=0.7)
     recorder = Recorder()
-    model = fitted(small(inference).set_callbacks(recorder), X, y)
+    model = fitted(small(inference, prediction="point").set_callbacks(recorder), X, y)  # paths come after the layers
     n_tried = len(model.criterion_path_)
     layers = [f"{when} layer {t}" for t in range(n_tried) for when in ("begin", "end")]
     assert recorder.events == ["setup", "begin fit 0", *layers, "end fit 0", "teardown"]
