@@ -404,7 +404,7 @@ def test_columns_and_medians_must_fit_the_network(rng, tmp_path):
 # The golden file of a schema is written once and committed; it must load for ever.
 
 
-def put(name, network, header, arrays) -> None:
+def add_network(name, network, header, arrays) -> None:
     """A network, and what it predicts."""
     header["networks"][name], parts = network_to_arrays(network)
     arrays |= {f"{name}.{key}": value for key, value in parts.items()}
@@ -426,10 +426,10 @@ def write_golden() -> None:
         ("race", ((1, 2, 1), (2, 0, 1)), Race(3)),
     ):
         network = random_network(rng, experts, n_features=3, response=response, n_draws=2)
-        put(name, network, header, arrays)
+        add_network(name, network, header, arrays)
     curve = random_curve(rng, 3, 2)
-    put("curved", random_network(rng, ((2, 3), (2, 1)), 3, curve=curve, n_draws=2), header, arrays)
-    put("committee", random_committee(rng, [((2, 1), (2, 1), (1, 2))] * 5, 3, curve=curve)[0], header, arrays)
+    add_network("curved", random_network(rng, ((2, 3), (2, 1)), 3, curve=curve, n_draws=2), header, arrays)
+    add_network("committee", random_committee(rng, [((2, 1), (2, 1), (1, 2))] * 5, 3, curve=curve)[0], header, arrays)
     path = GOLDEN / f"schema{SCHEMA_VERSION}.pbdn"
     if path.exists():
         raise SystemExit(f"{path.name} exists and is never written again; raise SCHEMA_VERSION first.")

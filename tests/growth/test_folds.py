@@ -131,9 +131,8 @@ def test_experts_leave_once_others_have_learned_to_stand_in(rng):
     plane = np.array([[0.3, 3.0, 1.5, 0.0]])
     side = Side(np.concatenate([plane, plane]), np.array([0.6, 0.6]))
     layers = (Layer((replace(side, hyperplanes=-side.hyperplanes), side)),)
-    view = make_views(LabelledRows(X, y), False, 0)[0]
-    trainee = Trainee(view, np.ones(y.size, dtype=bool), 0, RESPONSE, config_of().map, Run(seed=0))
-    history = (Step(True, FIRST_PENALTY, 1.0, 900),)
+    trainee = trainee_of(X, y)
+    view, history = trainee.view, (Step(True, FIRST_PENALTY, 1.0, 900),)
     small = smaller(trainee, layers, history)
     assert trimmed(layers, view.rows, RESPONSE)[0].n_experts == (2, 2)
     assert sum(small[0].n_experts) < 4

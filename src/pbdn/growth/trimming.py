@@ -18,12 +18,9 @@ from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
-MOST_BEFORE, BEFORE_PER_ROW = (
-    24.0,
-    0.12,
-)  # by which it may rise before the others are trained once more: at most, and per row
-MOST_AFTER, AFTER_PER_ROW = 12.0, 0.03  # and once they were
-ATTEMPTS = 3  # each with half of the rise
+BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
+AFTER_PER_ROW, MOST_AFTER = 0.03, 12.0  # and once they were
+ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
