@@ -2,10 +2,10 @@
 
     python -m benchmarks.coverage                    # seven truths, 400 rows, thirty seeds
 
-Six of the truths were used to choose `pbdn.model.committee.WIDENING`; "network" was not. It is another truth for every seed,
-drawn from the model itself: one side of three experts. One fit errs in the same direction over whole regions, so that the share
-of its rows that are covered varies much from seed to seed (its standard deviation is 0.1 to 0.25): hence the number of seeds, and
-the standard errors beside the means. Every fit is one line of benchmarks/results/coverage.jsonl; what is there is not run again.
+"network" is another truth for every seed, drawn from the model itself: one side of three experts. One fit errs in the same
+direction over whole regions, so that the share of its rows that are covered varies much from seed to seed (its standard deviation
+is 0.1 to 0.25): hence the number of seeds, and the standard errors beside the means. Every fit is one line of
+benchmarks/results/coverage.jsonl; what is there is not run again.
 """
 
 import argparse
@@ -63,8 +63,21 @@ def measure(truth: str, seed: int) -> dict[str, Any]:
     return line
 
 
+def table(root: Path = record.RESULTS) -> str:
+    """Shares covered, truths down and levels across: means over seeds with their standard errors."""
+    lines = [f"| truth | features | seeds | {' | '.join(f'{level:.0%}' for level in LEVELS)} |", "|---" * 7 + "|"]
+    records = record.read(EXPERIMENT, root)
+    for truth, (n_features, _) in TRUTHS.items():
+        mine = [line for line in records if line["data"] == truth]
+        covered = np.array([[line[f"covered_{level:g}"] for level in LEVELS] for line in mine])
+        means, errors = covered.mean(axis=0), covered.std(axis=0, ddof=1) / np.sqrt(len(mine))
+        cells = [f"{mean:.2f} ± {error:.2f}" for mean, error in zip(means, errors, strict=True)]
+        lines.append(f"| {truth.replace('_', ' ')} | {n_features} | {len(mine)} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
-    """Run what is missing, then print means over seeds with their standard errors."""
+    """Run what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=1)
@@ -74,13 +87,7 @@ def main() -> None:
     tasks = [(truth, seed) for truth in TRUTHS for seed in range(options.seeds) if (truth, seed) not in known]
     for line in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(*task) for task in tasks):
         record.append(EXPERIMENT, line, options.root)
-    lines = record.read(EXPERIMENT, options.root)
-    for truth in TRUTHS:
-        covered = np.array(
-            [[line[f"covered_{level:g}"] for level in LEVELS] for line in lines if line["data"] == truth]
-        )
-        means, errors = covered.mean(axis=0), covered.std(axis=0, ddof=1) / np.sqrt(len(covered))
-        print(truth, *(f"{a:g}: {b:.2f} ± {c:.2f}" for a, b, c in zip(LEVELS, means, errors, strict=True)))
+    print(table(options.root))
 
 
 if __name__ == "__main__":

@@ -132,8 +132,9 @@ def _cost(cost: float) -> str:
 def calibration_table(root: Path = RESULTS) -> str:
     """Log-loss, Brier score, calibration and size of ours on the six small sets."""
     lines = [
-        "| data | method | seeds | log-loss | Brier | calibration error | depth | units of the layers | CPU s |",
-        "|---" * 9 + "|",
+        "| data | method | seeds | log-loss | Brier | calibration error | by chance | depth | units of the layers "
+        "| CPU s |",
+        "|---" * 10 + "|",
     ]
     measured = [method for method in OF_TWO if len(spreads(method, IDA, root=root)) == len(IDA)]
     for name in IDA:
@@ -142,10 +143,11 @@ def calibration_table(root: Path = RESULTS) -> str:
             mine = [line for line in lines_of(method, IDA, root) if line["data"] == name]
             seeds = len({line["seed"] for line in mine})
             depth = float(np.mean([line["depth"] for line in mine]))
+            chance = f"{np.mean([line.get('ece_by_chance', np.nan) for line in mine]):.3f}"
             seconds = "" if "cpu_seconds" not in mine[0] else f"{np.mean([line['cpu_seconds'] for line in mine]):.1f}"
             lines.append(
-                f"| {name.replace('_', ' ')} | {NAMES[method]} | {seeds} | {' | '.join(cells)} | {depth:.1f} | "
-                f"{_layer_means(mine)} | {seconds} |"
+                f"| {name.replace('_', ' ')} | {NAMES[method]} | {seeds} | {' | '.join(cells)} | {chance} | "
+                f"{depth:.1f} | {_layer_means(mine)} | {seconds} |"
             )
     return "\n".join(lines) + "\n"
 

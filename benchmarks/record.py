@@ -185,7 +185,9 @@ def pack_picture(pixels: Any) -> dict[str, Any]:
 
 
 def metrics(y: Any, probability: Any) -> dict[str, float]:
-    """Error in percent, log-loss, Brier score and calibration error (ten bins of equal width).
+    """Error in percent, log-loss, Brier score, calibration error (ten bins of equal width), and what chance makes of the last.
+
+    Labels that follow the stated probabilities do not meet them in every bin. The mean of what is left is "ece_by_chance".
 
     ``y`` are class codes, ``probability`` has a column per class. Of two classes the calibration is that of the second
     class and the Brier score is the mean square of one column; of more, the calibration is that of the most probable class
@@ -201,11 +203,13 @@ def metrics(y: Any, probability: Any) -> dict[str, float]:
         stated, happened = probability.max(axis=1), best == y
     bins = np.minimum((stated * N_BINS).astype(int), N_BINS - 1)
     gaps = [abs(stated[bins == b].mean() - happened[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)]
+    spread = np.bincount(bins, stated * (1.0 - stated))  # variance of the number of hits in each bin
     return {
         "error": float(100 * np.mean(best != y)),
         "log_loss": float(-np.log(np.maximum(probability[np.arange(len(y)), y], SMALLEST)).mean()),
         "brier": float(square.mean() / (2 if n_classes == 2 else 1)),
         "ece": float(sum(gaps)),
+        "ece_by_chance": float(np.sqrt(2 / np.pi * spread).sum() / len(y)),
     }
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import patches, quality_tables, responses, speed_tables
+from benchmarks import coverage, patches, quality_tables, responses, speed_tables
 
 HOME = Path(__file__).resolve().parent.parent
 README, PICTURE = HOME / "README.md", HOME / "docs" / "images" / "readme.png"
@@ -27,6 +27,7 @@ MARKED = re.compile(r"(<!-- table: python -m benchmarks\.tables (\w+) -->\n).*?(
 TABLES: dict[str, Callable[[], str]] = {
     "readme": quality_tables.readme_table,
     "calibration": quality_tables.calibration_table,
+    "coverage": coverage.table,
     "depth_rules": quality_tables.depth_rules_table,
     "several_classes_error": lambda: quality_tables.several_classes_table("error", 2),
     "several_classes_log_loss": lambda: quality_tables.several_classes_table("log_loss", 3),

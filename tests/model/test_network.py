@@ -12,7 +12,7 @@ from networks import network_of, random_committee, random_curve, random_network,
 from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
-from pbdn.model.committee import WIDENING, committee, jackknife_interval, log_odds
+from pbdn.model.committee import committee, jackknife_error, jackknife_interval, log_odds
 from pbdn.model.forward import side_rates
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
@@ -302,12 +302,19 @@ def test_it_is_the_jackknife_of_a_mean(rng):
     """Of a mean over groups, the jackknife over groups is the standard error of the mean of the groups' means."""
     groups = rng.normal(size=(5, 40))
     without = np.stack([np.delete(groups, m, axis=0).mean() for m in range(5)])
-    members = 1.0 / (1.0 + np.exp(-without))[:, None, None]
-    average = 1.0 / (1.0 + np.exp(-groups.mean()))
-    low, high = log_odds(jackknife_interval(members, np.array([[average]]), 0.95))[0, 0]
-    error = groups.mean(axis=1).std(ddof=1) / np.sqrt(5)
-    assert high - low == pytest.approx(2 * 2.7764451 * WIDENING * error, rel=1e-6)
-    assert 0.5 * (low + high) == pytest.approx(groups.mean(), rel=1e-6)
+    assert jackknife_error(without) == pytest.approx(groups.mean(axis=1).std(ddof=1) / np.sqrt(5))
+
+
+def test_the_farther_end_counts_of_log_odds_and_of_probabilities(rng):
+    folds = rng.uniform(0.01, 0.99, size=(5, 200, 1))
+    center = folds.mean(axis=0)
+    low, high = np.moveaxis(jackknife_interval(folds, center, 0.9), -1, 0)
+    t = 2.3533634  # three degrees of freedom
+    odds, half = log_odds(center), t * jackknife_error(log_odds(folds))
+    bent_low, bent_high = (1.0 / (1.0 + np.exp(-odds - side * half)) for side in (-1, 1))
+    straight_low, straight_high = (np.clip(center + side * t * jackknife_error(folds), 0, 1) for side in (-1, 1))
+    np.testing.assert_allclose(low, np.minimum(bent_low, straight_low), rtol=1e-6)
+    np.testing.assert_allclose(high, np.maximum(bent_high, straight_high), rtol=1e-6)
 
 
 def test_ends_of_the_two_classes_mirror_each_other_and_stay_within_zero_and_one(rng):
@@ -320,6 +327,14 @@ def test_ends_of_the_two_classes_mirror_each_other_and_stay_within_zero_and_one(
     wider = jackknife_interval(members, members.mean(axis=0), 0.99)
     assert (wider[..., 0] <= ends[..., 0]).all()
     assert (wider[..., 1] >= ends[..., 1]).all()
+
+
+def test_small_probabilities_may_be_nought():
+    """Networks that agree on small probabilities to within a factor of two do not say how small the truth is."""
+    folds = np.array([0.001, 0.002, 0.002, 0.001, 0.002])[:, None, None]
+    low, high = jackknife_interval(folds, np.array([[0.0016]]), 0.95)[0, 0]
+    assert low == 0.0
+    assert 0.004 < high < 0.1
 
 
 def test_members_that_agree_are_sure():

@@ -234,7 +234,15 @@ def test_metrics_are_those_of_scikit_learn(rng):
     assert metrics(y3, three)["log_loss"] == pytest.approx(log_loss(y3, three))
     assert metrics(y2, two)["brier"] == pytest.approx(brier_score_loss(y2, two[:, 1]))
     sure = np.eye(3)[y3]
-    assert metrics(y3, sure) == {"error": 0.0, "log_loss": 0.0, "brier": 0.0, "ece": 0.0}
+    assert set(metrics(y3, sure).values()) == {0.0}
+
+
+def test_what_chance_makes_of_the_calibration_error(rng):
+    """Labels drawn from the stated probabilities have that calibration error on average."""
+    p = rng.beta(0.5, 1.0, size=300)
+    stated = np.stack([1 - p, p], axis=1)
+    found = [metrics(rng.random(300) < p, stated) for _ in range(400)]
+    assert np.mean([one["ece"] for one in found]) == pytest.approx(found[0]["ece_by_chance"], rel=0.05)
 
 
 def test_rivals_of_several_classes(rng):

@@ -25,7 +25,7 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
-from pbdn.growth.trimming import first_few, smaller, trimmed
+from pbdn.growth.trimming import ALONE, first_few, smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -285,7 +285,7 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
     One that fits its own rows worse than those of the folds fit rows that they have not seen has failed, and is tried once more.
     """
     judged = np.isin(folds, np.arange(len(search.held)))
-    recipe = stage.recipe(settings.n_minibatches)
+    recipe, times = stage.recipe(settings.n_minibatches), ALONE if settings.n_members == 1 else 1.0
 
     def trained(number: int) -> Layers | None:
         layers = followed(number)
@@ -298,7 +298,7 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
         every = np.ones(folds.size, dtype=bool)
         trainee = Trainee(stage.view, every, number, search.response, settings, part, settings.n_members)
         layers = trainee.follow(recipe)
-        return layers if layers is None else smaller(trainee, layers, recipe)
+        return layers if layers is None else smaller(trainee, layers, recipe, times)
 
     def loss(layers: Layers) -> float:
         return float(stage.view.losses(layers, judged, search.response).sum())

@@ -20,6 +20,7 @@ from pbdn.model.wiring import sources_of
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
 AFTER_PER_ROW, MOST_AFTER = 0.03, 12.0  # and once they were
+ALONE = 1.5  # times as much for a network that is not averaged with others: who asks for one wants it small
 ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
@@ -27,13 +28,16 @@ MOST_UNITS = 200  # above them none is tried
 MOST_TOGETHER = 99  # hyperplanes of networks that are averaged
 
 
-def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...]) -> Layers:
-    """The network of a trainee without experts for which others can stand in, once they were trained to."""
+def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...], times: float = 1.0) -> Layers:
+    """The network of a trainee without experts for which others can stand in, once they were trained to.
+
+    The deviance may rise ``times`` as far as usual.
+    """
     losses, weight = losses_on(trainee.rows, trainee.response), trainee.rows.total_weight
-    most = float(losses(layers).sum()) + min(MOST_AFTER, AFTER_PER_ROW * weight)
+    most = float(losses(layers).sum()) + times * min(MOST_AFTER, AFTER_PER_ROW * weight)
     step = history[-1]._replace(adds_layer=False, n_steps=max(1, round(STEPS_AFTER * history[-1].n_steps)))
     for attempt in range(ATTEMPTS):
-        allowed = min(MOST_BEFORE, BEFORE_PER_ROW * weight) / 2**attempt
+        allowed = times * min(MOST_BEFORE, BEFORE_PER_ROW * weight) / 2**attempt
         fewer = trimmed(layers, trainee.rows, trainee.response, allowed)
         if fewer is layers:
             return layers

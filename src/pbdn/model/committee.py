@@ -4,10 +4,11 @@ The experts of all members stand side by side in every layer; an expert sees the
 only. The weights of the top layer are divided by the number of members, so that λ = mean of the members' λ. What predicts is
 then one network like any other.
 
-Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. The spread of their
-log-odds says how far a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of
-rows). The jackknife does not see what all networks get wrong in the same way, such as too much shrinkage. `WIDENING` makes up for
-that on average; it was chosen on simulated truths, and `python -m benchmarks.coverage` measures what is covered.
+Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. Their spread says how far
+a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). It is taken of
+the log-odds and of the probabilities, and the wider of the two ends counts. Far from a half the log-odds of all networks are pulled
+towards it in the same way, which their spread does not show: rows tell there that a probability is small, not how small. The
+interval of the probability says just that.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,6 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray
 
-WIDENING = 1.3  # of the standard error
 SMALLEST = 1e-12  # probability whose log-odds are still told apart
 
 
@@ -98,9 +98,14 @@ def jackknife_interval(folds: FloatArray, center: FloatArray, level: float) -> F
     level : float
         Share of intervals that shall hold the truth.
     """
-    n_folds = len(folds)
-    odds = log_odds(folds)
-    error = np.sqrt((n_folds - 1) / n_folds * ((odds - odds.mean(axis=0)) ** 2).sum(axis=0))
-    half = WIDENING * student_t.ppf(0.5 + 0.5 * level, n_folds - 1) * error
-    middle = log_odds(center)
-    return np.stack([expit(middle - half), expit(middle + half)], axis=-1)
+    t = student_t.ppf(0.5 + 0.5 * level, len(folds) - 2)
+    half, middle = t * jackknife_error(log_odds(folds)), log_odds(center)
+    straight = t * jackknife_error(folds)
+    low = np.minimum(expit(middle - half), np.maximum(center - straight, 0.0))
+    high = np.maximum(expit(middle + half), np.minimum(center + straight, 1.0))
+    return np.stack([low, high], axis=-1)
+
+
+def jackknife_error(folds: FloatArray) -> FloatArray:
+    """Standard error of what was computed without each of the folds, along the first axis."""
+    return np.asarray(np.sqrt((len(folds) - 1) * np.var(folds, axis=0)))
