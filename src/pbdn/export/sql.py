@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import LEVELS, Label, Plan, Several, asked, number, plan
@@ -33,6 +33,19 @@ _REAL = {
     "duckdb": "DOUBLE",
     "generic": "DOUBLE PRECISION",
 }
+
+
+class Request(NamedTuple):
+    """What is asked of several networks, as in `to_sql`; ``fence`` keeps an expression from being copied into others."""
+
+    names: list[str]
+    dialect: Dialect
+    table: str | None
+    keep: Sequence[str]
+    stand_ins: Sequence[float] | None
+    quantiles: Sequence[float]
+    above: Sequence[float]
+    fence: str
 
 
 def to_sql(
@@ -89,7 +102,7 @@ def to_sql(
     if isinstance(network, Several):
         names = [f"x{j}" for j in range(network.networks[0].n_features)] if feature_names is None else feature_names
         write = _causes if network.causes else _amounts
-        return write(network, list(names), dialect, table, keep, stand_ins, quantiles, above, fence)
+        return write(network, Request(list(names), dialect, table, keep, stand_ins, quantiles, above, fence))
     planned = plan(network, classes, feature_names, stand_ins, counts)
     n_kept, keep = len(keep), [*keep, *([] if share is None else [share])]
     levels, points = asked(planned, quantiles, above)
@@ -144,19 +157,10 @@ def _expressions(
     return made, f"pbdn_{len(steps)}"
 
 
-def _amounts(
-    network: Several,
-    names: list[str],
-    dialect: Dialect,
-    table: str | None,
-    keep: Sequence[str],
-    stand_ins: Sequence[float] | None,
-    quantiles: Sequence[float],
-    above: Sequence[float],
-    fence: str,
-) -> str:
+def _amounts(network: Several, request: Request) -> str:
     """Whether there is an amount in an expression of its own, beside the features, from which the amounts are scored."""
     (either, amount), labels = network.networks, network.labels[0]
+    names, dialect, table, keep, stand_ins, quantiles, above, fence = request
     passed = list(dict.fromkeys([*keep, *names]))
     first = to_sql(either, labels, names, dialect, table, keep=passed, stand_ins=stand_ins)
     second = to_sql(
@@ -166,18 +170,9 @@ def _amounts(
     return f"WITH RECURSIVE pbdn_zero {fence} (\n{first}),\n" + second.removeprefix("WITH RECURSIVE ")
 
 
-def _causes(
-    network: Several,
-    names: list[str],
-    dialect: Dialect,
-    table: str | None,
-    keep: Sequence[str],
-    stand_ins: Sequence[float] | None,
-    quantiles: Sequence[float],
-    above: Sequence[float],
-    fence: str,
-) -> str:
+def _causes(network: Several, request: Request) -> str:
     """The signed distances of every cause in an expression of its own, beside those of the causes before; then all together."""
+    names, dialect, table, keep, stand_ins, quantiles, above, fence = request
     parts: list[tuple[Plan, list[str]]] = []
     passed, made = list(dict.fromkeys([*keep, *names])), []
     for c, one in enumerate(network.networks):

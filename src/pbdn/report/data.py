@@ -42,7 +42,7 @@ from pbdn.plots.probabilities import (
     SurvivalCalibrationDisplay,
 )
 from pbdn.plots.training import TraceDisplay
-from pbdn.report.numbers import describe_numbers, describe_times
+from pbdn.report.numbers import Known, describe_numbers, describe_times
 from pbdn.report.profile import LEAK, ColumnProfile, column_profiles, target_profile
 from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
 from pbdn.report.words import answers, compare, sentences
@@ -185,7 +185,7 @@ def collect(
         own = _of_classes(estimator, rows, y, facts, effects, cards, validation, fitted, leaks, features)
     else:
         describe = describe_times if estimator._predicts == "time" else describe_numbers
-        own = describe(estimator, rows, y, facts, effects, cards, validation, fitted) | {"maps": []}
+        own = describe(estimator, rows, y, Known(facts, effects, cards, validation, fitted)) | {"maps": []}
     return ReportData(
         **own,
         facts=facts,

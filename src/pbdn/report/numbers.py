@@ -1,7 +1,7 @@
 """What a report says of a model that predicts numbers or times: how good, how sure, in words; numbers beside two known methods."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,17 +47,19 @@ GLOSSARY = (
 )  # fmt: skip
 
 
-def describe_numbers(
-    estimator: Any,
-    rows: FloatArray,
-    y: Any,
-    facts: dict[str, Any],
-    effects: list[dict[str, Any]],
-    cards: list[dict[str, Any]],
-    validation: dict[str, Any] | None,
-    training: tuple[FloatArray, Any] | None,
-) -> dict[str, Any]:
+class Known(NamedTuple):
+    """What reports of all kinds of responses tell, and what the others are compared with."""
+
+    facts: dict[str, Any]
+    effects: list[dict[str, Any]]
+    cards: list[dict[str, Any]]
+    validation: dict[str, Any] | None
+    training: tuple[FloatArray, Any] | None
+
+
+def describe_numbers(estimator: Any, rows: FloatArray, y: Any, known: Known) -> dict[str, Any]:
     """The parts of a report that differ from those of classes, by their names in `pbdn.report.data.ReportData`."""
+    facts, effects, cards, validation, training = known
     named = with_names(estimator, rows)
     spread = float(np.ptp(predictions(estimator, rows))) or 1.0
     quality, parts = None, {}
@@ -87,17 +89,9 @@ def describe_numbers(
     }
 
 
-def describe_times(
-    estimator: Any,
-    rows: FloatArray,
-    y: Any,
-    facts: dict[str, Any],
-    effects: list[dict[str, Any]],
-    cards: list[dict[str, Any]],
-    validation: dict[str, Any] | None,
-    training: tuple[FloatArray, Any] | None,
-) -> dict[str, Any]:
-    """`describe_numbers` of times; no other method is fitted on ``training``, because scikit-learn has none."""
+def describe_times(estimator: Any, rows: FloatArray, y: Any, known: Known) -> dict[str, Any]:
+    """`describe_numbers` of times; no other method is fitted, because scikit-learn has none."""
+    facts, effects, cards, validation, _ = known
     named = with_names(estimator, rows)
     spread = float(np.ptp(predictions(estimator, rows))) or 1.0
     parts: dict[str, Any] = {"survival": SurvivalCurvesDisplay.from_estimator(estimator, named, y, draw=False)}
