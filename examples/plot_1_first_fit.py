@@ -17,7 +17,7 @@ print(f"depth {model.depth_}, experts per layer and side {model.n_experts_}")
 
 # %%
 # Five networks were trained, each without a fifth of the rows. The rows that a network had not seen chose the depth: another layer
-# stays only if it makes them clearly likelier. Three networks were then trained on all rows, and averaged into one. The display shows their deviance after each layer.
+# stays only if it makes them clearly likelier. The five were then averaged into one. The display shows their deviance after each layer.
 
 CriterionPathDisplay.from_estimator(model)
 

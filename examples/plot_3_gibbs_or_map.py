@@ -2,7 +2,7 @@
 MAP, posterior draws, or the paper's sampler
 ============================================
 
-The same rows in three ways. ``"map"`` is the default: three networks by stochastic gradients, averaged into one. ``"map+gibbs"`` adds
+The same rows in three ways. ``"map"`` is the default: five networks by stochastic gradients, averaged into one. ``"map+gibbs"`` adds
 posterior draws of its top layer. ``"gibbs"`` is the paper's sampler, which draws every layer.
 """
 

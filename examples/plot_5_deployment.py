@@ -5,7 +5,7 @@ Scoring anywhere: SQL, Python, C and ONNX
 A network of hyperplanes needs no runtime of its own. Here one is scored by SQLite and by a Python function without imports
 beyond ``math``; the C header and the ONNX file say the same (they are compared in the tests).
 
-``MapConfig(n_members=1)`` asks for one small network. The default, an average of three as one network, is exported in the same way.
+``MapConfig(n_members=1)`` asks for one small network. The default, an average of five as one network, is exported in the same way.
 """
 
 import sqlite3

@@ -14,12 +14,13 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.committee import FIRST_PENALTY, SEARCH_STEPS, Search, Stage, Step, _without_failures, grow_committee
+from pbdn.growth.committee import SEARCH_STEPS, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
+from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
-from pbdn.growth.trimming import ALLOWED, MOST_TOGETHER, first_few, smaller, trimmed, without_expert
+from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.wiring import sources_of
@@ -78,14 +79,15 @@ def test_long_tails_are_pulled_in_and_the_unit_does_not_matter(rng):
     assert one.network_.tails.columns.tolist() == [0]
     scaled = fitted(model(max_depth=1, curved=False, n_minibatches=300), X * [1e6, 1e-6], y)
     np.testing.assert_allclose(scaled.predict_proba(X * [1e6, 1e-6]), one.predict_proba(X), rtol=1e-6)
-    assert one.score(X, y) > 0.93
+    assert one.score(X, y) > 0.9
 
 
 @pytest.mark.parametrize(("widths", "kept"), [((20, 20, 20), 3), ((40, 30, 29), 3), ((40, 30, 30), 2), ((120, 10), 1)])
 def test_networks_are_averaged_while_they_have_fewer_than_a_hundred_hyperplanes(rng, widths, kept):
     networks = [random_network(rng, ((width - width // 2, width // 2),)) for width in widths]
-    assert first_few(networks) == networks[:kept]
-    assert kept == 1 or sum(widths[:kept]) <= MOST_TOGETHER
+    assert first_few(networks, ON_A_LINE) == networks[:kept]
+    assert kept == 1 or sum(widths[:kept]) <= ON_A_LINE.hyperplanes
+    assert first_few(networks, Limit(1, 2)) == networks[:2]
 
 
 def test_an_expert_taken_out_of_a_stack_is_one_that_says_nothing(rng):
@@ -244,6 +246,23 @@ def test_one_network_is_smaller_than_three_and_all_learn_from_all_rows(rng, monk
     assert len(one.network_.predict_folds(X)) == 5
 
 
+def test_the_networks_of_the_folds_predict_and_say_how_sure_they_are(rng):
+    X, y = half_planes(rng)
+    found = fitted(model(max_depth=1), X, y)
+    assert found.network_.n_members == 5
+    assert found.network_.folds is None
+    np.testing.assert_array_equal(found.network_.predict_folds(X), found.network_.predict_members(X))
+
+
+def test_of_large_networks_the_first_predict_and_all_say_how_sure_they_are(rng, monkeypatch):
+    X, y = half_planes(rng)
+    whole = fitted(model(max_depth=1), X, y).network_
+    monkeypatch.setattr("pbdn.growth.committee.OF_CLASSES", Limit(1, 3))
+    first = fitted(model(max_depth=1), X, y).network_
+    np.testing.assert_allclose(first.predict_members(X), whole.predict_members(X)[:3], rtol=1e-12)
+    np.testing.assert_allclose(first.predict_folds(X), whole.predict_members(X), rtol=1e-12)
+
+
 def test_a_network_that_fits_its_rows_badly_is_trained_once_more(rng, monkeypatch):
     X, y = half_planes(rng)
     real, numbers = Trainee.follow, []
@@ -257,7 +276,7 @@ def test_a_network_that_fits_its_rows_badly_is_trained_once_more(rng, monkeypatc
         return (*layers[:-1], Layer(tuple(flat)))
 
     monkeypatch.setattr(Trainee, "follow", broken)
-    found = fitted(model(max_depth=1), X, y)
+    found = fitted(model(n_members=3, max_depth=1), X, y)
     assert sorted(numbers) == [5, 6, 7, 1005]
     assert found.score(X, y) > 0.85
     assert np.abs(found.network_.predict_members(X)[0, :, 1] - 0.5).max() > 0.3

@@ -173,8 +173,9 @@ class MapConfig(Options):
         become likelier by it. Needs ``criterion="holdout"`` and dense rows in memory. Default: True with more than two
         sides, else False.
     n_members : int
-        Networks that are averaged with ``criterion="folds"``, each trained on all rows; 1: a single network. Where rows are
-        many, the five networks of the folds are averaged instead of several new ones. Default: 3.
+        Networks that are averaged with ``criterion="folds"``. Default: 5, those of the folds, or the first of them where they
+        are large. 1: a single network, trained on all rows. Other numbers: so many, each trained on all rows, but where rows
+        are many those of the folds.
     curved : bool
         Whether the first layer sees the squares of the features too, with ``criterion="folds"``. Default: what the rows
         kept back say.

@@ -6,151 +6,40 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
-New networks are then trained on all rows with what was found, and averaged (`pbdn.model.committee`). Those of the folds stay
-beside them, to say how sure they are (`pbdn.model.committee`). Where rows are many, or values lie on a line, the networks of
-the folds are themselves averaged: few rows are lost to each, none is trained for its spread alone, and a distribution says by
-itself how sure it is.
+The networks of the folds are then averaged, and how far they differ says how sure the average is (`pbdn.model.committee`). Each
+has missed other rows, so that what one of them made too much of the others outvote. Who asks for another number of networks gets
+new ones, trained on all rows with what was found; those of the folds stay beside them for the intervals.
 """
 
-import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
-from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep, Trial
+from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Layers, Step, Trainee, View, make_views
-from pbdn.growth.trimming import ALONE, first_few, smaller, trimmed
+from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
+from pbdn.growth.trainee import Layers, Trainee, View, make_views
+from pbdn.growth.trimming import ALONE, OF_CLASSES, ON_A_LINE, Limit, first_few, smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
-from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.arrays import IntArray
 from pbdn.sgd.map_settings import MapSettings
-from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
-
-logger = logging.getLogger("pbdn")
 
 SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
-FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 NOISES = (0.0, 0.5, FULL_NOISE)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more
-SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
 SEARCH_STEPS = 1 / 2  # of networks that only show what is better, of those that predict
 
-LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
-
-
-@dataclass(frozen=True)
-class Stage:
-    """How far the networks of the folds have come: their layers, by which steps, and the losses of the rows kept back."""
-
-    view: View
-    history: tuple[Step, ...]
-    stacks: tuple[Layers, ...]
-    losses: FloatArray
-    complete: bool = True
-
-    @property
-    def deviance(self) -> float:
-        """Of all rows kept back."""
-        return float(self.losses.sum())
-
-    def clearly_below(self, other: "Stage") -> bool:
-        """Whether the deviance is lower by more than the standard error of the difference."""
-        gain = other.losses - self.losses
-        return gain.size > 0 and bool(gain.sum() > np.sqrt(gain.size) * gain.std())
-
-    @property
-    def depth(self) -> int:
-        """Number of layers."""
-        return sum(step.adds_layer for step in self.history)
-
-    def recipe(self, n_steps: int) -> tuple[Step, ...]:
-        """The short way there, for networks that need not search: every layer with the penalty and noise found at the end."""
-        return (self.history[-1]._replace(adds_layer=True, n_steps=n_steps),) * self.depth
-
-
-@dataclass
-class Search:
-    """Tries steps on the folds that decide, and remembers what was tried."""
-
-    response: Response
-    config: FitConfig
-    run: Run
-    held: Sequence[np.ndarray]
-    observer: Observer | None = None
-    trials: list[Trial] = field(default_factory=list)
-    path: list[PathStep] = field(default_factory=list)
-
-    def begin(self, view: View) -> Stage:
-        """Nothing learned yet."""
-        return Stage(view, (), tuple(() for _ in self.held), np.full(1, np.inf))
-
-    def after(self, stage: Stage, step: Step) -> Stage:
-        """All folds after one more step."""
-        return self.after_each([stage], step)[0]
-
-    def after_each(self, stages: Sequence[Stage], step: Step) -> list[Stage]:
-        """Several stages, each after one more step, trained at the same time; those left out for which there was no time.
-
-        The first is always there, complete or not.
-        """
-        n_folds = len(self.held)
-        tasks = [(s, f) for s in range(len(stages)) for f in range(n_folds)]
-        part = self.run.shared_by(min(self.run.n_jobs, len(tasks)))
-
-        def work(task: tuple[int, int]) -> tuple[Layers, FloatArray, bool] | None:
-            s, f = task
-            if s > 0 and self.run.stop():
-                return None
-            stage, kept = stages[s], self.held[f]
-            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, len(tasks))
-            layers, done = trainee.take(stage.stacks[f], stage.history, step)
-            return layers, stage.view.losses(layers, kept, self.response), done
-
-        results = self.run.on_threads(work, tasks)
-        new = []
-        for s, stage in enumerate(stages):
-            found = [result for result in results[s * n_folds : (s + 1) * n_folds] if result is not None]
-            if len(found) == n_folds:
-                stacks, losses, done = zip(*found, strict=True)
-                new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
-        return new
-
-    def new_layer(self, depth: int) -> Step:
-        """Add layer ``depth``, and train it together with those below."""
-        timed = self.response.timed
-        penalty = penalty_at(depth) if timed else FIRST_PENALTY
-        return Step(True, penalty, LITTLE_NOISE if timed else FULL_NOISE, self.config.map.n_minibatches)
-
-    def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
-        """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
-        if self.run.stop():
-            return None
-        new = self.after(
-            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
-        )
-        if not new.complete:
-            return None
-        kept = new.deviance < stage.deviance
-        self.note(new, kept)
-        return new if kept else None
-
-    def note(self, stage: Stage, kept: bool) -> None:
-        """Write down what was tried."""
-        last = stage.history[-1]
-        trial = Trial(stage.view.curve is not None, stage.depth, last.penalty, last.noise, stage.deviance, kept)
-        self.trials.append(trial)
-        logger.info("tried %s", trial)
 
 
 def grow_committee(
@@ -160,8 +49,8 @@ def grow_committee(
     folds = folds_of_rows(response.strata(rows.targets))
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
-    on_all = all_decide and not response.timed
-    short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if on_all else config
+    few = all_decide and not response.timed
+    short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few else config
     search = Search(response, short, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
 
     began = time.perf_counter()
@@ -169,15 +58,17 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))
-    if on_all or config.map.n_members == 1:
+    new = config.map.n_members == 1 or (few and config.map.n_members != N_FOLDS)
+    if new:
         members = _on_all_rows(search, stage, folds, config.map)
     else:
-        members = _of_all_folds(search, stage, folds)
+        members = _of_all_folds(search, stage, folds, config.map, few)
     if run.stop() and reason != "observer":
         reason = "interrupted"
-    network = _averaged(members or stage.stacks, stage, response)
-    if members and on_all:
-        network = replace(network, folds=_averaged(stage.stacks, stage, response))
+    limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
+    network = _averaged(members or stage.stacks, stage, response, limit)
+    if few and members and (new or network.n_members < N_FOLDS):
+        network = replace(network, folds=_averaged(stage.stacks if new else members, stage, response))
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
@@ -186,11 +77,11 @@ def grow_committee(
     return Growth(fits, tuple(path), reason, tuple(search.trials))
 
 
-def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response) -> Network:
-    """The average of networks on scaled features, without experts that they do not need."""
+def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response, limit: Limit | None = None) -> Network:
+    """The average of networks on scaled features, without experts that they do not need; of the first of them within a limit."""
     rows = stage.view.rows
     networks = [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
-    merged = committee(first_few(networks) if response.timed else networks)
+    merged = committee(networks if limit is None else first_few(networks, limit))
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
 
@@ -308,12 +199,18 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
     return [layers for layers in search.run.on_threads(trained, numbers) if layers is not None]
 
 
-def _of_all_folds(search: Search, stage: Stage, folds: IntArray) -> list[Layers]:
-    """The networks of the folds that decided, and those of the others trained with what they found."""
+def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSettings, few: bool) -> list[Layers]:
+    """The networks of the folds that decided, smaller where rows are few, and those of the others trained with what they found."""
     numbers = range(len(stage.stacks), N_FOLDS)
+    part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
+    history = (*stage.history[:-1], stage.history[-1]._replace(n_steps=settings.n_minibatches))
+
+    def shrunk(f: int) -> Layers:
+        trainee = Trainee(stage.view, folds != f, f, search.response, settings, part, N_FOLDS)
+        return smaller(trainee, stage.stacks[f], history)
+
     if not numbers:
-        return list(stage.stacks)
-    part, settings = search.run.shared_by(min(search.run.n_jobs, len(numbers))), search.config.map
+        return search.run.on_threads(shrunk, range(N_FOLDS)) if few else list(stage.stacks)
 
     def trained(f: int) -> Layers | None:
         trainee = Trainee(stage.view, folds != f, f, search.response, settings, part, len(numbers))

@@ -13,11 +13,12 @@ from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
-from pbdn.growth.committee import Search, grow_committee
+from pbdn.growth.committee import grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
 from pbdn.growth.holdout import folds_of_rows, grow_by_holdout
 from pbdn.growth.run import Run
+from pbdn.growth.search import Search
 from pbdn.growth.trainee import make_views
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.network import Layer, Network, Side

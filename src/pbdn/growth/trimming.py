@@ -7,6 +7,7 @@ learn to stand in. If they do not, fewer are left out.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,7 +26,16 @@ ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
 MOST_UNITS = 200  # above them none is tried
-MOST_TOGETHER = 99  # hyperplanes of networks that are averaged
+
+
+class Limit(NamedTuple):
+    """Of networks that are averaged: hyperplanes that they have together at the most, and networks at the least."""
+
+    hyperplanes: int
+    networks: int
+
+
+OF_CLASSES, ON_A_LINE = Limit(60, 3), Limit(99, 1)
 
 
 def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...], times: float = 1.0) -> Layers:
@@ -65,10 +75,10 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
     return layers
 
 
-def first_few(networks: Sequence[Network]) -> Sequence[Network]:
-    """As many of the networks, from the first on, as have fewer than a hundred hyperplanes together; one at least."""
+def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:
+    """As many of the networks, from the first on, as the limit allows."""
     together = np.cumsum([sum(sum(layer.n_experts) for layer in network.layers) for network in networks])
-    return networks[: max(1, int((together <= MOST_TOGETHER).sum()))]
+    return networks[: max(limit.networks, int((together <= limit.hyperplanes).sum()))]
 
 
 def _without_needless(layers: Layers, t: int, s: int, rows: LabelledRows, good: Callable[[Layers], bool]) -> Layers:

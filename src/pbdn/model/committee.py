@@ -98,7 +98,7 @@ def jackknife_interval(folds: FloatArray, center: FloatArray, level: float) -> F
     level : float
         Share of intervals that shall hold the truth.
     """
-    t = student_t.ppf(0.5 + 0.5 * level, len(folds) - 2)
+    t = student_t.ppf(0.5 + 0.5 * level, max(len(folds) - 2, 1))
     half, middle = t * jackknife_error(log_odds(folds)), log_odds(center)
     straight = t * jackknife_error(folds)
     low = np.minimum(expit(middle - half), np.maximum(center - straight, 0.0))

@@ -84,7 +84,7 @@ class MapSettings:
     replacement: bool = False
     when_empty: WhenEmpty = "keep_strongest"
     polish: bool = False
-    n_members: int = 3
+    n_members: int = 5
     curved: bool | None = None
     monotonic_cst: Any = None
     device: str | None = None

@@ -1,0 +1,125 @@
+"""Networks of folds in search of their shape: a step is tried on all of them, and the rows kept back say what it is worth."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pbdn.config import FitConfig
+from pbdn.growth.depth import Observer, PathStep, Trial
+from pbdn.growth.run import Run
+from pbdn.growth.trainee import Layers, Step, Trainee, View
+from pbdn.model.response import Response
+from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
+
+logger = logging.getLogger("pbdn")
+
+SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
+FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
+LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How far the networks of the folds have come: their layers, by which steps, and the losses of the rows kept back."""
+
+    view: View
+    history: tuple[Step, ...]
+    stacks: tuple[Layers, ...]
+    losses: FloatArray
+    complete: bool = True
+
+    @property
+    def deviance(self) -> float:
+        """Of all rows kept back."""
+        return float(self.losses.sum())
+
+    def clearly_below(self, other: "Stage") -> bool:
+        """Whether the deviance is lower by more than the standard error of the difference."""
+        gain = other.losses - self.losses
+        return gain.size > 0 and bool(gain.sum() > np.sqrt(gain.size) * gain.std())
+
+    @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return sum(step.adds_layer for step in self.history)
+
+    def recipe(self, n_steps: int) -> tuple[Step, ...]:
+        """The short way there, for networks that need not search: every layer with the penalty and noise found at the end."""
+        return (self.history[-1]._replace(adds_layer=True, n_steps=n_steps),) * self.depth
+
+
+@dataclass
+class Search:
+    """Tries steps on the folds that decide, and remembers what was tried."""
+
+    response: Response
+    config: FitConfig
+    run: Run
+    held: Sequence[np.ndarray]
+    observer: Observer | None = None
+    trials: list[Trial] = field(default_factory=list)
+    path: list[PathStep] = field(default_factory=list)
+
+    def begin(self, view: View) -> Stage:
+        """Nothing learned yet."""
+        return Stage(view, (), tuple(() for _ in self.held), np.full(1, np.inf))
+
+    def after(self, stage: Stage, step: Step) -> Stage:
+        """All folds after one more step."""
+        return self.after_each([stage], step)[0]
+
+    def after_each(self, stages: Sequence[Stage], step: Step) -> list[Stage]:
+        """Several stages, each after one more step, trained at the same time; those left out for which there was no time.
+
+        The first is always there, complete or not.
+        """
+        n_folds = len(self.held)
+        tasks = [(s, f) for s in range(len(stages)) for f in range(n_folds)]
+        part = self.run.shared_by(min(self.run.n_jobs, len(tasks)))
+
+        def work(task: tuple[int, int]) -> tuple[Layers, FloatArray, bool] | None:
+            s, f = task
+            if s > 0 and self.run.stop():
+                return None
+            stage, kept = stages[s], self.held[f]
+            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, len(tasks))
+            layers, done = trainee.take(stage.stacks[f], stage.history, step)
+            return layers, stage.view.losses(layers, kept, self.response), done
+
+        results = self.run.on_threads(work, tasks)
+        new = []
+        for s, stage in enumerate(stages):
+            found = [result for result in results[s * n_folds : (s + 1) * n_folds] if result is not None]
+            if len(found) == n_folds:
+                stacks, losses, done = zip(*found, strict=True)
+                new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
+        return new
+
+    def new_layer(self, depth: int) -> Step:
+        """Add layer ``depth``, and train it together with those below."""
+        timed = self.response.timed
+        penalty = penalty_at(depth) if timed else FIRST_PENALTY
+        return Step(True, penalty, LITTLE_NOISE if timed else FULL_NOISE, self.config.map.n_minibatches)
+
+    def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
+        """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
+        if self.run.stop():
+            return None
+        new = self.after(
+            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
+        )
+        if not new.complete:
+            return None
+        kept = new.deviance < stage.deviance
+        self.note(new, kept)
+        return new if kept else None
+
+    def note(self, stage: Stage, kept: bool) -> None:
+        """Write down what was tried."""
+        last = stage.history[-1]
+        trial = Trial(stage.view.curve is not None, stage.depth, last.penalty, last.noise, stage.deviance, kept)
+        self.trials.append(trial)
+        logger.info("tried %s", trial)
