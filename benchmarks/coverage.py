@@ -1,6 +1,6 @@
 """How often intervals of P(y = 1 | x) hold the truth, on simulated rows whose truth is known.
 
-    python -m benchmarks.coverage                    # seven truths, 400 rows, a hundred seeds
+    python -m benchmarks.coverage                    # seven truths, 400 rows, thirty seeds
 
 "network" is another truth for every seed, drawn from the model itself: one side of three experts. One fit errs in the same
 direction over whole regions, so that the share of its rows that are covered varies much from seed to seed (its standard deviation
@@ -79,7 +79,7 @@ def table(root: Path = record.RESULTS) -> str:
 def main() -> None:
     """Run what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=100)
+    parser.add_argument("--seeds", type=int, default=30)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()

@@ -157,7 +157,7 @@ def _plain(value: Any) -> Any:
 @cache
 def _warm_up() -> None:
     """Compile once in every process, outside the measured time."""
-    X, y, _, _ = make_xor(60, seed=0).split(0)
+    X, y, _, _ = make_xor(200, seed=0).split(0)  # enough rows for folds
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         PBDNClassifier(max_depth=2, map_config=MapConfig(n_minibatches=4), random_state=0).fit(X, y)
