@@ -7,8 +7,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
 The networks of the folds are then averaged, and how far they differ says how sure the average is (`pbdn.model.committee`). Each
-has missed other rows, so that what one of them made too much of the others outvote. Who asks for another number of networks gets
-new ones, trained on all rows with what was found; those of the folds stay beside them for the intervals.
+has missed other rows: an oddity of some rows that one network took up is not in the others. Who asks for another number of
+networks gets new ones, trained on all rows with what was found; those of the folds stay beside them for the intervals.
 """
 
 import time
@@ -37,7 +37,7 @@ NOISES = (0.0, 0.5, FULL_NOISE)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more
-SEARCH_STEPS = 1 / 2  # of networks that only show what is better, of those that predict
+SEARCH_STEPS = 1 / 2  # of a network that goes through many trials on few rows, of one that takes the short way
 
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
 
@@ -45,7 +45,7 @@ NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
 def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
-    """Let the networks of folds of scaled rows find shape, depth and penalty; average networks trained with what they found."""
+    """Let the networks of folds of scaled rows find shape, depth and penalty, and average them."""
     folds = folds_of_rows(response.strata(rows.targets))
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
