@@ -176,7 +176,8 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
     One that fits its own rows worse than those of the folds fit rows that they have not seen has failed, and is tried once more.
     """
     judged = np.isin(folds, np.arange(len(search.held)))
-    recipe, times = stage.recipe(settings.n_minibatches), ALONE if settings.n_members == 1 else 1.0
+    recipe = stage.recipe(settings.n_minibatches)
+    times = ALONE if settings.n_members == 1 and not search.response.timed else 1.0
 
     def trained(number: int) -> Layers | None:
         layers = followed(number)

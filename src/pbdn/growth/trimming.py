@@ -21,7 +21,7 @@ from pbdn.model.wiring import sources_of
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
 AFTER_PER_ROW, MOST_AFTER = 0.03, 12.0  # and once they were
-ALONE = 1.5  # times as much for a network that is not averaged with others: who asks for one wants it small
+ALONE = 1.5  # times as much for a network of classes that is not averaged with others: who asks for one wants it small
 ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which experts are judged
