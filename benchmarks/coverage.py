@@ -2,6 +2,7 @@
 
     python -m benchmarks.coverage                    # seven truths, 400 rows, thirty seeds
 
+The form of the intervals was chosen on sixteen truths, these seven with other rows among them (docs/decisions.md).
 "network" is another truth for every seed, drawn from the model itself: one side of three experts. One fit errs in the same
 direction over whole regions, so that the share of its rows that are covered varies much from seed to seed (its standard deviation
 is 0.1 to 0.25): hence the number of seeds, and the standard errors beside the means. Every fit is one line of

@@ -85,11 +85,22 @@ criterion_path_
     """
 
     def __init__(
-        self, *, inference: str = "auto", log: bool | str = "auto", max_depth: int = 5, max_experts: int = 20,
-        standardize: bool = True, priors: Hyperpriors | None = None, gibbs_config: GibbsConfig | None = None,
-        map_config: MapConfig | None = None, n_jobs: int | None = None, random_state: Any = None, verbose: int = 0,
-        checkpoint: Any = None, time_limit: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        inference: str = "auto",
+        log: bool | str = "auto",
+        max_depth: int = 5,
+        max_experts: int = 20,
+        standardize: bool = True,
+        priors: Hyperpriors | None = None,
+        gibbs_config: GibbsConfig | None = None,
+        map_config: MapConfig | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+        checkpoint: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
         super().__init__(
             inference=inference, max_depth=max_depth, max_experts=max_experts, standardize=standardize, priors=priors,
             gibbs_config=gibbs_config, map_config=map_config, n_jobs=n_jobs, random_state=random_state, verbose=verbose,

@@ -6,9 +6,9 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
-The networks of the folds are then averaged, and how far they differ says how sure the average is (`pbdn.model.committee`). Each
-has missed other rows: an oddity of some rows that one network took up is not in the others. Who asks for another number of
-networks gets new ones, trained on all rows with what was found; those of the folds stay beside them for the intervals.
+The networks of the folds are then averaged, and how far they differ says how sure the average is (`pbdn.model.committee`). Who asks
+for another number of networks gets new ones, trained on all rows with what was found; those of the folds stay beside them for the
+intervals.
 """
 
 import time
@@ -24,7 +24,7 @@ from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
 from pbdn.growth.trainee import Layers, Trainee, View, make_views
-from pbdn.growth.trimming import ALONE, OF_CLASSES, ON_A_LINE, Limit, first_few, smaller, trimmed
+from pbdn.growth.trimming import ALONE, OF_CLASSES, ON_A_LINE, first_few, smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -66,9 +66,11 @@ def grow_committee(
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
-    network = _averaged(members or stage.stacks, stage, response, limit)
+    networks = _trimmed(members or stage.stacks, stage, response)
+    network = _averaged(networks if limit is None else first_few(networks, limit), stage, response)
     if few and members and (new or network.n_members < N_FOLDS):
-        network = replace(network, folds=_averaged(stage.stacks if new else members, stage, response))
+        of_folds = _trimmed(stage.stacks, stage, response) if new else networks
+        network = replace(network, folds=_averaged(of_folds, stage, response))
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
@@ -77,11 +79,15 @@ def grow_committee(
     return Growth(fits, tuple(path), reason, tuple(search.trials))
 
 
-def _averaged(stacks: Sequence[Layers], stage: Stage, response: Response, limit: Limit | None = None) -> Network:
-    """The average of networks on scaled features, without experts that they do not need; of the first of them within a limit."""
+def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response) -> list[Network]:
+    """Networks on the inputs of the view, without experts that they do not need."""
     rows = stage.view.rows
-    networks = [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
-    merged = committee(networks if limit is None else first_few(networks, limit))
+    return [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
+
+
+def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> Network:
+    """The average of networks, on scaled features."""
+    merged = committee(networks)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
 
 

@@ -48,7 +48,7 @@ GLOSSARY = (
 
 
 class Known(NamedTuple):
-    """What reports of all kinds of responses tell, and what the others are compared with."""
+    """What is known before numbers or times are described; other methods are fitted on the ``training`` rows."""
 
     facts: dict[str, Any]
     effects: list[dict[str, Any]]
