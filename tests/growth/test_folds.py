@@ -19,10 +19,12 @@ from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
+from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
 from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
+from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
 from pbdn.model.wiring import sources_of
 from pbdn.sgd.joint_training import neighbour_noise
 from pbdn.sgd.objective import pack
@@ -544,3 +546,55 @@ def test_passes_over_a_stream_end_when_the_time_is_up(rng):
     np.testing.assert_allclose(guess, 6.0 * log_likelihoods(block, *sides), rtol=1e-9)
     assert (log_inactivity(source, *sides, floor=-1e9, should_stop=lambda: True) == -np.inf).all()
     np.testing.assert_allclose(log_likelihoods(source, *sides, lambda: False), log_likelihoods(source, *sides))
+
+
+def on_a_line(rng, n_rows=400, location=(0.0, 0.0)):
+    """Rows, and a network of one expert a side whose two distributions lie about the same value."""
+    X = rng.normal(size=(n_rows, 2))
+    line = np.array([[-2.0, 1.5, -1.0]])
+    times = np.array([3.0])
+    sides = (
+        Side(line + times * np.array([-location[0], 0, 0]), np.ones(1), times),
+        Side(np.array([[-2.0, -1.5, 1.0]]) + times * np.array([location[1], 0, 0]), np.ones(1), times),
+    )
+    return X, (Layer(sides),)
+
+
+def distribution(layers, X):
+    return StandardDistribution(side_arrays(layers[-1], X))
+
+
+def test_a_factor_makes_distributions_narrower_about_their_medians(rng):
+    X, layers = on_a_line(rng, location=(0.3, -0.2))
+    rows = LabelledRows(X, np.zeros((len(X), 2)))
+    narrower = sharpened(layers, 1.7, rows)
+    away = np.linspace(-0.8, 0.8, 9) * np.ones((len(X), 1))
+    for old, new in zip(side_arrays(layers[0], X), side_arrays(narrower[0], X), strict=True):
+        # of one expert H(u) = ln 2 where s(z) = ln 2, that is z = 0
+        median = -old.distances / old.time_coefs
+        np.testing.assert_allclose(rates(new, median + away / 1.7)[0], rates(old, median + away)[0], rtol=1e-8)
+
+
+def test_rows_kept_back_say_how_wide_distributions_are(rng):
+    X, layers = on_a_line(rng, n_rows=3000)
+    u = distribution(layers, X).ppf(rng.uniform(size=(len(X), 1)))
+    rows = LabelledRows(X, np.hstack([u, u]))
+    folds = np.arange(len(X)) % 2
+    for factor in (0.6, 1.0, 1.5):
+        wrong = sharpened(layers, factor, rows)
+        # the standard error of the logarithm of a scale is about 1/√(2n), here 0.013
+        assert best_factor([wrong, wrong], rows, folds, OnALine()) == pytest.approx(1 / factor, rel=0.08)
+
+
+def test_an_average_of_networks_that_differ_is_narrower_by_what_it_gains(rng):
+    shift = 0.2
+    X, layers = on_a_line(rng)
+    _, low = on_a_line(rng, location=(-shift, -shift))
+    _, high = on_a_line(rng, location=(shift, shift))
+    rows, folds = LabelledRows(X, np.zeros((len(X), 2))), np.arange(len(X)) % 2
+    quantiles = distribution(layers, X).ppf(np.tile([0.16, 0.84], (len(X), 1)))
+    width = np.diff(quantiles, axis=1)[0, 0] / 2
+    # two predictions that differ by 2d have variance 2d², and their mean errs by d² less
+    assert factor_of_average([low, high], rows, folds) == pytest.approx(1 / np.sqrt(1 - shift**2 / width**2))
+    assert factor_of_average([layers, layers], rows, folds) == 1.0
+    assert factor_of_average([layers], rows, folds) == 1.0

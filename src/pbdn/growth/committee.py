@@ -23,8 +23,9 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, folds_of_rows
 from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
+from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import Layers, Trainee, View, make_views
-from pbdn.growth.trimming import ALONE, OF_CLASSES, ON_A_LINE, first_few, smaller, trimmed
+from pbdn.growth.trimming import ALONE, OF_CLASSES, ON_A_LINE, first_few, smaller, spread_rows, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -67,7 +68,10 @@ def grow_committee(
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
     networks = _trimmed(members or stage.stacks, stage, response)
-    network = _averaged(networks if limit is None else first_few(networks, limit), stage, response)
+    predict = networks if limit is None else first_few(networks, limit)
+    if response.timed:
+        predict = _sharpened(predict, stage, folds, len(networks) == N_FOLDS)
+    network = _averaged(predict, stage, response)
     if few and members and (new or network.n_members < N_FOLDS):
         of_folds = _trimmed(stage.stacks, stage, response) if new else networks
         network = replace(network, folds=_averaged(of_folds, stage, response))
@@ -83,6 +87,18 @@ def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response) -> list
     """Networks on the inputs of the view, without experts that they do not need."""
     rows = stage.view.rows
     return [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
+
+
+def _sharpened(networks: Sequence[Network], stage: Stage, folds: IntArray, of_folds: bool) -> list[Network]:
+    """Networks on a line whose distributions are as wide as rows kept back, and averaging networks of folds, allow."""
+    some, response = spread_rows(folds.size), networks[0].response
+    rows, folds = stage.view.rows.take(some), folds[some]
+    factor = best_factor(stage.stacks, rows, folds, response)
+    narrower = [sharpened(network.layers, factor, rows) for network in networks]
+    if of_folds:
+        factor = factor_of_average(narrower, rows, folds)
+        narrower = [sharpened(layers, factor, rows) for layers in narrower]
+    return [replace(network, layers=layers) for network, layers in zip(networks, narrower, strict=True)]
 
 
 def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> Network:

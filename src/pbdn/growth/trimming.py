@@ -17,6 +17,7 @@ from pbdn.growth.trainee import Layers, Step, Trainee
 from pbdn.model.network import Layer, Network, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
+from pbdn.numerics.arrays import IntArray
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
@@ -24,7 +25,7 @@ AFTER_PER_ROW, MOST_AFTER = 0.03, 12.0  # and once they were
 ALONE = 1.5  # times as much for a network of classes that is not averaged with others: who asks for one wants it small
 ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
-MOST_ROWS = 5000  # by which experts are judged
+MOST_ROWS = 5000  # by which a network is judged
 MOST_UNITS = 200  # above them none is tried
 
 
@@ -63,16 +64,20 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
     """The same network without needless experts, from the top layer down; a side keeps one at least."""
     if sum(sum(layer.n_experts) for layer in layers) > MOST_UNITS:
         return layers
-    share = 1.0
-    if rows.n_rows > MOST_ROWS:
-        share = MOST_ROWS / rows.n_rows
-        rows = rows.take(np.linspace(0, rows.n_rows - 1, MOST_ROWS).astype(np.int64))
+    share = min(1.0, MOST_ROWS / rows.n_rows)
+    if share < 1.0:
+        rows = rows.take(spread_rows(rows.n_rows))
     losses = losses_on(rows, response)
     most = float(losses(layers).sum()) + allowed * share
     for t in range(len(layers), 0, -1):
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
     return layers
+
+
+def spread_rows(n_rows: int) -> IntArray:
+    """Numbers of rows by which a network is judged: all, or some of many, evenly spread."""
+    return np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64)
 
 
 def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:

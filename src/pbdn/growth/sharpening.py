@@ -1,0 +1,95 @@
+"""How wide the distributions of values on a line are: as wide as rows kept back say.
+
+A factor f makes the distributions of a network narrower, and a shift δ of each side leaves its medians where they are on the whole:
+H(u) = Σ_k r_k s(f (x'β_k + τ_k (u + δ))). What comes out is a network like any other.
+
+Two things decide f. Rows kept back are likeliest with one factor, by the networks that have not seen them. And the average of M
+networks errs less than each of them: its squared error is smaller by (1 - 1/M) b, where b is the variance of a prediction from one
+network to another. Rows that both of two networks have seen make b look too small, so it is half of the mean squared difference
+between the network that has not seen a row and those that have.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.growth.holdout import losses_on
+from pbdn.growth.trainee import Layers
+from pbdn.model.network import Layer, Side, inputs_above
+from pbdn.model.response import Response
+from pbdn.model.timed import SideArrays, StandardDistribution, rates, side_arrays
+from pbdn.numerics.arrays import FloatArray, IntArray
+
+FACTORS = (0.5, 3.0)  # the least and the largest that rows kept back may ask for
+CLOSE = 0.01  # to the logarithm of the best factor
+FARTHEST, HALVINGS = 100.0, 40  # of the search for the median of a side
+ONE_SIGMA = (0.16, 0.84)  # quantiles that lie a standard deviation from the centre
+LEAST_SHARE = 0.25  # of its variance that the distribution of an average keeps
+
+
+def sharpened(layers: Layers, factor: float, rows: LabelledRows) -> Layers:
+    """The network with distributions narrower by a factor, whose medians on these rows stay where they are."""
+    top = layers[-1]
+    arrays = side_arrays(top, inputs_above(layers[:-1], rows.inputs))
+    return (
+        *layers[:-1],
+        Layer(tuple(_narrower(side, factor, own) for side, own in zip(top.sides, arrays, strict=True))),
+    )
+
+
+def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response) -> float:
+    """The factor with which the rows kept back are likeliest; network f has not seen the rows of fold f."""
+    kept = [rows.take(folds == f) for f in range(len(networks))]
+    judges = [losses_on(own, response) for own in kept]
+
+    def loss(log_factor: float) -> float:
+        factor = float(np.exp(log_factor))
+        narrower = (sharpened(layers, factor, own) for layers, own in zip(networks, kept, strict=True))
+        return sum(float(judge(layers).sum()) for judge, layers in zip(judges, narrower, strict=True))
+
+    found = minimize_scalar(loss, bounds=np.log(FACTORS), method="bounded", options={"xatol": CLOSE})
+    return float(np.exp(found.x)) if found.fun < loss(0.0) else 1.0
+
+
+def factor_of_average(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray) -> float:
+    """By how much the average of networks may be narrower than each of them; network f has not seen the rows of fold f."""
+    if len(networks) == 1:
+        return 1.0
+    known = rows.take((folds >= 0) & (folds < len(networks)))
+    unseen = folds[(folds >= 0) & (folds < len(networks))]
+    points = np.array([ONE_SIGMA[0], 0.5, ONE_SIGMA[1]])
+    low, middle, high = np.stack([_quantiles(layers, known, points) for layers in networks], axis=1).T
+    of_unseen = middle[unseen, np.arange(len(unseen))]
+    variance = ((middle - of_unseen) ** 2).sum(axis=0).mean() / (2 * (len(networks) - 1))
+    width = float(np.mean(((high - low) / 2) ** 2))
+    gain = (1 - 1 / len(networks)) * float(variance) / width
+    return float(1 / np.sqrt(max(1 - gain, LEAST_SHARE)))
+
+
+def _narrower(side: Side, factor: float, own: SideArrays) -> Side:
+    assert side.time_coefs is not None
+    planes, times = factor * side.hyperplanes, factor * side.time_coefs
+    new = own._replace(distances=factor * own.distances, time_coefs=times)
+    shift = float(np.median(_medians(new) - _medians(own)))
+    planes[:, 0] += shift * times
+    return replace(side, hyperplanes=planes, time_coefs=times)
+
+
+def _medians(side: SideArrays) -> FloatArray:
+    """u with H(u) = ln 2 of every row, by halving an interval."""
+    low = np.full((len(side.distances), 1), -FARTHEST)
+    high = -low
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        later = rates(side, middle)[0] < np.log(2.0)
+        low, high = np.where(later, middle, low), np.where(later, high, middle)
+    return np.asarray(0.5 * (low + high))
+
+
+def _quantiles(layers: Layers, rows: LabelledRows, points: FloatArray) -> FloatArray:
+    """Shape (n_rows, n_points)."""
+    arrays = side_arrays(layers[-1], inputs_above(layers[:-1], rows.inputs))
+    return StandardDistribution(arrays).ppf(np.tile(points, (rows.n_rows, 1)))
