@@ -34,7 +34,7 @@ from pbdn.sgd.map_settings import MapSettings
 
 SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
-NOISES = (0.0, 0.5, FULL_NOISE)
+NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
 AGAIN = 1000  # added to the number of a network that is trained once more

@@ -36,6 +36,7 @@ from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
+SAME = 1e-6  # distance up to which two rows are the same, in standard deviations of all rows
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
 
 FLAT = 1e6  # b of a Student-t penalty that is a Gaussian one wherever hyperplanes are
@@ -71,21 +72,26 @@ def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
     """Standard deviation of the noise on every feature.
 
     In proportion to the features' own, and of expected squared length δ²/2 in all, where δ is the median distance from a row
-    to its nearest neighbour.
+    to the nearest row that is not the same.
     """
     spread = inputs.std(axis=0)
-    if len(inputs) < 2 or not spread.any():
+    if not spread.any():
         return np.zeros_like(spread)
     return np.asarray(spread * neighbour_distance(inputs, rng) / np.sqrt(2.0 * (spread**2).sum()))
 
 
 def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
-    """δ, the median distance from some rows to their nearest neighbours; there are two rows at least."""
-    from sklearn.neighbors import NearestNeighbors
+    """δ, the median distance from some rows to the nearest that differ from them; 0 where all rows are the same."""
+    from sklearn.metrics import pairwise_distances_chunked
 
-    rows = rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)
-    distance, _ = NearestNeighbors(n_neighbors=2, algorithm="brute").fit(inputs).kneighbors(inputs[rows])
-    return float(np.median(distance[:, 1]))
+    some = inputs[rng.choice(len(inputs), min(len(inputs), NEIGHBOUR_ROWS), replace=False)]
+    same = SAME * float(np.sqrt((inputs.std(axis=0) ** 2).sum()))
+
+    def nearest(distances: FloatArray, _: int) -> FloatArray:
+        return np.asarray(np.where(distances > same, distances, np.inf).min(axis=1))
+
+    found = np.concatenate(list(pairwise_distances_chunked(some, inputs, reduce_func=nearest)))
+    return float(np.median(found)) if np.isfinite(found).all() else 0.0
 
 
 def network_loss_and_gradient(
