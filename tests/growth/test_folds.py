@@ -19,7 +19,7 @@ from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
-from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
+from pbdn.growth.sharpening import best_factor, factor_of_average, interval_scores, sharpened
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
 from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert
 from pbdn.model.network import Layer, Network, Side
@@ -575,15 +575,27 @@ def test_a_factor_makes_distributions_narrower_about_their_medians(rng):
         np.testing.assert_allclose(rates(new, median + away / 1.7)[0], rates(old, median + away)[0], rtol=1e-8)
 
 
-def test_rows_kept_back_say_how_wide_distributions_are(rng):
+@pytest.mark.parametrize("known", ["values", "intervals"])
+def test_rows_kept_back_say_how_wide_distributions_are(known, rng):
     X, layers = on_a_line(rng, n_rows=3000)
     u = distribution(layers, X).ppf(rng.uniform(size=(len(X), 1)))
-    rows = LabelledRows(X, np.hstack([u, u]))
+    bounds = np.hstack([u, u]) if known == "values" else np.floor(4 * u) / 4 + [0.0, 0.25]
+    rows = LabelledRows(X, bounds)
     folds = np.arange(len(X)) % 2
     for factor in (0.6, 1.0, 1.5):
         wrong = sharpened(layers, factor, rows)
         # the standard error of the logarithm of a scale is about 1/√(2n), here 0.013
         assert best_factor([wrong, wrong], rows, folds, OnALine()) == pytest.approx(1 / factor, rel=0.08)
+
+
+def test_scores_of_intervals_are_least_for_the_true_quantiles(rng):
+    X, layers = on_a_line(rng, n_rows=3000)
+    u = distribution(layers, X).ppf(rng.uniform(size=(len(X), 1)))
+    rows = LabelledRows(X, np.hstack([u, u]))
+    scores = {factor: interval_scores(rows)(sharpened(layers, factor, rows)).sum() for factor in (0.8, 1.0, 1.25)}
+    assert min(scores, key=scores.get) == 1.0
+    twice = interval_scores(LabelledRows(X, np.hstack([u, u]), np.full(len(X), 2.0)))(layers)
+    assert twice.sum() == pytest.approx(2.0 * scores[1.0])
 
 
 def test_an_average_of_networks_that_differ_is_narrower_by_what_it_gains(rng):

@@ -2,7 +2,7 @@
 
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
-1. whether the first layer is curved (`pbdn.model.wiring`),
+1. whether the first layer is curved (`pbdn.model.wiring`): it is where the rows kept back are clearly likelier,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
@@ -113,7 +113,7 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
         search.observer.layer_begins(1)
     best, *others = search.after_each([search.begin(view) for view in views], search.new_layer(1))
     for other in others:
-        wins = other.complete and (not best.complete or other.deviance < best.deviance)
+        wins = other.complete and (not best.complete or other.clearly_below(best))
         search.note(best if wins else other, False)
         best = other if wins else best
     search.note(best, True)

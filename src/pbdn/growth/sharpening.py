@@ -3,10 +3,10 @@
 A factor f makes the distributions of a network narrower, and a shift δ of each side leaves its medians where they are on the whole:
 H(u) = Σ_k r_k s(f (x'β_k + τ_k (u + δ))). What comes out is a network like any other.
 
-Two things decide f. Rows kept back are likeliest with one factor, by the networks that have not seen them. And the average of M
-networks errs less than each of them: its squared error is smaller by (1 - 1/M) b, where b is the variance of a prediction from one
-network to another. Rows that both of two networks have seen make b look too small, so it is half of the mean squared difference
-between the network that has not seen a row and those that have.
+Two things decide f. Rows kept back say which factor suits the networks that have not seen them: by the scores of their intervals
+where every value is known, else by their likelihood. And the average of M networks errs less than each of them: its squared error is
+smaller by (1 - 1/M) b, where b is the variance of a prediction from one network to another. Rows that both of two networks have seen
+make b look too small, so it is half of the mean squared difference between the network that has not seen a row and those that have.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from pbdn.data.labelled_rows import LabelledRows
-from pbdn.growth.holdout import losses_on
+from pbdn.growth.holdout import RowLosses, losses_on
 from pbdn.growth.trainee import Layers
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
@@ -27,6 +27,7 @@ FACTORS = (0.5, 3.0)  # the least and the largest that rows kept back may ask fo
 CLOSE = 0.01  # to the logarithm of the best factor
 FARTHEST, HALVINGS = 100.0, 40  # of the search for the median of a side
 ONE_SIGMA = (0.16, 0.84)  # quantiles that lie a standard deviation from the centre
+ENDS = np.array([0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975])  # of the intervals that are scored
 LEAST_SHARE = 0.25  # of its variance that the distribution of an average keeps
 
 
@@ -41,9 +42,10 @@ def sharpened(layers: Layers, factor: float, rows: LabelledRows) -> Layers:
 
 
 def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response) -> float:
-    """The factor with which the rows kept back are likeliest; network f has not seen the rows of fold f."""
+    """The factor with which the rows kept back lose least; network f has not seen the rows of fold f."""
     kept = [rows.take(folds == f) for f in range(len(networks))]
-    judges = [losses_on(own, response) for own in kept]
+    exact = bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
+    judges = [interval_scores(own) if exact else losses_on(own, response) for own in kept]
 
     def loss(log_factor: float) -> float:
         factor = float(np.exp(log_factor))
@@ -52,6 +54,20 @@ def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray,
 
     found = minimize_scalar(loss, bounds=np.log(FACTORS), method="bounded", options={"xatol": CLOSE})
     return float(np.exp(found.x)) if found.fun < loss(0.0) else 1.0
+
+
+def interval_scores(rows: LabelledRows) -> RowLosses:
+    """Weighted scores of the ends of central intervals of each of these rows, by a stack of layers; less is better.
+
+    An end that is the quantile q scores (u - end)(q - [u < end]) / √(q(1 - q)).
+    """
+    weights = 1.0 if rows.weights is None else rows.weights
+
+    def scores(layers: Sequence[Layer]) -> FloatArray:
+        above = rows.targets[:, :1] - _quantiles(tuple(layers), rows, ENDS)
+        return np.asarray(weights * (above * (ENDS - (above < 0.0)) / np.sqrt(ENDS * (1.0 - ENDS))).sum(axis=1))
+
+    return scores
 
 
 def factor_of_average(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray) -> float:
