@@ -26,7 +26,7 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
 from pbdn.model.wiring import sources_of
-from pbdn.sgd.joint_training import neighbour_noise
+from pbdn.sgd.joint_training import mostly_copies, neighbour_noise
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods
 from pbdn.sgd.train_layer import fit_map
@@ -610,3 +610,19 @@ def test_an_average_of_networks_that_differ_is_narrower_by_what_it_gains(rng):
     assert factor_of_average([low, high], rows, folds) == pytest.approx(1 / np.sqrt(1 - shift**2 / width**2))
     assert factor_of_average([layers, layers], rows, folds) == 1.0
     assert factor_of_average([layers], rows, folds) == 1.0
+
+
+def test_networks_of_copied_rows_grow_without_noise_and_may_get_some(rng):
+    cells = rng.normal(size=(6, 2))
+    X = cells[rng.integers(6, size=120)]
+    y = (X[:, 0] + rng.normal(size=120) > 0).astype(int)
+    copied, different = fitted(model(), X, y).trials_, fitted(model(), X + 0.1 * rng.normal(size=X.shape), y).trials_
+    assert copied[0]["noise"] == 0.0 < different[0]["noise"]
+    assert max(trial["noise"] for trial in copied) > 0.0
+
+
+def test_rows_are_copies_where_few_differ(rng):
+    X = rng.normal(size=(50, 3))
+    assert not mostly_copies(X)
+    assert not mostly_copies(np.repeat(X, 2, axis=0))
+    assert mostly_copies(np.repeat(X, 3, axis=0))

@@ -52,10 +52,11 @@ def grow_committee(
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
     few = all_decide and not response.timed
     short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few else config
-    search = Search(response, short, replace(run, n_jobs=min(run.n_jobs, N_FOLDS)), held, observer)
-
     began = time.perf_counter()
-    stage = _shape(search, make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst))
+    views = make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst)
+    threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))
+    search = Search(response, short, threads, held, observer, views[0].copies)
+    stage = _shape(search, views)
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, _strength(search, stage))

@@ -53,13 +53,17 @@ class Stage:
 
 @dataclass
 class Search:
-    """Tries steps on the folds that decide, and remembers what was tried."""
+    """Tries steps on the folds that decide, and remembers what was tried.
+
+    Where rows are copies of few different ones, networks grow without noise.
+    """
 
     response: Response
     config: FitConfig
     run: Run
     held: Sequence[np.ndarray]
     observer: Observer | None = None
+    copies: bool = False
     trials: list[Trial] = field(default_factory=list)
     path: list[PathStep] = field(default_factory=list)
 
@@ -102,7 +106,8 @@ class Search:
         """Add layer ``depth``, and train it together with those below."""
         timed = self.response.timed
         penalty = penalty_at(depth) if timed else FIRST_PENALTY
-        return Step(True, penalty, LITTLE_NOISE if timed else FULL_NOISE, self.config.map.n_minibatches)
+        noise = 0.0 if self.copies else LITTLE_NOISE if timed else FULL_NOISE
+        return Step(True, penalty, noise, self.config.map.n_minibatches)
 
     def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
         """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""

@@ -43,7 +43,8 @@ def sharpened(layers: Layers, factor: float, rows: LabelledRows) -> Layers:
 
 def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response) -> float:
     """The factor with which the rows kept back lose least; network f has not seen the rows of fold f."""
-    kept = [rows.take(folds == f) for f in range(len(networks))]
+    numbers = [f for f in range(len(networks)) if (folds == f).any()]
+    networks, kept = [networks[f] for f in numbers], [rows.take(folds == f) for f in numbers]
     exact = bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
     judges = [interval_scores(own) if exact else losses_on(own, response) for own in kept]
 
@@ -72,10 +73,10 @@ def interval_scores(rows: LabelledRows) -> RowLosses:
 
 def factor_of_average(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray) -> float:
     """By how much the average of networks may be narrower than each of them; network f has not seen the rows of fold f."""
-    if len(networks) == 1:
+    judged = (folds >= 0) & (folds < len(networks))
+    if len(networks) == 1 or not judged.any():
         return 1.0
-    known = rows.take((folds >= 0) & (folds < len(networks)))
-    unseen = folds[(folds >= 0) & (folds < len(networks))]
+    known, unseen = rows.take(judged), folds[judged]
     points = np.array([ONE_SIGMA[0], 0.5, ONE_SIGMA[1]])
     low, middle, high = np.stack([_quantiles(layers, known, points) for layers in networks], axis=1).T
     of_unseen = middle[unseen, np.arange(len(unseen))]

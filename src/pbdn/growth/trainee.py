@@ -20,7 +20,7 @@ from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
 from pbdn.model.wiring import Curve, curve_of
 from pbdn.numerics.arrays import FloatArray
-from pbdn.sgd.joint_training import Noise, Packed, neighbour_noise, train_together
+from pbdn.sgd.joint_training import Noise, Packed, mostly_copies, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
 from pbdn.sgd.trainer import POLISH, falling_rates
@@ -68,6 +68,8 @@ class View:
     tails : Tails or None
     tamed : Scaling or None
         Of the features, once their tails are pulled in.
+    copies : bool
+        Whether rows are copies of few different ones.
     """
 
     rows: LabelledRows
@@ -78,6 +80,7 @@ class View:
     span: RowSpan | None = None
     tails: Tails | None = None
     tamed: Scaling | None = None
+    copies: bool = False
 
     def network(self, layers: Layers, response: Response) -> Network:
         """The network of these layers on scaled features."""
@@ -109,8 +112,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     tamed = None if tails is None else standard_scaling(tails.apply(rows.inputs), rows.weights)
     if tails is not None and tamed is not None:
         rows = rows.with_inputs(np.ascontiguousarray(tamed.apply(tails.apply(rows.inputs))))
-    scale = neighbour_noise(rows.inputs[some], rng)
-    flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed)
+    scale, copies = neighbour_noise(rows.inputs[some], rng), mostly_copies(rows.inputs[some])
+    flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
     curve = None if curved is False else curve_of(rows.inputs)
     if curve is not None and signs is not None:
         curve = curve.without(np.flatnonzero(signs))
@@ -121,7 +124,7 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     inputs = np.ascontiguousarray(np.concatenate([rows.inputs, scaling.apply(squares)], axis=1))
     slopes = 2.0 * rows.inputs[:, curve.columns] / scaling.scale
     noise = Noise(scale, slopes, curve.columns)
-    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, noise, None, tails, tamed)
+    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, noise, None, tails, tamed, copies)
     return [bent] if curved else [flat, bent]
 
 

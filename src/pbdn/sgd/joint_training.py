@@ -36,6 +36,7 @@ from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import pack, prior_constants, unpack
 
 NEIGHBOUR_ROWS = 256  # rows whose nearest neighbours are looked up
+COPIED_ROWS = 2000  # rows among which copies are looked for
 SAME = 1e-6  # distance up to which two rows are the same, in standard deviations of all rows
 STEPS_PER_CHECK = 100  # between two looks at whether to stop
 
@@ -92,6 +93,12 @@ def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
 
     found = np.concatenate(list(pairwise_distances_chunked(some, inputs, reduce_func=nearest)))
     return float(np.median(found)) if np.isfinite(found).all() else 0.0
+
+
+def mostly_copies(inputs: FloatArray) -> bool:
+    """Whether rows are copies of few different ones: fewer than half as many, in a sample of many."""
+    some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), COPIED_ROWS)).astype(np.int64)]
+    return 2 * len(np.unique(some, axis=0)) < len(some)
 
 
 def network_loss_and_gradient(
