@@ -70,7 +70,7 @@ def grow_committee(
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
     networks = _trimmed(members or stage.stacks, stage, response)
     predict = networks if limit is None else first_few(networks, limit)
-    if response.timed:
+    if response.timed and not run.stop():
         predict = _sharpened(predict, stage, folds, len(networks) == N_FOLDS)
     network = _averaged(predict, stage, response)
     if few and members and (new or network.n_members < N_FOLDS):

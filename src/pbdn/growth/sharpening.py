@@ -42,10 +42,13 @@ def sharpened(layers: Layers, factor: float, rows: LabelledRows) -> Layers:
 
 
 def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response) -> float:
-    """The factor with which the rows kept back lose least; network f has not seen the rows of fold f."""
+    """The factor with which the rows kept back lose least; network f has not seen the rows of fold f.
+
+    Intervals are scored where all values are known and no row has a limit, which would change what its quantiles are.
+    """
     numbers = [f for f in range(len(networks)) if (folds == f).any()]
     networks, kept = [networks[f] for f in numbers], [rows.take(folds == f) for f in numbers]
-    exact = bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
+    exact = rows.targets.shape[1] == 2 and bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
     judges = [interval_scores(own) if exact else losses_on(own, response) for own in kept]
 
     def loss(log_factor: float) -> float:
