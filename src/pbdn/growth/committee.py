@@ -25,11 +25,11 @@ from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import Layers, Trainee, View, make_views
-from pbdn.growth.trimming import ALONE, OF_CLASSES, ON_A_LINE, first_few, smaller, spread_rows, trimmed
+from pbdn.growth.trimming import ALONE, MOST_ROWS, OF_CLASSES, ON_A_LINE, first_few, smaller, trimmed
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
-from pbdn.numerics.arrays import IntArray
+from pbdn.numerics.arrays import IntArray, spread_rows
 from pbdn.sgd.map_settings import MapSettings
 
 SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
@@ -92,7 +92,7 @@ def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response) -> list
 
 def _sharpened(networks: Sequence[Network], stage: Stage, folds: IntArray, of_folds: bool) -> list[Network]:
     """Networks on a line whose distributions are as wide as rows kept back, and averaging networks of folds, allow."""
-    some, response = spread_rows(folds.size), networks[0].response
+    some, response = spread_rows(folds.size, MOST_ROWS), networks[0].response
     rows, folds = stage.view.rows.take(some), folds[some]
     factor = best_factor(stage.stacks, rows, folds, response)
     narrower = [sharpened(network.layers, factor, rows) for network in networks]

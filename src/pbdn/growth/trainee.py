@@ -19,7 +19,7 @@ from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
 from pbdn.model.wiring import Curve, curve_of
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, spread_rows
 from pbdn.sgd.joint_training import Noise, Packed, mostly_copies, neighbour_noise, train_together
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
@@ -195,7 +195,7 @@ class Trainee:
             layers = without_idle(layers, self.rows)
         inputs = np.ascontiguousarray(inputs_above(layers, self.rows.inputs))
         rows = self.rows.with_inputs(inputs)
-        some = dense_rows(inputs, np.linspace(0, rows.n_rows - 1, min(rows.n_rows, START_ROWS)).astype(np.int64))
+        some = dense_rows(inputs, spread_rows(rows.n_rows, START_ROWS))
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
         n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, self.config.max_experts)
         if self.response.timed:

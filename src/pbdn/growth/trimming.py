@@ -17,7 +17,7 @@ from pbdn.growth.trainee import Layers, Step, Trainee
 from pbdn.model.network import Layer, Network, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of
-from pbdn.numerics.arrays import IntArray
+from pbdn.numerics.arrays import spread_rows
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
@@ -66,18 +66,13 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
         return layers
     share = min(1.0, MOST_ROWS / rows.n_rows)
     if share < 1.0:
-        rows = rows.take(spread_rows(rows.n_rows))
+        rows = rows.take(spread_rows(rows.n_rows, MOST_ROWS))
     losses = losses_on(rows, response)
     most = float(losses(layers).sum()) + allowed * share
     for t in range(len(layers), 0, -1):
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
     return layers
-
-
-def spread_rows(n_rows: int) -> IntArray:
-    """Numbers of rows by which a network is judged: all, or some of many, evenly spread."""
-    return np.linspace(0, n_rows - 1, min(n_rows, MOST_ROWS)).astype(np.int64)
 
 
 def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.model.wiring import Inputs
-from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.arrays import FloatArray, IntArray, spread_rows
 
 POWERS = np.arange(-0.875, 3.0, 0.25)  # that are tried
 SEEN_ROWS = 2000  # by which they are chosen, at most
@@ -87,7 +87,7 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     `PowerTransformer` has no weights). Features of two values are left alone. ``features`` are dense, and centred unless they
     were sparse.
     """
-    some = np.linspace(0, features.shape[0] - 1, min(features.shape[0], SEEN_ROWS)).astype(np.int64)
+    some = spread_rows(features.shape[0], SEEN_ROWS)
     rows = features[some]
     weights = np.ones(some.size) if weights is None else weights[some]
     low, high = rows.min(axis=0), rows.max(axis=0)

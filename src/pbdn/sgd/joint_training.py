@@ -26,7 +26,7 @@ from numpy.random import Generator
 from pbdn.model.labelling import Labelling
 from pbdn.model.network import Layer
 from pbdn.model.wiring import FEATURES, sources_of
-from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.arrays import FloatArray, IntArray, spread_rows
 from pbdn.numerics.compiled import wait_for_helper
 from pbdn.sgd.adam import Prior
 from pbdn.sgd.joint_gradient import objective_gradient, run_joint_steps
@@ -97,7 +97,7 @@ def neighbour_distance(inputs: FloatArray, rng: Generator) -> float:
 
 def mostly_copies(inputs: FloatArray) -> bool:
     """Whether rows are copies of few different ones: fewer than half as many, in a sample of many."""
-    some = inputs[np.linspace(0, len(inputs) - 1, min(len(inputs), COPIED_ROWS)).astype(np.int64)]
+    some = inputs[spread_rows(len(inputs), COPIED_ROWS)]
     return 2 * len(np.unique(some, axis=0)) < len(some)
 
 
