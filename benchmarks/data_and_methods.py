@@ -26,7 +26,7 @@ Split = tuple[Any, Any, Any, Any]
 """Training rows and labels, test rows and labels."""
 OURS = ("default", "single", "map", "map_as_grown", "gibbs", "race")
 """Estimators of this package; `benchmarks.quality` says with which parameters."""
-RIVALS = ("svm", "lightgbm", "hist_gradient_boosting", "random_forest", "dnn_128_64", "amm", "lr")
+RIVALS = ("svm", "lightgbm", "hist_gradient_boosting", "random_forest", "gaussian_process", "dnn_128_64", "amm", "lr")
 RIVALS_OF_SEVERAL = ("svm", "lightgbm", "mlp_early_stopping")
 """On sets of several classes."""
 
@@ -41,14 +41,16 @@ NAMES = {
     "lightgbm": "LightGBM, defaults",
     "hist_gradient_boosting": "HistGradientBoosting, defaults",
     "random_forest": "random forest, 500 trees",
+    "gaussian_process": "Gaussian process, RBF kernel",
     "dnn_128_64": "neural network 128-64",
     "mlp_early_stopping": "MLP 128-64, early stopping",
     "amm": "adaptive multi-hyperplane machine",
     "lr": "logistic regression",
 }
 
-
-MODERN = ("hist_gradient_boosting", "lightgbm", "catboost", "tabpfn", "random_forest")
+ON_SMALL_SETS = ("gaussian_process",)
+"""Rivals whose memory grows with the square of the rows; the six small sets only."""
+MODERN = ("hist_gradient_boosting", "lightgbm", "catboost", "tabpfn", "random_forest", "gaussian_process")
 
 
 def names_of(text: str) -> tuple[str, ...]:

@@ -24,7 +24,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks import record
 from benchmarks.data_and_methods import (
+    IDA,
     MULTICLASS,
+    ON_SMALL_SETS,
     OURS,
     RIVALS,
     RIVALS_OF_SEVERAL,
@@ -86,6 +88,7 @@ def plan(methods: Sequence[str], names: Sequence[str], most_splits: int, n_seeds
         for name in names
         for method in methods
         if split < n_splits(name) and (method in OURS or method in available())
+        if name in IDA or method not in ON_SMALL_SETS
     ]
 
 

@@ -31,6 +31,7 @@ RIVALS: dict[str, Callable[..., Rival]] = {
     "dnn_128_64": partial(Dnn, (128, 64)),
     "hist_gradient_boosting": libraries.hist_gradient_boosting,
     "random_forest": libraries.random_forest,
+    "gaussian_process": libraries.gaussian_process,
     "mlp_early_stopping": libraries.mlp_early_stopping,
     "lightgbm": libraries.lightgbm,
     "catboost": libraries.catboost,

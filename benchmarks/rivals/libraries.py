@@ -9,6 +9,8 @@ import numpy as np
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -221,6 +223,16 @@ def hist_gradient_boosting() -> Wrapped:
 def random_forest() -> Wrapped:
     """500 trees."""
     return Wrapped(lambda seed: RandomForestClassifier(500, random_state=seed))
+
+
+def gaussian_process() -> Wrapped:
+    """Standardised features, an RBF kernel and Laplace's approximation; the likelihood chooses height and width of the kernel."""
+
+    def make(seed: int) -> Any:
+        process = GaussianProcessClassifier(ConstantKernel(1.0) * RBF(3.0), n_restarts_optimizer=1, random_state=seed)
+        return make_pipeline(StandardScaler(), process)
+
+    return Wrapped(make)
 
 
 def mlp_early_stopping() -> Wrapped:
