@@ -99,8 +99,9 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
             assert a.hyperplanes.tobytes() == b.hyperplanes.tobytes()
             assert a.expert_weights.tobytes() == b.expert_weights.tobytes()
     assert loaded.n_members == 5
-    beside = round_trip(replace(members[0], folds=network), tmp_path / "beside.pbdn")
+    beside = round_trip(replace(members[0], folds=network, class_rows=np.array([0.1, 7])), tmp_path / "beside.pbdn")
     assert (beside.n_members, beside.folds.n_members) == (1, 5)
+    assert beside.class_rows.tolist() == [0.1, 7.0]
     rows = rng.normal(size=(10, 20))
     np.testing.assert_array_equal(loaded.predict_members(rows), network.predict_members(rows))
     np.testing.assert_array_equal(beside.predict_folds(rows), network.predict_members(rows))
@@ -229,6 +230,9 @@ BENT_INJURIES = [
     ("members are not one number per expert of", more("network.members", np.zeros(12))),
     ("more than 1000 members", put("network.members", 11, 1000)),
     ("more than 1000 members.", put("network.members", 0, -1)),
+    ("number of rows for every class", more("network.class_rows", np.ones(3))),
+    ("number of rows for every class.", more("network.class_rows", np.array([1.0, -1.0]))),
+    ("class_rows has numbers that are not finite", more("network.class_rows", np.array([1.0, np.nan]))),
     ("places is of the wrong kind", more(PLACES, np.zeros((1, 33), np.uint8))),
     ("places is of the wrong kind.", more(PLACES, np.zeros((2, 33), np.int8))),
     ("places is of the wrong kind. Write", more(PLACES, np.zeros(66, np.uint8))),

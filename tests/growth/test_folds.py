@@ -14,7 +14,7 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.committee import SEARCH_STEPS, _without_failures, grow_committee
+from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
@@ -610,6 +610,74 @@ def test_an_average_of_networks_that_differ_is_narrower_by_what_it_gains(rng):
     assert factor_of_average([low, high], rows, folds) == pytest.approx(1 / np.sqrt(1 - shift**2 / width**2))
     assert factor_of_average([layers, layers], rows, folds) == 1.0
     assert factor_of_average([layers], rows, folds) == 1.0
+
+
+def logistic(rng, n_rows):
+    """Rows, and a network of one expert a side: with r = 1, P(a side says yes) has the log-odds x'β."""
+    X = rng.normal(size=(n_rows, 2))
+    line = np.array([[0.4, 1.5, -1.0]])
+    return X, (Layer((Side(-line, np.ones(1)), Side(line, np.ones(1)))),)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_factor_multiplies_log_odds_and_sides_say_yes_as_often(weighted, rng):
+    X, layers = logistic(rng, 400)
+    weights = rng.uniform(0.5, 2.0, size=400) if weighted else None
+    surer = sharpened(layers, 1.7, LabelledRows(X, np.zeros(400, int), weights))
+    for old, new in zip(layers[0].sides, surer[0].sides, strict=True):
+        shift = new.hyperplanes - 1.7 * old.hyperplanes
+        np.testing.assert_allclose(shift[:, 1:], 0.0, atol=1e-12)
+        before, after = (np.average(-np.expm1(-side.rate(X)), weights=weights) for side in (old, new))
+        assert after == pytest.approx(before, abs=1e-9)
+    assert sharpened(layers, 1.0, LabelledRows(X, np.zeros(400, int)))[0].sides[0].hyperplanes == pytest.approx(
+        layers[0].sides[0].hyperplanes, abs=1e-9
+    )
+
+
+def test_a_side_that_always_says_yes_is_not_shifted(rng):
+    X = rng.normal(size=(30, 2))
+    side = Side(np.array([[60.0, 0.0, 1.0]]), np.ones(1))
+    surer = sharpened((Layer((side, side)),), 2.0, LabelledRows(X, np.zeros(30, int)))
+    np.testing.assert_array_equal(surer[0].sides[0].hyperplanes, 2.0 * side.hyperplanes)
+
+
+def test_rows_kept_back_say_how_sure_probabilities_are_and_few_say_little(rng):
+    X, layers = logistic(rng, 6000)
+    y = (rng.uniform(size=6000) < RESPONSE.prediction(layers[0], X)[:, 1]).astype(int)
+    rows, folds = LabelledRows(X, y), np.arange(6000) % 2
+    for factor in (0.6, 1.5):
+        wrong = sharpened(layers, factor, rows)
+        # the standard error of the logarithm of the scale of log-odds is about 0.03 here
+        assert best_factor([wrong, wrong], rows, folds, RESPONSE) == pytest.approx(1 / factor, rel=0.15)
+    few = rows.take(np.arange(10))
+    wrong = sharpened(layers, 0.2, rows)
+    assert 1.0 < best_factor([wrong, wrong], few, folds[:10], RESPONSE) < 2.0
+
+
+def test_the_last_training_of_few_rows_has_other_penalties_in_every_fold(rng, monkeypatch):
+    seen = {}
+
+    def watched(trainee, layers, history):
+        seen[trainee.number] = history[-1].penalty
+        return smaller(trainee, layers, history)
+
+    monkeypatch.setattr("pbdn.growth.committee.smaller", watched)
+    found = fitted(model(), *half_planes(rng))
+    best = [trial for trial in found.trials_ if trial["kept"]][-1]["penalty"]
+    assert [seen[f] / best for f in range(5)] == pytest.approx(PENALTY_OF_FOLD)
+
+
+def test_networks_count_the_rows_of_each_class(rng):
+    X, y = half_planes(rng, 120)
+    np.testing.assert_array_equal(fitted(model(), X, y).network_.class_rows, np.bincount(y))
+    twice = fitted(model(), X, y, sample_weight=np.full(120, 2.0))
+    np.testing.assert_array_equal(twice.network_.class_rows, 2.0 * np.bincount(y))
+    weights = rng.uniform(0.5, 2.0, size=120)
+    found = fitted(model(), X, y, sample_weight=weights).network_.class_rows
+    np.testing.assert_allclose(found, np.bincount(y, weights))
+    alone = fitted(model(n_members=1), X, y).network_
+    assert alone.has_folds
+    np.testing.assert_array_equal(alone.class_rows, np.bincount(y))
 
 
 def test_networks_of_copied_rows_grow_without_noise_and_may_get_some(rng):

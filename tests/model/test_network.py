@@ -6,13 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.stats import yeojohnson, yeojohnson_llf
+from scipy.special import expit, logit
+from scipy.stats import binom, yeojohnson, yeojohnson_llf
 
 from networks import network_of, random_committee, random_curve, random_network, random_tails
 from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
-from pbdn.model.committee import committee, jackknife_error, jackknife_interval, log_odds
+from pbdn.model.committee import OF_ROWS, committee, jackknife_error, jackknife_interval, log_odds, share_error
 from pbdn.model.forward import side_rates
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
@@ -309,7 +310,7 @@ def test_the_farther_end_counts_of_log_odds_and_of_probabilities(rng):
     folds = rng.uniform(0.01, 0.99, size=(5, 200, 1))
     center = folds.mean(axis=0)
     low, high = np.moveaxis(jackknife_interval(folds, center, 0.9), -1, 0)
-    t = 2.3533634  # three degrees of freedom
+    t = 2.13184679 * np.sqrt(OF_ROWS)  # four degrees of freedom
     odds, half = log_odds(center), t * jackknife_error(log_odds(folds))
     bent_low, bent_high = (1.0 / (1.0 + np.exp(-odds - side * half)) for side in (-1, 1))
     straight_low, straight_high = (np.clip(center + side * t * jackknife_error(folds), 0, 1) for side in (-1, 1))
@@ -335,6 +336,31 @@ def test_small_probabilities_may_be_nought():
     low, high = jackknife_interval(folds, np.array([[0.0016]]), 0.95)[0, 0]
     assert low == 0.0
     assert 0.004 < high < 0.1
+
+
+def test_the_error_of_a_share_is_that_of_a_binomial_one():
+    n, p = 300, 0.3
+    counts = np.arange(n + 1)
+    chance = binom.pmf(counts, n, p)
+    odds = np.log((counts + 0.5) / (n - counts + 0.5))
+    exact = np.sqrt(chance @ odds**2 - (chance @ odds) ** 2)
+    np.testing.assert_allclose(share_error(np.array([n * p, n * (1 - p)])), exact, rtol=0.01)
+    assert np.isfinite(share_error(np.array([0.0, 10.0]))).all()
+
+
+def test_what_folds_share_evenly_is_added_to_their_spread(rng):
+    """Folds that agree leave the error of the share of a class; it moves log-odds, and probabilities by p(1 - p) of that."""
+    class_rows, center = np.array([60.0, 40.0]), np.array([[0.8, 0.2], [0.5, 0.5]])
+    folds = np.stack([center] * 5)
+    low, high = np.moveaxis(jackknife_interval(folds, center, 0.9, class_rows), -1, 0)
+    t, error = 2.13184679, share_error(class_rows)
+    np.testing.assert_allclose(
+        high, np.maximum(expit(logit(center) + t * error), center + t * error * center * (1 - center))
+    )
+    np.testing.assert_allclose(low, 1.0 - high[:, ::-1])
+    spread = rng.uniform(0.4, 0.6, size=(5, 20, 2))
+    alone, both = (jackknife_interval(spread, spread.mean(axis=0), 0.9, rows) for rows in (None, class_rows))
+    assert (np.diff(both) > np.diff(alone)).all()
 
 
 def test_members_that_agree_are_sure():

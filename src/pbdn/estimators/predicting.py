@@ -147,7 +147,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         network = self.network_ if hasattr(self, "network_") else None
         if network is not None and network.has_folds and not network.top.draws:
             X = checked_rows(self, X)
-            return jackknife_interval(network.predict_folds(X), network.predict(X), level)
+            return jackknife_interval(network.predict_folds(X), network.predict(X), level, network.class_rows)
         draws = self.posterior_predictive_proba(X)
         ends = np.quantile(draws, [(1.0 - level) / 2.0, (1.0 + level) / 2.0], axis=0)
         return np.asarray(np.moveaxis(ends, 0, -1))

@@ -55,6 +55,7 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
     Where an average of networks of folds stands beside it, ``folds`` is the header part of that one, and its arrays are
     ``folds.network.…``.
+    ``network.class_rows`` are the rows of each class that networks of folds shared.
     A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``; one that pulls in long tails has
     ``network.tails.columns``, ``….centers``, ``….scales`` and ``….powers``. Where half of the hyperplanes
     or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
@@ -76,6 +77,8 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
             arrays[f"network.{t}.draws.experts"] = np.array(counts, dtype=np.int32)
     if network.members:
         arrays["network.members"] = np.concatenate([np.asarray(side, "<i4") for side in network.members])
+    if network.class_rows is not None:
+        arrays["network.class_rows"] = np.asarray(network.class_rows, "<f8")
     header: dict[str, Any] = {
         "schema": SCHEMA_VERSION,
         "n_features": int(network.n_features),
@@ -122,7 +125,15 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     _require(all(timed) if response.timed else not any(timed), "its sides and its response do not fit together")
     _require(all(len(layer.sides) == n_sides for layer in layers), f"its layers do not have {n_sides} sides each")
     curve, tails = _curve(arrays, n_features), _tails(arrays, n_features)
-    network = Network(layers, n_features, response, curve, _members(arrays, layers[-1]), tails=tails)
+    network = Network(
+        layers,
+        n_features,
+        response,
+        curve,
+        _members(arrays, layers[-1]),
+        tails=tails,
+        class_rows=_class_rows(arrays, response),
+    )
     _check_wiring(network)
     return replace(network, folds=_folds(header, arrays, network)) if "folds" in header else network
 
@@ -225,6 +236,17 @@ def _members(arrays: Mapping[str, NDArray[Any]], top: Layer) -> tuple[IntArray, 
     )
     _require(bool(np.all((members >= 0) & (members < MOST_MEMBERS))), f"it has more than {MOST_MEMBERS} members")
     return tuple(side.astype(np.int64) for side in np.split(members, np.cumsum(top.n_experts)[:-1]))
+
+
+def _class_rows(arrays: Mapping[str, NDArray[Any]], response: Response) -> FloatArray | None:
+    if "network.class_rows" not in arrays:
+        return None
+    class_rows = _floats("network.class_rows", arrays, 1)
+    _require(
+        class_rows.shape == (response.n_outputs,) and bool((class_rows >= 0.0).all()),
+        "it does not have a number of rows for every class",
+    )
+    return class_rows.copy()
 
 
 def _layer(spec: Any, arrays: Mapping[str, NDArray[Any]], t: int) -> Layer:

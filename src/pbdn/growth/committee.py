@@ -34,6 +34,7 @@ from pbdn.sgd.map_settings import MapSettings
 
 SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
+PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where few rows cannot tell them apart
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
@@ -69,6 +70,8 @@ def grow_committee(
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
     networks = _trimmed(members or stage.stacks, stage, response)
+    if not (new or response.timed or run.stop()):
+        networks = _as_sure(networks, stage, folds)
     predict = networks if limit is None else first_few(networks, limit)
     if response.timed and not run.stop():
         predict = _sharpened(predict, stage, folds, len(networks) == N_FOLDS)
@@ -76,6 +79,9 @@ def grow_committee(
     if few and members and (new or network.n_members < N_FOLDS):
         of_folds = _trimmed(stage.stacks, stage, response) if new else networks
         network = replace(network, folds=_averaged(of_folds, stage, response))
+    if network.has_folds and not response.timed:
+        class_rows = np.bincount(rows.targets, rows.weights, response.n_outputs).astype(np.float64)
+        network = replace(network, class_rows=class_rows)
     fits = _fits(network, search, stage)
     path = [
         replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
@@ -100,6 +106,14 @@ def _sharpened(networks: Sequence[Network], stage: Stage, folds: IntArray, of_fo
         factor = factor_of_average(narrower, rows, folds)
         narrower = [sharpened(layers, factor, rows) for layers in narrower]
     return [replace(network, layers=layers) for network, layers in zip(networks, narrower, strict=True)]
+
+
+def _as_sure(networks: Sequence[Network], stage: Stage, folds: IntArray) -> list[Network]:
+    """Networks of classes that are as sure as the rows kept back allow; network f has not seen the rows of fold f."""
+    some = spread_rows(folds.size, MOST_ROWS)
+    rows = stage.view.rows.take(some)
+    factor = best_factor([network.layers for network in networks], rows, folds[some], networks[0].response)
+    return [replace(network, layers=sharpened(network.layers, factor, rows)) for network in networks]
 
 
 def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> Network:
@@ -227,11 +241,12 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
     """The networks of the folds that decided, smaller where rows are few, and those of the others trained with what they found."""
     numbers = range(len(stage.stacks), N_FOLDS)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
-    history = (*stage.history[:-1], stage.history[-1]._replace(n_steps=settings.n_minibatches))
 
     def shrunk(f: int) -> Layers:
         trainee = Trainee(stage.view, folds != f, f, search.response, settings, part, N_FOLDS)
-        return smaller(trainee, stage.stacks[f], history)
+        last = stage.history[-1]
+        last = last._replace(penalty=PENALTY_OF_FOLD[f] * last.penalty, n_steps=settings.n_minibatches)
+        return smaller(trainee, stage.stacks[f], (*stage.history[:-1], last))
 
     if not numbers:
         return search.run.on_threads(shrunk, range(N_FOLDS)) if few else list(stage.stacks)

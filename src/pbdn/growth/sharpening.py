@@ -1,10 +1,13 @@
-"""How wide the distributions of values on a line are: as wide as rows kept back say.
+"""How sure a network is: as sure as rows kept back say.
 
-A factor f makes the distributions of a network narrower, and a shift δ of each side leaves its medians where they are on the whole:
-H(u) = Σ_k r_k s(f (x'β_k + τ_k (u + δ))). What comes out is a network like any other.
+A factor f on the hyperplanes of the top layer makes a network surer. Of values on a line it makes the distributions narrower, and a
+shift δ of each side leaves its medians where they are on the whole: H(u) = Σ_k r_k s(f (x'β_k + τ_k (u + δ))). Of classes it takes
+probabilities farther from a half, and a shift of each side leaves it saying yes as often: λ = Σ_k r_k s(f x'β_k + δ). What comes out
+is a network like any other.
 
-Two things decide f. Rows kept back say which factor suits the networks that have not seen them: by the scores of their intervals
-where every value is known, else by their likelihood. And the average of M networks errs less than each of them: its squared error is
+Rows kept back say which factor suits the networks that have not seen them: by their likelihood or, where all of them have a known
+value on a line, by the scores of intervals. Of classes it has a prior distribution about one, since few rows say little. On a line
+a second factor follows: the average of M networks errs less than each of them. Its squared error is
 smaller by (1 - 1/M) b, where b is the variance of a prediction from one network to another. Rows that both of two networks have seen
 make b look too small, so it is half of the mean squared difference between the network that has not seen a row and those that have.
 """
@@ -13,32 +16,35 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.optimize import brentq, minimize_scalar
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import RowLosses, losses_on
 from pbdn.growth.trainee import Layers
+from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.timed import SideArrays, StandardDistribution, rates, side_arrays
+from pbdn.model.wiring import Inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 FACTORS = (0.5, 3.0)  # the least and the largest that rows kept back may ask for
 CLOSE = 0.01  # to the logarithm of the best factor
-FARTHEST, HALVINGS = 100.0, 40  # of the search for the median of a side
+USUAL = 0.2  # standard deviation of the logarithm of a factor of classes, before rows are seen
+FARTHEST, HALVINGS = 100.0, 40  # of the search for the shift or the median of a side
 ONE_SIGMA = (0.16, 0.84)  # quantiles that lie a standard deviation from the centre
 ENDS = np.array([0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975])  # of the intervals that are scored
 LEAST_SHARE = 0.25  # of its variance that the distribution of an average keeps
 
 
 def sharpened(layers: Layers, factor: float, rows: LabelledRows) -> Layers:
-    """The network with distributions narrower by a factor, whose medians on these rows stay where they are."""
-    top = layers[-1]
-    arrays = side_arrays(top, inputs_above(layers[:-1], rows.inputs))
-    return (
-        *layers[:-1],
-        Layer(tuple(_narrower(side, factor, own) for side, own in zip(top.sides, arrays, strict=True))),
-    )
+    """The network, surer by a factor; on these rows its medians, or how often its sides say yes, stay where they are."""
+    top, inputs = layers[-1], inputs_above(layers[:-1], rows.inputs)
+    if any(side.time_coefs is None for side in top.sides):
+        sides = [_steeper(side, factor, inputs, rows.weights) for side in top.sides]
+    else:
+        sides = [_narrower(side, factor, own) for side, own in zip(top.sides, side_arrays(top, inputs), strict=True)]
+    return (*layers[:-1], Layer(tuple(sides)))
 
 
 def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response) -> float:
@@ -47,17 +53,23 @@ def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray,
     Intervals are scored where all values are known and no row has a limit, which would change what its quantiles are.
     """
     numbers = [f for f in range(len(networks)) if (folds == f).any()]
-    networks, kept = [networks[f] for f in numbers], [rows.take(folds == f) for f in numbers]
-    exact = rows.targets.shape[1] == 2 and bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
+    tops, kept = [networks[f][-1:] for f in numbers], [_on_top(networks[f], rows.take(folds == f)) for f in numbers]
+    exact = response.timed and rows.targets.shape[1] == 2 and bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
     judges = [interval_scores(own) if exact else losses_on(own, response) for own in kept]
 
     def loss(log_factor: float) -> float:
         factor = float(np.exp(log_factor))
-        narrower = (sharpened(layers, factor, own) for layers, own in zip(networks, kept, strict=True))
-        return sum(float(judge(layers).sum()) for judge, layers in zip(judges, narrower, strict=True))
+        surer = (sharpened(top, factor, own) for top, own in zip(tops, kept, strict=True))
+        of_rows = sum(float(judge(top).sum()) for judge, top in zip(judges, surer, strict=True))
+        return of_rows if response.timed else of_rows + (log_factor / USUAL) ** 2
 
     found = minimize_scalar(loss, bounds=np.log(FACTORS), method="bounded", options={"xatol": CLOSE})
     return float(np.exp(found.x)) if found.fun < loss(0.0) else 1.0
+
+
+def _on_top(layers: Layers, rows: LabelledRows) -> LabelledRows:
+    """The rows as the top layer sees them."""
+    return rows.with_inputs(inputs_above(layers[:-1], rows.inputs))
 
 
 def interval_scores(rows: LabelledRows) -> RowLosses:
@@ -96,6 +108,21 @@ def _narrower(side: Side, factor: float, own: SideArrays) -> Side:
     shift = float(np.median(_medians(new) - _medians(own)))
     planes[:, 0] += shift * times
     return replace(side, hyperplanes=planes, time_coefs=times)
+
+
+def _steeper(side: Side, factor: float, inputs: Inputs, weights: FloatArray | None) -> Side:
+    planes = factor * side.hyperplanes
+
+    def shifted(shift: float) -> Side:
+        moved = planes.copy()
+        moved[:, 0] += shift
+        return replace(side, hyperplanes=moved)
+
+    def excess(shift: float) -> float:
+        return float(np.average(probability(shifted(shift).rate(inputs)), weights=weights)) - often
+
+    often = float(np.average(probability(side.rate(inputs)), weights=weights))
+    return shifted(brentq(excess, -FARTHEST, FARTHEST) if excess(-FARTHEST) < 0.0 < excess(FARTHEST) else 0.0)
 
 
 def _medians(side: SideArrays) -> FloatArray:

@@ -5,7 +5,10 @@ only. The weights of the top layer are divided by the number of members, so that
 then one network like any other.
 
 Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. Their spread says how far
-a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). It is taken of
+a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). A fifth of that
+is taken off, for the starts and penalties in which the networks differ too. All folds have the
+same share of each class, so that how far this share is off does not show in their spread. Of N_c rows of the class and N_o others,
+its log-odds have variance 1/(N_c + 1/2) + 1/(N_o + 1/2), which moves all log-odds z alike and is added. The error is taken of
 the log-odds and of the probabilities, and the wider of the two ends counts. Far from a half the log-odds of all networks are pulled
 towards it in the same way, which their spread does not show: rows tell there that a probability is small, not how small. The
 interval of the probability says just that.
@@ -22,6 +25,7 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray
 
+OF_ROWS = 0.8  # of the squared error of the jackknife; the rest is of starts and penalties, and their average does not have it
 SMALLEST = 1e-12  # probability whose log-odds are still told apart
 
 
@@ -86,7 +90,9 @@ def log_odds(probability: FloatArray) -> FloatArray:
     return np.asarray(logit(np.clip(probability, SMALLEST, 1.0 - SMALLEST)))
 
 
-def jackknife_interval(folds: FloatArray, center: FloatArray, level: float) -> FloatArray:
+def jackknife_interval(
+    folds: FloatArray, center: FloatArray, level: float, class_rows: FloatArray | None = None
+) -> FloatArray:
     """Intervals of probabilities, shape (n, n_outputs, 2).
 
     Parameters
@@ -97,13 +103,23 @@ def jackknife_interval(folds: FloatArray, center: FloatArray, level: float) -> F
         The prediction that the intervals are of.
     level : float
         Share of intervals that shall hold the truth.
+    class_rows : array (n_outputs,) or None
+        Rows of each class, which all folds share evenly; None: the folds were cut without a look at the classes.
     """
-    t = student_t.ppf(0.5 + 0.5 * level, max(len(folds) - 2, 1))
-    half, middle = t * jackknife_error(log_odds(folds)), log_odds(center)
-    straight = t * jackknife_error(folds)
+    t = student_t.ppf(0.5 + 0.5 * level, len(folds) - 1)
+    of_shares = 0.0 if class_rows is None else share_error(class_rows)
+    of_odds, of_probability = (np.sqrt(OF_ROWS) * jackknife_error(each) for each in (log_odds(folds), folds))
+    half, middle = t * np.hypot(of_odds, of_shares), log_odds(center)
+    straight = t * np.hypot(of_probability, of_shares * center * (1.0 - center))
     low = np.minimum(expit(middle - half), np.maximum(center - straight, 0.0))
     high = np.maximum(expit(middle + half), np.minimum(center + straight, 1.0))
     return np.stack([low, high], axis=-1)
+
+
+def share_error(class_rows: FloatArray) -> FloatArray:
+    """Standard error of the log-odds of the share that each class has among all rows."""
+    others = class_rows.sum() - class_rows
+    return np.asarray(np.sqrt(1.0 / (class_rows + 0.5) + 1.0 / (others + 0.5)))
 
 
 def jackknife_error(folds: FloatArray) -> FloatArray:

@@ -135,6 +135,7 @@ class Network:
     averages several which of them each expert of the top layer belongs to, side by side; empty: it is one network. ``folds``
     is the average of networks of which each was trained without one fold of the rows; None where the members are such
     networks, or where there are none. ``tails`` says which features have long tails that are pulled in before all else.
+    ``class_rows`` is how many rows of each class the networks of folds shared; None where there are none, or no classes.
     """
 
     layers: tuple[Layer, ...]
@@ -144,6 +145,7 @@ class Network:
     members: tuple[IntArray, ...] = ()
     folds: "Network | None" = None
     tails: Tails | None = None
+    class_rows: FloatArray | None = None
 
     @property
     def n_members(self) -> int:
