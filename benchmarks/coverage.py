@@ -1,8 +1,9 @@
 """How often intervals of P(y = 1 | x) hold the truth, on simulated rows whose truth is known.
 
-    python -m benchmarks.coverage                    # seven truths, 400 rows, thirty seeds
+    python -m benchmarks.coverage                    # seven truths, 150 and 400 rows, thirty seeds
 
-The form of the intervals was chosen on sixteen truths, these seven with other rows among them (docs/decisions.md).
+The form of the intervals was chosen on sixteen truths, these seven with other rows among them, its constants on twenty others
+(docs/decisions.md).
 "network" is another truth for every seed, drawn from the model itself: one side of three experts. One fit errs in the same
 direction over whole regions, so that the share of its rows that are covered varies much from seed to seed (its standard deviation
 is 0.1 to 0.25): hence the number of seeds, and the standard errors beside the means. Every fit is one line of
@@ -24,7 +25,7 @@ from pbdn.numerics.arrays import FloatArray
 
 EXPERIMENT = "coverage"
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-N_ROWS, N_TEST = 400, 2000
+N_ROWS, N_TEST = (150, 400), 2000
 
 
 def network_odds(X: FloatArray, seed: int) -> FloatArray:
@@ -46,17 +47,21 @@ TRUTHS: dict[str, tuple[int, Any]] = {
 """Features, and the log-odds as a function of standard normal rows; of "network", and of the seed."""
 
 
-def measure(truth: str, seed: int) -> dict[str, Any]:
+CASES = [(truth, n_rows) for n_rows in N_ROWS for truth in TRUTHS if (truth, n_rows) != ("network", 150)]
+"""What is measured; 150 rows of some networks have one class only."""
+
+
+def measure(truth: str, n_rows: int, seed: int) -> dict[str, Any]:
     """Fit on rows of one truth; share of new rows whose interval holds the true probability, at every level."""
     n_features, odds = TRUTHS[truth]
     if odds is network_odds:
         odds = partial(network_odds, seed=seed)
     rng = np.random.default_rng([seed, n_features])
-    X, new = rng.normal(size=(N_ROWS, n_features)), rng.normal(size=(N_TEST, n_features))
-    y = (rng.random(N_ROWS) < expit(odds(X))).astype(int)
+    X, new = rng.normal(size=(n_rows, n_features)), rng.normal(size=(N_TEST, n_features))
+    y = (rng.random(n_rows) < expit(odds(X))).astype(int)
     model = PBDNClassifier(random_state=seed).fit(X, y)
     p = expit(odds(new))
-    line: dict[str, Any] = {"method": "default", "data": truth, "split": 0, "seed": seed, "config": {}, "rows": N_ROWS}
+    line: dict[str, Any] = {"method": "default", "data": truth, "split": 0, "seed": seed, "config": {}, "case": n_rows}
     for level in LEVELS:
         low, high = np.moveaxis(model.predict_proba_interval(new, level)[:, 1], -1, 0)
         line[f"covered_{level:g}"] = float(np.mean((low <= p) & (p <= high)))
@@ -66,14 +71,19 @@ def measure(truth: str, seed: int) -> dict[str, Any]:
 
 def table(root: Path = record.RESULTS) -> str:
     """Shares covered, truths down and levels across: means over seeds with their standard errors."""
-    lines = [f"| truth | features | seeds | {' | '.join(f'{level:.0%}' for level in LEVELS)} |", "|---" * 7 + "|"]
+    lines = [
+        f"| truth | features | rows | seeds | {' | '.join(f'{level:.0%}' for level in LEVELS)} |",
+        "|---" * 8 + "|",
+    ]
     records = record.read(EXPERIMENT, root)
-    for truth, (n_features, _) in TRUTHS.items():
-        mine = [line for line in records if line["data"] == truth]
+    for truth, n_rows in CASES:
+        mine = [line for line in records if (line["data"], line["case"]) == (truth, n_rows)]
         covered = np.array([[line[f"covered_{level:g}"] for level in LEVELS] for line in mine])
         means, errors = covered.mean(axis=0), covered.std(axis=0, ddof=1) / np.sqrt(len(mine))
         cells = [f"{mean:.2f} ± {error:.2f}" for mean, error in zip(means, errors, strict=True)]
-        lines.append(f"| {truth.replace('_', ' ')} | {n_features} | {len(mine)} | {' | '.join(cells)} |")
+        lines.append(
+            f"| {truth.replace('_', ' ')} | {TRUTHS[truth][0]} | {n_rows} | {len(mine)} | {' | '.join(cells)} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -84,8 +94,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
-    known = {(line["data"], line["seed"]) for line in record.read(EXPERIMENT, options.root)}
-    tasks = [(truth, seed) for truth in TRUTHS for seed in range(options.seeds) if (truth, seed) not in known]
+    known = {(line["data"], line["case"], line["seed"]) for line in record.read(EXPERIMENT, options.root)}
+    tasks = [(*case, seed) for case in CASES for seed in range(options.seeds) if (*case, seed) not in known]
     for line in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(*task) for task in tasks):
         record.append(EXPERIMENT, line, options.root)
     print(table(options.root))

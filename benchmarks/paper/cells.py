@@ -40,6 +40,7 @@ NAMES = {
     "tabpfn": "TabPFN",
     "mlp_early_stopping": "MLP, early stopping",
     "random_forest": "random forest",
+    "gaussian_process": "Gaussian process",
 }
 DEFAULTS = ("default", "single")
 """What the estimators do by default, and with one network, as `benchmarks.data_and_methods` names it."""

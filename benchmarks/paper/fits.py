@@ -139,7 +139,15 @@ LARGE_SWEEPS, QUICK_SWEEPS = 500, 300
 
 DNN_OF = {f"dnn_of_{name}": name for name in ("aic_gibbs", "aic_eps_gibbs", "aic_sgd", "aic_eps_sgd")}
 """Networks with the widths that a PBDN inferred."""
-MODERN = ("hist_gradient_boosting", "lightgbm", "catboost", "tabpfn", "mlp_early_stopping", "random_forest")
+MODERN = (
+    "hist_gradient_boosting",
+    "lightgbm",
+    "catboost",
+    "tabpfn",
+    "mlp_early_stopping",
+    "random_forest",
+    "gaussian_process",
+)
 
 COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("lr", IDA),
@@ -161,6 +169,7 @@ COLUMNS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("tabpfn", IDA),
     ("mlp_early_stopping", IDA),
     ("random_forest", IDA),
+    ("gaussian_process", IDA),
     ("lr", LARGE),
     ("dnn_128_64", IDA),
     ("map_published", DATASETS),
