@@ -3,6 +3,7 @@
 import sys
 import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _without_failures, grow_committee
+from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
@@ -231,6 +232,20 @@ def test_a_layer_must_pay_clearly():
     shaky = np.ones(100)
     shaky[:2] = 0.0, 1.5
     assert not stage(shaky).clearly_below(old)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
+    shaky = np.ones(100)
+    shaky[:2] = 0.0, 1.5
+    step = Step(True, FIRST_PENALTY, 1.0, 1)
+    flat, curved = (
+        Stage(SimpleNamespace(curve=curve), (step,), (), losses)
+        for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
+    )
+    search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
+    monkeypatch.setattr(search, "after_each", lambda stages, step: [flat, curved])
+    assert _shape(search, [flat.view, curved.view]) is (curved if copies else flat)
 
 
 def test_one_network_is_smaller_than_three_and_all_learn_from_all_rows(rng, monkeypatch):

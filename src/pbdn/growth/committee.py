@@ -123,12 +123,13 @@ def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> 
 
 
 def _shape(search: Search, views: Sequence[View]) -> Stage:
-    """One layer, flat or curved."""
+    """One layer, flat or curved. A curve must clearly pay, but where rows are copies of few different ones it costs little."""
     if search.observer is not None:
         search.observer.layer_begins(1)
     best, *others = search.after_each([search.begin(view) for view in views], search.new_layer(1))
     for other in others:
-        wins = other.complete and (not best.complete or other.clearly_below(best))
+        better = other.deviance < best.deviance if search.copies else other.clearly_below(best)
+        wins = other.complete and (not best.complete or better)
         search.note(best if wins else other, False)
         best = other if wins else best
     search.note(best, True)
