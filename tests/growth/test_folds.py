@@ -15,6 +15,7 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn.growth import committee
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
 from pbdn.growth.holdout import folds_of_rows
 from pbdn.growth.row_span import RowSpan
@@ -680,6 +681,24 @@ def test_the_last_training_of_few_rows_has_other_penalties_in_every_fold(rng, mo
     found = fitted(model(), *half_planes(rng))
     best = [trial for trial in found.trials_ if trial["kept"]][-1]["penalty"]
     assert [seen[f] / best for f in range(5)] == pytest.approx(PENALTY_OF_FOLD)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.01])
+def test_smaller_networks_are_taken_unless_rows_kept_back_are_clearly_less_likely(factor, rng, monkeypatch):
+    """Networks that are hardly sure of anything stand for those that were harmed."""
+    X, y = half_planes(rng)
+    harmed = []
+
+    def smaller_ones(trainee, layers, history):
+        harmed.append(sharpened(layers, factor, trainee.rows))
+        return harmed[-1]
+
+    monkeypatch.setattr("pbdn.growth.committee.smaller", smaller_ones)
+    averaged = []
+    real = committee._trimmed
+    monkeypatch.setattr(committee, "_trimmed", lambda stacks, *more: averaged.extend(stacks) or real(stacks, *more))
+    fitted(model(), X, y)
+    assert [any(one is other for other in harmed) for one in averaged] == [factor == 1.0] * 5
 
 
 def test_networks_count_the_rows_of_each_class(rng):

@@ -38,6 +38,7 @@ PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
+CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials on few rows, of one that takes the short way
 
@@ -239,7 +240,7 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
 
 
 def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSettings, few: bool) -> list[Layers]:
-    """The networks of the folds that decided, smaller where rows are few, and those of the others trained with what they found."""
+    """The networks of the folds that decided, smaller where rows are few and kept-back ones allow it, and those of the others trained with what they found."""
     numbers = range(len(stage.stacks), N_FOLDS)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
 
@@ -249,8 +250,11 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
         last = last._replace(penalty=PENALTY_OF_FOLD[f] * last.penalty, n_steps=settings.n_minibatches)
         return smaller(trainee, stage.stacks[f], (*stage.history[:-1], last))
 
+    if not numbers and few:
+        fewer = search.run.on_threads(shrunk, range(N_FOLDS))
+        return fewer if _as_good(fewer, search, stage) else list(stage.stacks)
     if not numbers:
-        return search.run.on_threads(shrunk, range(N_FOLDS)) if few else list(stage.stacks)
+        return list(stage.stacks)
 
     def trained(f: int) -> Layers | None:
         trainee = Trainee(stage.view, folds != f, f, search.response, settings, part, len(numbers))
@@ -258,6 +262,13 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
 
     others = search.run.on_threads(trained, numbers)
     return [*stage.stacks, *(layers for layers in others if layers is not None)]
+
+
+def _as_good(stacks: Sequence[Layers], search: Search, stage: Stage) -> bool:
+    """Whether the rows kept back are not clearly less likely by these networks than by those of the stage."""
+    losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
+    rise = np.concatenate(losses) - stage.losses
+    return bool(rise.sum() <= CLEAR_RISE * np.sqrt(rise.size) * rise.std())
 
 
 def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:
