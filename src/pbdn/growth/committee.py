@@ -268,7 +268,7 @@ def _as_good(stacks: Sequence[Layers], search: Search, stage: Stage) -> bool:
     """Whether the rows kept back are not clearly less likely by these networks than by those of the stage."""
     losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
     rise = np.concatenate(losses) - stage.losses
-    return bool(rise.sum() <= CLEAR_RISE * np.sqrt(rise.size) * rise.std())
+    return not rise.size or bool(rise.sum() <= CLEAR_RISE * np.sqrt(rise.size) * rise.std())
 
 
 def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:
