@@ -72,10 +72,10 @@ def grow_committee(
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
     networks = _trimmed(members or stage.stacks, stage, response)
     if not (new or response.timed or run.stop()):
-        networks = _as_sure(networks, stage, folds)
+        networks = _sharpened(networks, [network.layers for network in networks], stage, folds)
     predict = networks if limit is None else first_few(networks, limit)
     if response.timed and not run.stop():
-        predict = _sharpened(predict, stage, folds, len(networks) == N_FOLDS)
+        predict = _sharpened(predict, stage.stacks, stage, folds, len(networks) == N_FOLDS)
     network = _averaged(predict, stage, response)
     if few and members and (new or network.n_members < N_FOLDS):
         of_folds = _trimmed(stage.stacks, stage, response) if new else networks
@@ -97,24 +97,21 @@ def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response) -> list
     return [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
 
 
-def _sharpened(networks: Sequence[Network], stage: Stage, folds: IntArray, of_folds: bool) -> list[Network]:
-    """Networks on a line whose distributions are as wide as rows kept back, and averaging networks of folds, allow."""
+def _sharpened(
+    networks: Sequence[Network], judged: Sequence[Layers], stage: Stage, folds: IntArray, as_average: bool = False
+) -> list[Network]:
+    """Networks as sure as rows kept back say of those that are judged, of which number f has not seen the rows of fold f.
+
+    As an average of networks of folds on a line they are surer still.
+    """
     some, response = spread_rows(folds.size, MOST_ROWS), networks[0].response
     rows, folds = stage.view.rows.take(some), folds[some]
-    factor = best_factor(stage.stacks, rows, folds, response)
-    narrower = [sharpened(network.layers, factor, rows) for network in networks]
-    if of_folds:
-        factor = factor_of_average(narrower, rows, folds)
-        narrower = [sharpened(layers, factor, rows) for layers in narrower]
-    return [replace(network, layers=layers) for network, layers in zip(networks, narrower, strict=True)]
-
-
-def _as_sure(networks: Sequence[Network], stage: Stage, folds: IntArray) -> list[Network]:
-    """Networks of classes that are as sure as the rows kept back allow; network f has not seen the rows of fold f."""
-    some = spread_rows(folds.size, MOST_ROWS)
-    rows = stage.view.rows.take(some)
-    factor = best_factor([network.layers for network in networks], rows, folds[some], networks[0].response)
-    return [replace(network, layers=sharpened(network.layers, factor, rows)) for network in networks]
+    factor = best_factor(judged, rows, folds, response)
+    surer = [sharpened(network.layers, factor, rows) for network in networks]
+    if as_average:
+        factor = factor_of_average(surer, rows, folds)
+        surer = [sharpened(layers, factor, rows) for layers in surer]
+    return [replace(network, layers=layers) for network, layers in zip(networks, surer, strict=True)]
 
 
 def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> Network:
@@ -240,7 +237,10 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
 
 
 def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSettings, few: bool) -> list[Layers]:
-    """The networks of the folds that decided, smaller where rows are few and kept-back ones allow it, and those of the others trained with what they found."""
+    """The networks of the folds that decided, and those of the others trained with what they found.
+
+    Where rows are few they are smaller, unless rows kept back become clearly less likely.
+    """
     numbers = range(len(stage.stacks), N_FOLDS)
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
 
@@ -251,8 +251,10 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
         return smaller(trainee, stage.stacks[f], (*stage.history[:-1], last))
 
     if not numbers and few:
-        fewer = search.run.on_threads(shrunk, range(N_FOLDS))
-        return fewer if _as_good(fewer, search, stage) else list(stage.stacks)
+        stacks = search.run.on_threads(shrunk, range(N_FOLDS))
+        losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
+        fewer = replace(stage, stacks=tuple(stacks), losses=np.concatenate(losses))
+        return list(stage.stacks if stage.clearly_below(fewer, CLEAR_RISE) else fewer.stacks)
     if not numbers:
         return list(stage.stacks)
 
@@ -262,13 +264,6 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
 
     others = search.run.on_threads(trained, numbers)
     return [*stage.stacks, *(layers for layers in others if layers is not None)]
-
-
-def _as_good(stacks: Sequence[Layers], search: Search, stage: Stage) -> bool:
-    """Whether the rows kept back are not clearly less likely by these networks than by those of the stage."""
-    losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
-    rise = np.concatenate(losses) - stage.losses
-    return not rise.size or bool(rise.sum() <= CLEAR_RISE * np.sqrt(rise.size) * rise.std())
 
 
 def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:

@@ -36,10 +36,10 @@ class Stage:
         """Of all rows kept back."""
         return float(self.losses.sum())
 
-    def clearly_below(self, other: "Stage") -> bool:
-        """Whether the deviance is lower by more than the standard error of the difference."""
+    def clearly_below(self, other: "Stage", n_errors: float = 1.0) -> bool:
+        """Whether the deviance is lower by more than so many standard errors of the difference."""
         gain = other.losses - self.losses
-        return gain.size > 0 and bool(gain.sum() > np.sqrt(gain.size) * gain.std())
+        return gain.size > 0 and bool(gain.sum() > n_errors * np.sqrt(gain.size) * gain.std())
 
     @property
     def depth(self) -> int:

@@ -6,12 +6,12 @@ then one network like any other.
 
 Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. Their spread says how far
 a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). A fifth of that
-is taken off, for the starts and penalties in which the networks differ too. All folds have the
-same share of each class, so that how far this share is off does not show in their spread. Of N_c rows of the class and N_o others,
-its log-odds have variance 1/(N_c + 1/2) + 1/(N_o + 1/2), which moves all log-odds z alike and is added. The error is taken of
-the log-odds and of the probabilities, and the wider of the two ends counts. Far from a half the log-odds of all networks are pulled
-towards it in the same way, which their spread does not show: rows tell there that a probability is small, not how small. The
-interval of the probability says just that.
+is taken off, for the starts and penalties in which the networks differ too. All folds have the same share of each class, so that
+how far this share is off does not show in their spread. Of N_c rows of the class and N_o others, its log-odds have variance
+1/(N_c + 1/2) + 1/(N_o + 1/2), which moves all log-odds z alike and is added. The error is taken of the log-odds and of the
+probabilities, and the wider of the two ends counts. Far from a half the log-odds of all networks are pulled towards it in the same
+way, which their spread does not show: rows tell there that a probability is small, not how small. The interval of the probability
+says just that.
 """
 
 from collections.abc import Sequence
