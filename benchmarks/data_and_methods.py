@@ -26,7 +26,17 @@ Split = tuple[Any, Any, Any, Any]
 """Training rows and labels, test rows and labels."""
 OURS = ("default", "single", "map", "map_as_grown", "gibbs", "race")
 """Estimators of this package; `benchmarks.quality` says with which parameters."""
-RIVALS = ("svm", "lightgbm", "hist_gradient_boosting", "random_forest", "gaussian_process", "dnn_128_64", "amm", "lr")
+RIVALS = (
+    "svm",
+    "lightgbm",
+    "catboost",
+    "hist_gradient_boosting",
+    "random_forest",
+    "gaussian_process",
+    "dnn_128_64",
+    "amm",
+    "lr",
+)
 RIVALS_OF_SEVERAL = ("svm", "lightgbm", "mlp_early_stopping")
 """On sets of several classes."""
 
@@ -39,6 +49,7 @@ NAMES = {
     "race": "pbdn, race (experimental)",
     "svm": "SVM, RBF kernel, tuned",
     "lightgbm": "LightGBM, defaults",
+    "catboost": "CatBoost, defaults",
     "hist_gradient_boosting": "HistGradientBoosting, defaults",
     "random_forest": "random forest, 500 trees",
     "gaussian_process": "Gaussian process, RBF kernel",
