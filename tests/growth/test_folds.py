@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.metrics import log_loss
 
 from networks import random_network
 from pbdn import MapConfig, PBDNClassifier
@@ -197,7 +198,7 @@ def test_what_was_tried_is_told(rng):
     found = fitted(model(max_depth=3), X, y)
     kept = [one for one in found.trials_ if one["kept"]]
     first = [one for one in found.trials_ if one["depth"] == 1 and one["penalty"] == FIRST_PENALTY]
-    assert {one["curved"] for one in first} == {False, True}
+    assert {(one["plain"], one["curved"]) for one in first} == {(True, False), (False, False), (False, True)}
     assert [one["deviance"] for one in kept] == sorted((one["deviance"] for one in kept), reverse=True)
     assert kept[-1]["depth"] == found.depth_
     assert [step["depth"] for step in found.criterion_path_ if step["kept"]] == list(range(1, found.depth_ + 1))
@@ -217,7 +218,7 @@ def test_the_deviance_is_that_of_rows_a_network_has_not_seen(rng):
         layers = Trainee(view, folds != f, f, RESPONSE, settings, run).follow((step,))
         p = Network(layers, 3, RESPONSE).predict(X[folds == f])
         total += RESPONSE.deviance(p, y[folds == f]).sum()
-    flat = next(one for one in growth.trials if not one.curved)
+    flat = next(one for one in growth.trials if not (one.plain or one.curved))
     assert flat.deviance == pytest.approx(total, rel=1e-12)
 
 
@@ -241,12 +242,74 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     shaky[:2] = 0.0, 1.5
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     flat, curved = (
-        Stage(SimpleNamespace(curve=curve), (step,), (), losses)
+        Stage(SimpleNamespace(curve=curve, plain=False), (step,), (), losses)
         for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
     monkeypatch.setattr(search, "after_each", lambda stages, step: [flat, curved])
     assert _shape(search, [flat.view, curved.view]) is (curved if copies else flat)
+
+
+@pytest.mark.parametrize("gain", [-0.5, 0.5])
+def test_a_side_has_more_experts_where_rows_kept_back_are_likelier(gain, monkeypatch):
+    losses = np.ones(100)
+    losses[:2] = 0.0, 2.0 - gain
+    step = Step(True, FIRST_PENALTY, 1.0, 1)
+    plain, flat = (
+        Stage(SimpleNamespace(curve=None, plain=plain), (step,), (), losses)
+        for plain, losses in ((True, np.ones(100)), (False, losses))
+    )
+    search = Search(RESPONSE, config_of(), Run(seed=0), [])
+    monkeypatch.setattr(search, "after_each", lambda stages, step: [plain, flat])
+    assert _shape(search, [plain.view, flat.view]) is (flat if gain > 0 else plain)
+
+
+def test_a_plain_network_has_one_expert_on_each_side(rng):
+    """Where nothing more is to be learned: rows whose log-odds are linear."""
+    X = rng.normal(size=(300, 4))
+    y = (X[:, 0] - X[:, 1] + rng.logistic(size=300) > 0).astype(int)
+    found = fitted(model(max_depth=1), X, y)
+    kept = [one for one in found.trials_ if one["kept"]]
+    few = found.n_experts_ == [(5, 5)]
+    assert few or not kept[0]["plain"]
+    alone = Trainee(
+        replace(make_views(LabelledRows(X, y), False, 0)[0], plain=True),
+        np.ones(300, dtype=bool),
+        0,
+        RESPONSE,
+        config_of().map,
+        Run(seed=0),
+    )
+    first = alone.follow((Step(True, FIRST_PENALTY, 1.0, 50),))
+    assert first[0].n_experts == (1, 1)
+    second = alone.follow((Step(True, FIRST_PENALTY, 1.0, 50),) * 2)
+    assert second[0].n_experts == (1, 1)
+    assert sum(second[1].n_experts) > 2  # layers above are not held down
+
+
+def test_a_row_of_weight_three_is_three_rows_where_the_number_of_rows_decides(rng):
+    X, y = half_planes(rng, 8)
+    weights = np.full(8, 3.0)
+    weighted, repeated = (
+        fitted(model(), X, y, sample_weight=weights),
+        fitted(model(), np.repeat(X, 3, 0), np.repeat(y, 3)),
+    )
+    assert weighted.config_.criterion == repeated.config_.criterion == "folds"
+    np.testing.assert_array_equal(weighted.predict_proba(X), repeated.predict_proba(X))
+    assert fitted(model(), X, y, sample_weight=0.5 * weights).config_.criterion == "aic_inputs"
+
+
+def test_very_few_rows_are_not_believed_too_much(rng):
+    """Twenty rows with labels that are often wrong: probabilities of the default are worth more than those of one network by AIC."""
+    X = rng.normal(size=(2000, 5))
+    y = (X[:, 0] + rng.logistic(size=2000) > 0).astype(int)
+    losses = {"auto": 0.0, "aic_inputs": 0.0}
+    for part in np.split(np.arange(100), 5):
+        for criterion in losses:
+            found = fitted(PBDNClassifier(criterion=criterion, random_state=0), X[part], y[part])
+            losses[criterion] += log_loss(y[100:], found.predict_proba(X[100:])) / 5
+    assert found.config_.criterion == "aic_inputs"
+    assert losses["auto"] < min(0.8, losses["aic_inputs"])
 
 
 def test_one_network_is_smaller_than_three_and_all_learn_from_all_rows(rng, monkeypatch):

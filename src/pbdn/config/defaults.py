@@ -20,7 +20,8 @@ from pbdn.sgd.map_settings import MapSettings
 
 HOLDOUT = "holdout"
 FOLDS = "folds"
-HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth
+FOLDS_LEAST = 10  # rows below which none can be spared in folds, which predict too
+HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a network that is then grown anew
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more
 MOST_FOLDED = 60_000  # rows x sides x features up to which more than two sides are trained in folds
@@ -129,7 +130,7 @@ def _check_can_be_monotonic(inference: str, criterion: Any, n_sides: int) -> Non
         )
     if criterion != FOLDS or n_sides != 2:
         raise InvalidInputError(
-            f"monotonic_cst needs a PBDNClassifier of two classes with criterion='folds', which takes at least {HOLDOUT_LEAST} rows "
+            f"monotonic_cst needs a PBDNClassifier of two classes with criterion='folds', which takes at least {FOLDS_LEAST} rows "
             "in memory; leave it out, or give such rows."
         )
 
@@ -220,14 +221,14 @@ def choose_criterion(
     size = 0 if n_rows is None else n_rows * n_features
     can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
     too_large = sparse and size > MOST_DENSE and not is_wide(n_rows or 0, n_features)
-    can_fold = can_spare and inference != "gibbs" and not too_large
+    can_fold = n_rows is not None and n_rows >= FOLDS_LEAST and inference != "gibbs" and not too_large
     if criterion == "auto":
         if can_fold and device is None and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
             return FOLDS
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
         raise InvalidInputError(
-            f"criterion='folds' needs at least {HOLDOUT_LEAST} rows in memory, inference='map' or 'map+gibbs', "
+            f"criterion='folds' needs at least {FOLDS_LEAST} rows in memory, inference='map' or 'map+gibbs', "
             f"and of more than {MOST_WIDE} sparse rows at most {MOST_DENSE:.0e} numbers; use criterion='auto'."
         )
     if criterion == HOLDOUT and not can_spare:

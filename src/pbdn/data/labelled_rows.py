@@ -56,6 +56,12 @@ class LabelledRows:
         """Sum of the row weights."""
         return float(self.n_rows if self.weights is None else self.weights.sum())
 
+    @property
+    def n_meant(self) -> int:
+        """Number of rows that these stand for: a row of whole weight w for w rows."""
+        whole = self.weights is not None and bool(np.all(self.weights == np.floor(self.weights)))
+        return int(self.total_weight) if whole else self.n_rows
+
     def take(self, index: Any) -> "LabelledRows":
         """The rows of a mask or an index array."""
         weights = None if self.weights is None else self.weights[index]

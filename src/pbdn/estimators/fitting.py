@@ -110,7 +110,7 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):  # type: ignore[misc]
         sampler = options.set_fields(self.gibbs_config).get("sampler")
         device = options.set_fields(self.map_config).get("device")
         criterion = options.choose_criterion(
-            self.criterion, n_sides, inference, rows.n_rows, rows.n_features, hasattr(X, "toarray"), device
+            self.criterion, n_sides, inference, rows.n_meant, rows.n_features, hasattr(X, "toarray"), device
         )
         if criterion in (options.FOLDS, options.HOLDOUT) and inference != "gibbs":
             rows = rows.thinned(rows.most_trained)

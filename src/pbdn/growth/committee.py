@@ -2,7 +2,8 @@
 
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
-1. whether the first layer is curved (`pbdn.model.wiring`): it is where the rows kept back are clearly likelier,
+1. whether the first layer has one expert on each side or more, and whether it is curved (`pbdn.model.wiring`): it has more where
+   the rows kept back are likelier, and is curved where they are clearly likelier,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
 
@@ -56,6 +57,8 @@ def grow_committee(
     short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few else config
     began = time.perf_counter()
     views = make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst)
+    if not response.timed and views[0].curve is None:
+        views = [replace(views[0], plain=True), *views]
     threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))
     search = Search(response, short, threads, held, observer, views[0].copies)
     stage = _shape(search, views)
@@ -121,12 +124,16 @@ def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> 
 
 
 def _shape(search: Search, views: Sequence[View]) -> Stage:
-    """One layer, flat or curved. A curve must clearly pay, but where rows are copies of few different ones it costs little."""
+    """One layer: one expert on each side, more of them, or curved ones.
+
+    A curve must clearly pay, but where rows are copies of few different ones it costs little.
+    """
     if search.observer is not None:
         search.observer.layer_begins(1)
     best, *others = search.after_each([search.begin(view) for view in views], search.new_layer(1))
     for other in others:
-        better = other.deviance < best.deviance if search.copies else other.clearly_below(best)
+        easily = search.copies or other.view.curve is None
+        better = other.deviance < best.deviance if easily else other.clearly_below(best)
         wins = other.complete and (not best.complete or better)
         search.note(best if wins else other, False)
         best = other if wins else best

@@ -82,6 +82,7 @@ class PathStep:
 class Trial:
     """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept."""
 
+    plain: bool
     curved: bool
     depth: int
     penalty: float

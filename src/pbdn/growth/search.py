@@ -124,7 +124,7 @@ class Search:
 
     def note(self, stage: Stage, kept: bool) -> None:
         """Write down what was tried."""
-        last = stage.history[-1]
-        trial = Trial(stage.view.curve is not None, stage.depth, last.penalty, last.noise, stage.deviance, kept)
+        last, view = stage.history[-1], stage.view
+        trial = Trial(view.plain, view.curve is not None, stage.depth, last.penalty, last.noise, stage.deviance, kept)
         self.trials.append(trial)
         logger.info("tried %s", trial)

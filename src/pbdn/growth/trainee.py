@@ -70,6 +70,8 @@ class View:
         Of the features, once their tails are pulled in.
     copies : bool
         Whether rows are copies of few different ones.
+    plain : bool
+        Whether every side has one expert in the first layer. Alone, they are a logistic regression.
     """
 
     rows: LabelledRows
@@ -81,6 +83,7 @@ class View:
     tails: Tails | None = None
     tamed: Scaling | None = None
     copies: bool = False
+    plain: bool = False
 
     def network(self, layers: Layers, response: Response) -> Network:
         """The network of these layers on scaled features."""
@@ -197,7 +200,8 @@ class Trainee:
         rows = self.rows.with_inputs(inputs)
         some = dense_rows(inputs, spread_rows(rows.n_rows, START_ROWS))
         seed = SeedSequence(self.run.seed, spawn_key=(self.number, depth)).generate_state(1)[0]
-        n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, self.config.max_experts)
+        most = 1 if self.view.plain and depth == 1 else self.config.max_experts
+        n_starts, n_experts = starts_for(inputs.shape[1], self.response.labelling.n_sides, most)
         if self.response.timed:
             fitted, done = fit_timed_from_starts(
                 inputs,
@@ -264,7 +268,7 @@ class Trainee:
         self.run.bar.update(phase, total, (self.view.curve is None, self.number), done, f"loss {loss:.4g}")
 
     def _name(self, history: tuple[Step, ...]) -> str:
-        shape = "flat" if self.view.curve is None else "curved"
+        shape = "plain" if self.view.plain else "flat" if self.view.curve is None else "curved"
         return ".".join([shape, str(self.number), *(step.name for step in history)])
 
 
