@@ -13,7 +13,7 @@ from networks import network_of, random_committee, random_curve, random_network,
 from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
-from pbdn.model.committee import OF_ROWS, committee, jackknife_error, jackknife_interval, log_odds, share_error
+from pbdn.model.committee import committee, jackknife_error, jackknife_interval, log_odds, share_error
 from pbdn.model.forward import side_rates
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
@@ -310,7 +310,7 @@ def test_the_farther_end_counts_of_log_odds_and_of_probabilities(rng):
     folds = rng.uniform(0.01, 0.99, size=(5, 200, 1))
     center = folds.mean(axis=0)
     low, high = np.moveaxis(jackknife_interval(folds, center, 0.9), -1, 0)
-    t = 2.13184679 * np.sqrt(OF_ROWS)  # four degrees of freedom
+    t = 2.13184679  # four degrees of freedom
     odds, half = log_odds(center), t * jackknife_error(log_odds(folds))
     bent_low, bent_high = (1.0 / (1.0 + np.exp(-odds - side * half)) for side in (-1, 1))
     straight_low, straight_high = (np.clip(center + side * t * jackknife_error(folds), 0, 1) for side in (-1, 1))

@@ -5,13 +5,12 @@ only. The weights of the top layer are divided by the number of members, so that
 then one network like any other.
 
 Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. Their spread says how far
-a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). A fifth of that
-is taken off, for the starts and penalties in which the networks differ too. All folds have the same share of each class, so that
-how far this share is off does not show in their spread. Of N_c rows of the class and N_o others, its log-odds have variance
-1/(N_c + 1/2) + 1/(N_o + 1/2), which moves all log-odds z alike and is added. The error is taken of the log-odds and of the
-probabilities, and the wider of the two ends counts. Far from a half the log-odds of all networks are pulled towards it in the same
-way, which their spread does not show: rows tell there that a probability is small, not how small. The interval of the probability
-says just that.
+a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). All folds
+have the same share of each class, so that how far this share is off does not show in their spread. Of N_c rows of the class and N_o
+others, its log-odds have variance 1/(N_c + 1/2) + 1/(N_o + 1/2), which moves all log-odds z alike and is added. The error is taken
+of the log-odds and of the probabilities, and the wider of the two ends counts. Far from a half the log-odds of all networks are
+pulled towards it in the same way, which their spread does not show: rows tell there that a probability is small, not how small. The
+interval of the probability says just that.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray
 
-OF_ROWS = 0.8  # of the squared error of the jackknife; the rest is of starts and penalties, and their average does not have it
 SMALLEST = 1e-12  # probability whose log-odds are still told apart
 
 
@@ -108,7 +106,7 @@ def jackknife_interval(
     """
     t = student_t.ppf(0.5 + 0.5 * level, len(folds) - 1)
     of_shares = 0.0 if class_rows is None else share_error(class_rows)
-    of_odds, of_probability = (np.sqrt(OF_ROWS) * jackknife_error(each) for each in (log_odds(folds), folds))
+    of_odds, of_probability = (jackknife_error(each) for each in (log_odds(folds), folds))
     half, middle = t * np.hypot(of_odds, of_shares), log_odds(center)
     straight = t * np.hypot(of_probability, of_shares * center * (1.0 - center))
     low = np.minimum(expit(middle - half), np.maximum(center - straight, 0.0))
