@@ -2,7 +2,7 @@
 
     python -m benchmarks.coverage                    # seven truths, 150 and 400 rows, thirty seeds
 
-The form of the intervals was chosen on sixteen truths, these seven with other rows among them, its constants on twenty others
+The form of the intervals was chosen on sixteen truths, these seven with other rows among them, and on eighteen others
 (docs/decisions.md).
 "network" is another truth for every seed, drawn from the model itself: one side of three experts. One fit errs in the same
 direction over whole regions, so that the share of its rows that are covered varies much from seed to seed (its standard deviation

@@ -65,8 +65,8 @@ def fitted(estimator, X, y, **more):
         return estimator.fit(X, y, **more)
 
 
-def trainee_of(X, y, weights=None):
-    view = make_views(LabelledRows(X, y, weights), False, 0)[0]
+def trainee_of(X, y, weights=None, plain=False):
+    view = replace(make_views(LabelledRows(X, y, weights), False, 0)[0], plain=plain)
     return Trainee(view, np.ones(y.size, dtype=bool), 0, RESPONSE, config_of().map, Run(seed=0))
 
 
@@ -272,14 +272,7 @@ def test_a_plain_network_has_one_expert_on_each_side(rng):
     kept = [one for one in found.trials_ if one["kept"]]
     few = found.n_experts_ == [(5, 5)]
     assert few or not kept[0]["plain"]
-    alone = Trainee(
-        replace(make_views(LabelledRows(X, y), False, 0)[0], plain=True),
-        np.ones(300, dtype=bool),
-        0,
-        RESPONSE,
-        config_of().map,
-        Run(seed=0),
-    )
+    alone = trainee_of(X, y, plain=True)
     first = alone.follow((Step(True, FIRST_PENALTY, 1.0, 50),))
     assert first[0].n_experts == (1, 1)
     second = alone.follow((Step(True, FIRST_PENALTY, 1.0, 50),) * 2)

@@ -59,8 +59,11 @@ class LabelledRows:
     @property
     def n_meant(self) -> int:
         """Number of rows that these stand for: a row of whole weight w for w rows."""
-        whole = self.weights is not None and bool(np.all(self.weights == np.floor(self.weights)))
-        return int(self.total_weight) if whole else self.n_rows
+        return int(self.total_weight) if self._has_whole_weights else self.n_rows
+
+    @property
+    def _has_whole_weights(self) -> bool:
+        return self.weights is None or bool(np.all(self.weights == np.floor(self.weights)))
 
     def take(self, index: Any) -> "LabelledRows":
         """The rows of a mask or an index array."""
@@ -131,7 +134,7 @@ class LabelledRows:
                 f"sample_weight times class_weight adds up to {n_copies:g}, which this sampler would hold as that many rows; "
                 "divide the weights by a common factor, or use sampler='event_times' or inference='map'."
             )
-        if np.any(self.weights != np.floor(self.weights)):
+        if not self._has_whole_weights:
             return self
         place = np.repeat(np.arange(self.n_rows), self.weights.astype(np.int64))
         return LabelledRows(self.inputs[place], self.targets[place])

@@ -71,7 +71,8 @@ class View:
     copies : bool
         Whether rows are copies of few different ones.
     plain : bool
-        Whether every side has one expert in the first layer. Alone, they are a logistic regression.
+        Whether every side has one expert in the first layer. It says no with a power of the probability of a
+        logistic regression.
     """
 
     rows: LabelledRows

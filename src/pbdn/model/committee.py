@@ -106,7 +106,7 @@ def jackknife_interval(
     """
     t = student_t.ppf(0.5 + 0.5 * level, len(folds) - 1)
     of_shares = 0.0 if class_rows is None else share_error(class_rows)
-    of_odds, of_probability = (jackknife_error(each) for each in (log_odds(folds), folds))
+    of_odds, of_probability = jackknife_error(log_odds(folds)), jackknife_error(folds)
     half, middle = t * np.hypot(of_odds, of_shares), log_odds(center)
     straight = t * np.hypot(of_probability, of_shares * center * (1.0 - center))
     low = np.minimum(expit(middle - half), np.maximum(center - straight, 0.0))
