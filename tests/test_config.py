@@ -273,21 +273,21 @@ def test_batches_follow_the_rows():
 
 
 def test_which_criterion():
-    assert choose_criterion("auto", 2, "map", 10) == "folds"
-    assert choose_criterion("auto", 6, "map", 10) == "folds"
+    assert choose_criterion("auto", 2, "map", 5) == "folds"
+    assert choose_criterion("auto", 6, "map", 5) == "folds"
     assert choose_criterion("auto", 2, "map+gibbs", 10**6, 100) == "folds"
     assert choose_criterion("auto", 6, "map", 100, 100) == "folds"
     assert choose_criterion("auto", 6, "map", 100, 101) == "holdout"
     assert choose_criterion("auto", 2, "map", 10**4, 3000, sparse=True) == "folds"
     assert choose_criterion("auto", 2, "map", 10**4, 3001, sparse=True) == "aic_inputs"
     assert choose_criterion("auto", 2, "map", 50, device="cpu") == "aic_inputs"
-    with pytest.raises(InvalidInputError, match="criterion='folds' needs at least 10 rows in memory"):
-        choose_criterion("folds", 2, "map", 9)
+    with pytest.raises(InvalidInputError, match="criterion='folds' needs at least 5 rows in memory"):
+        choose_criterion("folds", 2, "map", 4)
     for n_sides, inference, n_rows in (
-        (2, "map", 9),
+        (2, "map", 4),
         (2, "gibbs", 50),
         (6, "gibbs", 50),
-        (6, "map", 9),
+        (6, "map", 4),
         (6, "map", None),
     ):
         assert choose_criterion("auto", n_sides, inference, n_rows) == "aic_inputs"

@@ -20,7 +20,7 @@ from pbdn.sgd.map_settings import MapSettings
 
 HOLDOUT = "holdout"
 FOLDS = "folds"
-FOLDS_LEAST = 10  # rows below which none can be spared in folds, which predict too
+FOLDS_LEAST = 5  # rows below which none can be spared in folds, which predict too: one for each fold
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a network that is then grown anew
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more

@@ -27,7 +27,7 @@ class PBDNClassifier(NetworkClassifier):
         the depth, whether the first layer is plain or curved, the penalty and the noise of training; the five are then
         averaged into one (`pbdn.growth.committee`). "holdout": rows kept back decide the depth of one network, which is then grown on
         all rows. The others are criteria of the training rows (`pbdn.model.criteria`): AIC charging every coefficient, AIC by
-        the paper's two counts, BIC. "auto", with at least ten rows in memory and MAP, is "folds" with two classes or few
+        the paper's two counts, BIC. "auto", with at least five rows in memory and MAP, is "folds" with two classes or few
         rows, and "holdout" with more; else it is "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
