@@ -360,3 +360,71 @@ def test_without_click_the_extra_is_named(tmp_path):
 
 def test_warm_up_compiles_what_fits_and_predictions_need():
     assert "on the disk" in invoke("warm-up").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit", "t.csv", "-t", "y", "-o", "m.pbdn", "--checkpoint", "m.pbdn"],
+        ["fit", "t.csv", "-t", "y", "-o", "m.pbdn", "--report", "m.pbdn"],
+        ["fit", "t.csv", "-t", "y", "-o", "t.csv"],
+        ["predict", "t.pbdn", "t.csv", "-o", "t.pbdn"],
+        ["predict", "t.pbdn", "t.csv", "-o", "./t.csv"],
+        ["report", "t.pbdn", "t.csv", "-o", "r.html", "--card", "r.html"],
+        ["export", "t.pbdn", "--to", "python", "-o", "t.pbdn"],
+    ],
+)
+def test_no_output_is_written_over_another_or_over_what_is_read(folder, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "t.csv").write_text((folder / "people.csv").read_text())
+    (tmp_path / "t.pbdn").write_bytes((folder / "map.pbdn").read_bytes())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    said = fails(*arguments)
+    assert "give another file" in said
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("labels", "note", "measured"),
+    [
+        (["2", "2", "3"], "3 rows have a 'churn' that no training row had, such as '2'", None),
+        (["1", "", "0"], "1 row(s) without a value of 'churn' were not measured", 2),
+        (["1", "1", "1"], "", 3),
+        (["1", "0", "0"], "", 3),
+        (["1.0", "0.0", "x"], "1 row has a 'churn' that no training row had, such as 'x'", 2),
+    ],
+)
+def test_rows_are_predicted_whatever_their_labels_and_measured_where_these_are_known(
+    folder, tmp_path, labels, note, measured
+):
+    rows = [f"40,Oslo,2020-01-01,{label}" for label in labels]
+    (tmp_path / "new.csv").write_text("\n".join(["age,city,joined,churn", *rows]) + "\n")
+    result = invoke("predict", folder / "map.pbdn", tmp_path / "new.csv", "-o", tmp_path / "p.csv", "--json")
+    found = json.loads(result.stdout)
+    assert found["rows"] == 3
+    assert (found["quality"] or {}).get("n_rows") == measured
+    assert note in " ".join(found["notes"])
+    invoke("report", folder / "map.pbdn", tmp_path / "new.csv", "-o", tmp_path / "r.html")
+
+
+def test_cells_that_are_all_missing_are_a_row(folder, tmp_path):
+    (tmp_path / "new.csv").write_text("\nage,city,joined\n40,Oslo,2020-01-01\n,,\n\n50,Rome,2020-01-01\n")
+    result = invoke("predict", folder / "map.pbdn", tmp_path / "new.csv", "--json", "-o", tmp_path / "p.csv")
+    assert json.loads(result.stdout)["rows"] == 3
+
+
+def test_kept_columns_are_not_lost_or_rounded(folder, tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    (tmp_path / "new.csv").write_text("age,city,joined,label\n40,Oslo,2020-01-01,7\n")
+    said = fails("predict", folder / "map.pbdn", tmp_path / "new.csv", "--keep", "label", "-o", tmp_path / "p.csv")
+    assert "--keep label: the predictions have a column of this name" in said
+    assert not (tmp_path / "p.csv").exists()
+    keys = [2**53 + 1, None, 3]
+    columns = {"key": pa.array(keys), "age": [1.0, 2.0, 3.0], "city": ["Oslo", " Oslo ", "Rome"]}
+    pq.write_table(pa.table({**columns, "joined": ["2020-01-01"] * 3}), tmp_path / "new.parquet")
+    out = tmp_path / "out.parquet"
+    invoke("predict", folder / "map.pbdn", tmp_path / "new.parquet", "--keep", "key", "-o", out)
+    assert pq.read_table(out)["key"].to_pylist() == keys
+    assert "not .gz" in fails("predict", folder / "map.pbdn", tmp_path / "new.csv", "-o", tmp_path / "p.csv.gz")

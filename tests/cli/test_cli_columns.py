@@ -16,8 +16,8 @@ from messy_tables import csv_bytes, messy_tables
 from pbdn import PBDNClassifier
 from pbdn.cli.app import app
 from pbdn.cli.command import counted, text_table
-from pbdn.cli.responses import Target
 from pbdn.cli.table_model import fit_table, load_model
+from pbdn.cli.target import Target
 from pbdn.config import GibbsConfig
 from pbdn.inspection.quality import measure
 from pbdn.tables import ColumnOptions, parse_table, read_table

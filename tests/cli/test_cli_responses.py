@@ -16,9 +16,10 @@ pytest.importorskip("click")
 
 from test_cli import fails, invoke
 
-from pbdn.cli.responses import find_target
 from pbdn.cli.table_model import load_model
+from pbdn.cli.target import Target, find_target
 from pbdn.config import defaults
+from pbdn.errors import InvalidInputError
 from pbdn.tables import parse_table, read_table
 
 SHORT = ("--max-depth", 1, "--members", 1, "--max-experts", 4)
@@ -294,7 +295,7 @@ def test_times_may_have_an_entry(folder, tmp_path):
     assert [column["name"] for column in made["columns"]] == ["size"]
     model = load_model(tmp_path / "m.pbdn")
     assert (model.event, model.entry) == ("sold", "listed")
-    assert model.labels(read_table(str(tmp_path / "late.csv"))).dtype.names == ("event", "time", "entry")
+    assert model.labels(read_table(str(tmp_path / "late.csv")))[0].dtype.names == ("event", "time", "entry")
     head, first, *rest = (tmp_path / "late.csv").read_text().splitlines()
     (tmp_path / "gap.csv").write_text("\n".join([head, first.rsplit(",", 1)[0] + ",", *rest]))
     assert "--entry listed: row 1 has no number" in fails("fit", tmp_path / "gap.csv", *options, "--entry", "listed")
@@ -331,3 +332,68 @@ def test_numbers_can_be_sampled(fitted, tmp_path):
     assert "map+gibbs are for classes" in fails(
         "fit", folder / "homes.csv", "-t", "price", "--inference", "map+gibbs", "-o", tmp_path / "m.pbdn"
     )
+
+
+def decimal_commas(rng, n=60):
+    x = rng.normal(5.0, 0.1, size=(n, 2))
+    return ["a;y", *(f"{a:.3f};{b:.3f}".replace(".", ",") for a, b in x)]
+
+
+@pytest.mark.parametrize("options", [[], ["--format", "y=,."]])
+def test_a_target_between_semicolons_has_decimal_commas_as_other_columns_do(tmp_path, rng, options):
+    (tmp_path / "eu.csv").write_text("\n".join(decimal_commas(rng)))
+    invoke("fit", tmp_path / "eu.csv", "-t", "y", "--members", "1", "--max-depth", "1", *options)
+    model = load_model(tmp_path / "eu.pbdn")
+    assert model.validation["mae"]["value"] < 1.0
+    (tmp_path / "new.csv").write_text("a;y\n5,123;5,100\n")
+    labels, known, _ = model.labels(read_table(str(tmp_path / "new.csv"), None, model.needs_text))
+    assert labels.tolist() == [5.1]
+    assert known.all()
+
+
+def test_the_format_of_a_target_may_be_given(tmp_path, rng):
+    (tmp_path / "eu.csv").write_text("\n".join(decimal_commas(rng)))
+    invoke("fit", tmp_path / "eu.csv", "-t", "y", "--members", "1", "--max-depth", "1", "--format", "y=.,")
+    assert load_model(tmp_path / "eu.pbdn").validation["mae"]["value"] > 1.0
+
+
+def test_columns_that_say_much_about_a_number_are_not_keys_and_leaks_are_told(tmp_path, rng):
+    code = rng.choice(np.arange(10**7, 10**8), size=100, replace=False)
+    y = code / 1e6 + rng.normal(size=100)
+    rows = [f"{a},{b},{c},{c}" for a, b, c in zip(rng.normal(size=100), code, y, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["a,cents,copy,y", *rows]))
+    result = invoke("fit", tmp_path / "t.csv", "-t", "y", "--members", "1", "--max-depth", "1")
+    assert "copy alone predicts the target almost perfectly" in result.stderr
+    assert "cents alone" not in result.stderr
+    assert {plan.name for plan in load_model(tmp_path / "t.pbdn").preparation.used} == {"a", "cents", "copy"}
+
+
+def test_grades_without_an_order_are_told(tmp_path, rng):
+    words = rng.choice(["low", "medium", "high"], size=60)
+    numbers = np.where(words == "low", "1.0", np.where(words == "medium", "2.0", "3.0"))
+    rows = [f"{x},{a},{b}" for x, a, b in zip(rng.normal(size=60), words, numbers, strict=True)]
+    (tmp_path / "t.csv").write_text("\n".join(["x,y,n", *rows]))
+    table = read_table(str(tmp_path / "t.csv"), None, ["y", "n"])
+    assert "order of the alphabet: high, low, medium" in find_target(table, "y", "grade")[1][0]
+    assert find_target(table, "y", "auto", grades="low,medium,high")[1] == []
+    assert find_target(table, "n", "grade")[1] == []
+    assert find_target(table, "n", "auto", grades="1.0,2.0,3.0")[0].grades == ("1", "2", "3")
+    with pytest.raises(InvalidInputError, match="'low' is there twice"):
+        find_target(table, "y", "auto", grades="low,low,medium,high")
+
+
+def test_a_wrong_time_is_named_by_its_row_in_the_file(tmp_path, rng):
+    days = rng.exponential(30.0, size=80).round(1)
+    days[59] = -3.0
+    rows = [
+        f"{x},{'' if i == 4 else d},{i % 2},{i % 3 * 1e-3}"
+        for i, (x, d) in enumerate(zip(rng.normal(size=80), days, strict=True))
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["x,days,seen,entered", *rows]))
+    table = read_table(str(tmp_path / "t.csv"), None, ["days", "seen", "entered"])
+    with pytest.raises(InvalidInputError, match="'days' has the time -3 in row 60"):
+        Target("days", "time", "seen").read(table)
+    table.columns["days"][59] = "0.0001"
+    table.columns["entered"][59] = "7"
+    with pytest.raises(InvalidInputError, match="--entry entered: row 60 has 7, which is not before its time 0.0001"):
+        Target("days", "time", "seen", entry="entered").read(table)

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 
 from fitted import GIBBS, assert_probabilities, blobs, fitted, small
 from pbdn import ISHMClassifier, PBDNClassifier
-from pbdn.errors import TableWarning
+from pbdn.errors import InvalidInputError, TableWarning
 
 INFERENCES = ["gibbs", "map", "map+gibbs"]
 
@@ -316,6 +316,18 @@ def test_impossible_weights_are_refused(weight, rng):
     weights[3] = weight
     with pytest.raises(ValueError, match=r"(?i)sample_weight"):
         small().fit(X, y, sample_weight=weights)
+
+
+def test_negative_weights_of_classes_are_refused(rng):
+    X, y = rng.normal(size=(30, 2)), np.arange(30) % 2
+    with pytest.raises(InvalidInputError, match="class_weight=.* must not be negative"):
+        PBDNClassifier(class_weight={0: -5.0, 1: 1.0}).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", ["onnx", "c", "python", "sql"])
+def test_what_is_not_fitted_cannot_be_exported(kind):
+    with pytest.raises(NotFittedError):
+        getattr(PBDNClassifier(), f"to_{kind}")()
 
 
 def test_all_weights_zero_are_refused(rng):

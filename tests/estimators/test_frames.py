@@ -1,5 +1,6 @@
 """Frames as they come: fitted, predicted, stored, exported and explained without a preparation by hand."""
 
+import contextlib
 import datetime
 import pickle
 import sqlite3
@@ -269,3 +270,52 @@ def test_a_model_of_the_command_line_scores_a_raw_frame(tmp_path):
         typed = model.predict_proba(X)
     np.testing.assert_allclose(found, pd.read_csv(out)[["probability no", "probability yes"]], atol=1e-12)
     np.testing.assert_allclose(typed, found, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.TableWarning")
+def test_lengths_of_time_are_seconds_whatever_their_unit(rng):
+    pd = pytest.importorskip("pandas")
+    seconds = (1e4 * rng.normal(size=60)).astype(int)
+    y = (seconds > 0).astype(int)
+    frame = pd.DataFrame({"wait": pd.to_timedelta(seconds, unit="s").astype("timedelta64[ns]")})
+    model = PBDNClassifier(random_state=0, max_depth=1).fit(frame, y)
+    proba = model.predict_proba(frame)
+    coarse = frame.assign(wait=frame.wait.astype("timedelta64[s]"))
+    np.testing.assert_array_equal(model.predict_proba(coarse), proba)
+    frame.loc[0, "wait"] = pd.NaT
+    assert 0.05 < model.predict_proba(frame)[0, 1] < 0.95
+    mixed = coarse.assign(x=rng.normal(size=60))
+    assert PBDNClassifier(random_state=0, max_depth=1).fit(mixed, y).score(mixed, y) > 0.9
+    array = coarse.to_numpy()
+    np.testing.assert_allclose(PBDNClassifier(random_state=0, max_depth=1).fit(array, y).predict_proba(array), proba)
+
+
+def test_whole_numbers_of_a_column_with_fractions_are_the_same_categories_in_databases(rng):
+    pd = pytest.importorskip("pandas")
+    kinds = rng.choice([0.5, 1.0, 2.0, 100.0], size=120)
+    frame = pd.DataFrame({"x": rng.normal(size=120), "kind": pd.Categorical(kinds)})
+    y = (frame.x + 2.0 * (kinds == 2.0) > 0.5).astype(int)
+    model = PBDNClassifier(random_state=0, max_depth=1).fit(frame, y)
+    wanted = model.predict_proba(frame)[:, 1]
+    plain = frame.assign(kind=kinds, row=range(120))
+    with contextlib.closing(sqlite3.connect(":memory:")) as database:
+        plain.to_sql("data", database, index=False)
+        found = pd.read_sql(model.to_sql("sqlite", keep=["row"]), database).sort_values("row")
+    np.testing.assert_allclose(found["probability_1"], wanted, atol=1e-9)
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as database:
+        database.register("data", plain)
+        found = database.execute(model.to_sql("duckdb", keep=["row"])).df().sort_values("row")
+    np.testing.assert_allclose(found["probability_1"], wanted, atol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.TableWarning")
+def test_spaces_around_categories_mean_nothing_to_exports_either(rng):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"x": rng.normal(size=80), "city": rng.choice(["Oslo", "Rome", "Bergen"], size=80)})
+    model = PBDNClassifier(random_state=0, max_depth=1).fit(frame, (frame.x + (frame.city == "Oslo") > 0.5).astype(int))
+    scope = {}
+    exec(model.to_python(), scope)
+    for city in ("Oslo", " Oslo", "Oslo\t", "other"):
+        wanted = model.predict_proba(pd.DataFrame({"x": [0.1], "city": [city]}))[0]
+        np.testing.assert_allclose(scope["predict_proba"]({"x": 0.1, "city": city}), wanted, atol=1e-12)

@@ -6,7 +6,7 @@ from scipy.stats import norm
 
 from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.times import time_bounds
+from pbdn.estimators.times import causes_of, time_bounds
 from pbdn.inspection.quality import concordance, kaplan_meier
 
 SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
@@ -123,6 +123,14 @@ class TestSurvival:
     def test_times_that_cannot_be_are_told(self, y, message):
         with pytest.raises(InvalidInputError, match=message):
             time_bounds(y)
+
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    def test_a_frame_of_events_and_times_is_no_frame_of_bounds(self, library):
+        frames = pytest.importorskip(library)
+        y = events([True, False], [2.0, 3.0])
+        frame = frames.DataFrame({"seen": y["event"], "days": y["time"]})
+        np.testing.assert_array_equal(time_bounds(frame), time_bounds(y))
+        np.testing.assert_array_equal(causes_of(frame), causes_of(y))
 
     def test_plain_numbers_are_times_of_events(self):
         np.testing.assert_array_equal(time_bounds([1.0, 2.0]), [[1.0, 1.0], [2.0, 2.0]])
@@ -506,3 +514,13 @@ class TestAmounts:
         np.testing.assert_array_equal(model.predict(X), 0.0)
         with pytest.raises(InvalidInputError, match="amounts must be 0 or more"):
             PBDNAmountRegressor(**short).fit(X, z)
+
+
+def test_one_exposure_for_all_rows_and_no_fractions_of_counts(rows):
+    X, _, rng = rows
+    y = rng.poisson(np.exp(1.0 + X[:, 0]))
+    model = PBDNCountRegressor(**SMALL).fit(X, y, exposure=2.0)
+    np.testing.assert_array_equal(model.predict(X, exposure=2.0), model.predict(X, exposure=np.full(len(X), 2.0)))
+    found = model.predict_probability(X[:5], [0, 0.5, 1])
+    assert np.all(found[:, 1] == 0.0)
+    assert np.all(found[:, [0, 2]] > 0.0)

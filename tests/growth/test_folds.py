@@ -18,7 +18,7 @@ from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth import committee
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
-from pbdn.growth.holdout import folds_of_rows
+from pbdn.growth.holdout import deal_into_folds, folds_of_rows
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
@@ -785,3 +785,24 @@ def test_rows_are_copies_where_few_differ(rng):
     assert not mostly_copies(X)
     assert not mostly_copies(np.repeat(X, 2, axis=0))
     assert mostly_copies(np.repeat(X, 3, axis=0))
+
+
+def test_copies_of_a_row_are_in_one_fold_and_do_not_flatter_large_networks(rng):
+    X = rng.normal(size=(120, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=120) > 0).astype(int)
+    X_new = rng.normal(size=(2000, 3))
+    y_new = (X_new[:, 0] + 0.5 * rng.normal(size=2000) > 0).astype(int)
+    once, twice = (
+        fitted(PBDNClassifier(random_state=0), X, y, sample_weight=np.full(120, weight)) for weight in (1.0, 2.0)
+    )
+    assert log_loss(y_new, twice.predict_proba(X_new)) < 1.2 * log_loss(y_new, once.predict_proba(X_new))
+    copied = LabelledRows(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+    folds = deal_into_folds(copied, RESPONSE).reshape(-1, 2)
+    np.testing.assert_array_equal(folds[:, 0], folds[:, 1])
+    np.testing.assert_array_equal(folds[:, 0], folds_of_rows(y))
+    np.testing.assert_array_equal(deal_into_folds(LabelledRows(X, y), RESPONSE), folds_of_rows(y))
+
+
+def test_rows_of_few_features_that_look_the_same_are_no_copies(rng):
+    X, y = rng.integers(0, 3, size=(200, 1)).astype(float), rng.integers(0, 2, size=200)
+    np.testing.assert_array_equal(deal_into_folds(LabelledRows(X, y), RESPONSE), folds_of_rows(y))

@@ -9,7 +9,7 @@ import pytest
 from messy_tables import N, csv_bytes, messy_tables
 from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, is_quantity, labels_of, numbers_of, parse_table
-from pbdn.tables.decide_columns import MOST_ROWS, error_alone
+from pbdn.tables.plan_columns import MOST_ROWS, error_alone, error_alone_of_numbers
 from pbdn.tables.read_csv import TextFile
 
 MESSY = {messy.name: messy for messy in messy_tables()}
@@ -218,6 +218,14 @@ def test_error_alone(rng):
     assert np.isnan(error_alone(np.arange(10.0), np.arange(10) % 2))
     rare = (np.arange(600) < 30).astype(int)  # the classes count equally
     assert error_alone(rng.normal(size=600), rare) > 0.6
+
+
+def test_error_alone_of_numbers(rng):
+    y = rng.normal(size=600)
+    assert error_alone_of_numbers(y**3, y) < 0.03
+    assert 0.9 < error_alone_of_numbers(rng.normal(size=600), y) < 1.2
+    assert 0.3 < error_alone_of_numbers(y + rng.normal(size=600), y) < 0.95
+    assert np.isnan(error_alone_of_numbers(np.arange(10.0), np.arange(10.0)))
 
 
 def test_error_alone_looks_at_some_rows_only(rng):

@@ -90,14 +90,19 @@ class Output:
         else:
             print_whole(text)
 
-    def check_places(self, *paths: str | None) -> None:
-        """Refuse, before long work, what could not be written after it."""
+    def check_places(self, *paths: str | None, reads: tuple[str, ...] = ()) -> None:
+        """Refuse, before long work, what could not be written after it, or would be written over what the command ``reads``."""
         from pbdn.errors import InvalidInputError
 
+        taken = {os.path.realpath(path): "this command reads it" for path in reads if path != "-"}
         for path in paths:
             folder = os.path.dirname(path or "") or "."
             if path is None or path == "-":
                 continue
+            real = os.path.realpath(path)
+            if real in taken and (os.path.isfile(path) or not os.path.exists(path)):
+                raise InvalidInputError(f"Cannot write {path!r}: {taken[real]}; give another file.")
+            taken[real] = "another output of this command goes there"
             if not os.path.isdir(folder):
                 raise InvalidInputError(f"Cannot write {path!r}: there is no folder {folder!r}; make it first.")
             if os.path.isdir(path):

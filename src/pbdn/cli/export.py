@@ -44,6 +44,8 @@ def export_command(
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
 
+    path = path or os.path.splitext(model)[0] + ENDINGS[kind]
+    output.check_places(path, reads=(model,))
     loaded = load_model(model)
     estimator = loaded.estimator
     if estimator._has_classes and (quantiles or above):
@@ -59,7 +61,6 @@ def export_command(
         content = estimator.to_c().encode()
     else:
         content = estimator.to_python().encode()
-    path = path or os.path.splitext(model)[0] + ENDINGS[kind]
     output.data_on_stdout = path == "-"
     output.write(path, content)
     dates = [plan.name for plan in loaded.preparation.used if plan.kind == "date"]

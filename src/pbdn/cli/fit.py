@@ -149,7 +149,8 @@ def fit_command(
         path = _model_path(table)
         refuse_model_of_another_table(path, table)
     output.data_on_stdout = path == "-"
-    output.check_places(path, report_path, checkpoint)
+    kept = (None, None) if checkpoint is None else (checkpoint, refit_checkpoint(checkpoint))
+    output.check_places(path, report_path, *kept, reads=(table,))
     output.if_interrupted = _if_interrupted(path, None)
     beside = [name for name in (weight, event, entry) if name is not None]
     began, said = time.perf_counter(), list[str]()
@@ -184,10 +185,10 @@ def fit_command(
     if report_path is not None and page is not None:
         files[report_path] = page
     output.write_all(files)
-    if checkpoint is not None:
-        for kept in (checkpoint, refit_checkpoint(checkpoint)):
+    for place in kept:
+        if place is not None:
             with contextlib.suppress(FileNotFoundError):
-                os.remove(kept)
+                os.remove(place)
     estimator = model.estimator
     for note in said + model.notes:
         output.note(note)

@@ -14,6 +14,19 @@ if TYPE_CHECKING:  # nothing that takes long is imported here: see `pbdn.cli.fit
     from pbdn.tables.table import Column
     from pbdn.tables.table_file import TableFile
 
+NOT_WRITTEN = (
+    "gz",
+    "zip",
+    "bz2",
+    "xz",
+    "zst",
+    "xls",
+    "xlsx",
+    "ods",
+    "json",
+    "jsonl",
+)  # endings that would promise too much
+
 
 @click.command("predict")
 @click.argument("model")
@@ -44,9 +57,16 @@ def predict_command(
     """
     from pbdn.cli.responses import short_quality
     from pbdn.cli.table_model import load_model
+    from pbdn.errors import InvalidInputError
     from pbdn.tables.table_file import open_table
 
     output.data_on_stdout = path == "-"
+    output.check_places(path, reads=(model, table))
+    ending = path.rsplit(".", 1)[-1].lower()
+    if ending in NOT_WRITTEN:
+        raise InvalidInputError(
+            f"--output {path}: predictions are CSV, .parquet or .arrow, not .{ending}; give another name."
+        )
     loaded = load_model(model)
     file = open_table(table, separator)
     with output.stream(path) as stream:
@@ -109,17 +129,22 @@ def predict_table(
     targets: dict[str, list[Column]] = {name: [] for name in model.target_columns.columns}
     predictions: list[FloatArray] = []
     n_rows = 0
-    for piece in file.pieces([*model.needs_text, *keep]):
+    for piece in file.pieces([*model.needs_text, *keep], exact=keep):
         if piece.n_rows == 0:
             raise no_rows(file)
         features = model.features_of_piece(piece, seen)
-        columns: dict[str, Any] = {name: _cells(column(piece, name)) for name in keep}
         if numbers:
-            columns |= prediction_columns(estimator, features, level, by)
-            predicted = columns["prediction"]
+            new = prediction_columns(estimator, features, level, by)
+            predicted = new["prediction"]
         else:
             predicted = estimator.predict_proba(features)
-            columns |= _class_columns(estimator, features, predicted, level if with_intervals else None)
+            new = _class_columns(estimator, features, predicted, level if with_intervals else None)
+        taken = [name for name in keep if name in new]
+        if taken:
+            raise InvalidInputError(
+                f"--keep {taken[0]}: the predictions have a column of this name; rename it in the table, or do not keep it."
+            )
+        columns = {name: piece.exact.get(name, _cells(column(piece, name))) for name in keep} | new
         writer.write(columns)
         names = list(columns)
         n_rows += piece.n_rows
@@ -130,9 +155,14 @@ def predict_table(
     notes = model.preparation.surprises(seen)
     quality: dict[str, Any] | None = None
     if all(targets.values()):
-        labels = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
-        if labels is not None:
-            quality = quality_of_predictions(estimator, np.concatenate(predictions), labels)
+        found = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
+        labels, known, more = found or (None, np.zeros(n_rows, dtype=bool), [])
+        notes += more
+        if labels is not None and known.any():
+            try:
+                quality = quality_of_predictions(estimator, np.concatenate(predictions)[known], labels)
+            except InvalidInputError as error:
+                notes.append(f"Not measured: {error}")
     return Predicted(n_rows, names, notes, quality, with_intervals or estimator._predicts != "class")
 
 

@@ -23,10 +23,12 @@ def report_command(output: Output, model: str, table: str, path: str, card: str 
     from pbdn.tables import read_table
 
     output.data_on_stdout = path == "-"
+    output.check_places(path, card, reads=(model, table))
     loaded = load_model(model)
     data = read_table(table, separator, loaded.needs_text)
+    data, more = loaded.measurable(data)
     page = report_bytes(loaded, data, os.path.basename(table))
-    for note in data.notes:
+    for note in data.notes + more:
         output.note(note)
     files = {path: page}
     if card is not None:
@@ -53,16 +55,22 @@ def card_bytes(model: Any, data: Any, source: str) -> bytes:
     return render_card(_collected(model, data, source)).encode()
 
 
+def _labels(model: Any, data: Any) -> Any:
+    """The targets of a table in which all rows have one; None otherwise."""
+    found = model.labels(data)
+    return None if found is None or not found[1].all() else found[0]
+
+
 def _collected(model: Any, data: Any, source: str, training: Any = None) -> Any:
     from pbdn.report.data import collect
 
     features, _ = model.features(data)
     columns = [(plan.name, plan.words, getattr(plan, "notes", ())) for plan in model.preparation.columns]
-    fitted = None if training is None else (model.features(training)[0], model.labels(training))
+    fitted = None if training is None else (model.features(training)[0], _labels(model, training))
     return collect(
         model.estimator,
         features,
-        model.labels(data),
+        _labels(model, data),
         source=source,
         target=model.target,
         columns=columns,

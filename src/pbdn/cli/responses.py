@@ -1,13 +1,13 @@
-"""What the target of a table is: how it is read, which model it gets, what that predicts, and how good it is."""
+"""Which model a target gets, what that predicts, and how good it is."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.cli.command import counted
+from pbdn.cli.target import Target
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.amounts import PBDNAmountRegressor
 from pbdn.estimators.classifier import ISHMClassifier, PBDNClassifier
@@ -20,9 +20,6 @@ from pbdn.inspection.access import parts_of, titled
 from pbdn.inspection.columns import with_article
 from pbdn.inspection.quality import concordance, measure, measure_numbers, measure_times
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables import Table, column, is_quantity, labels_of, numbers_of
-
-Labels = tuple[NDArray[Any], NDArray[np.bool_], list[str]]
 
 MODELS: dict[str, Any] = {
     "class": PBDNClassifier,
@@ -34,144 +31,6 @@ MODELS: dict[str, Any] = {
 }
 ESTIMATORS: dict[str, Any] = {cls.__name__: cls for cls in (*MODELS.values(), ISHMClassifier)}
 KEPT = ("inference", "max_depth", "max_experts", "n_jobs", "verbose", "time_limit", "checkpoint", "map_config")
-MANY_ZEROS = 0.05  # of the rows: numbers that are positive else are amounts
-SEEN, NOT_SEEN = ("1", "true", "yes", "y", "t"), ("0", "false", "no", "n", "f")
-
-
-@dataclass(frozen=True)
-class Target:
-    """The column to predict.
-
-    Attributes
-    ----------
-    name : str
-    kind : {"class", "number", "count", "amount", "grade", "time"}
-    event : str or None
-        Of times: the column that says whether the event was seen, or of which cause it was.
-    grades : tuple of str
-        Of grades: all of them from the lowest to the highest; empty: in the order of the sorted labels.
-    entry : str or None
-        Of times: the column that says when a row entered the study.
-    """
-
-    name: str
-    kind: str
-    event: str | None = None
-    grades: tuple[str, ...] = ()
-    entry: str | None = None
-
-    @property
-    def columns(self) -> list[str]:
-        """Columns that say what is to be predicted, and so are no features."""
-        return [name for name in (self.name, self.event, self.entry) if name is not None]
-
-    @property
-    def has_classes(self) -> bool:
-        """Whether labels are predicted, not numbers."""
-        return self.kind in ("class", "grade")
-
-    def read(self, table: Table) -> Labels:
-        """The targets of the rows that have one, the mask of those rows, and notes."""
-        values = column(table, self.name, "target column")
-        if self.has_classes:
-            labels, known, notes = labels_of(values, self.name)
-            unknown = sorted({str(label) for label in labels.tolist()} - set(self.grades)) if self.grades else []
-            if unknown:
-                raise InvalidInputError(
-                    f"--grades {','.join(self.grades)}: the target has {unknown[0]!r}; name it too."
-                )
-            return (labels.astype(str) if self.grades else labels), known, notes
-        found, known, notes = numbers_of(values, self.name)
-        if self.kind == "count":
-            wrong = found[(found < 0.0) | (found != np.round(found))]
-            if wrong.size:
-                raise InvalidInputError(
-                    f"The target {self.name!r} has {wrong[0]:g}, which is no count; counts are 0, 1, 2, … "
-                    "(--response number takes all numbers)."
-                )
-        if self.kind == "amount" and np.any(found < 0.0):
-            raise InvalidInputError(
-                f"The target {self.name!r} has {found[found < 0.0][0]:g}, which is no amount; amounts are 0 or more "
-                "(--response number takes all numbers)."
-            )
-        if self.kind != "time":
-            return found, known, notes
-        seen = np.ones(table.n_rows, dtype=bool) if self.event is None else _events(table, self.event)
-        entered = [] if self.entry is None else [("entry", float)]
-        pairs = np.zeros(found.size, dtype=[("event", seen.dtype), ("time", float), *entered])
-        pairs["event"], pairs["time"] = seen[known], found
-        if self.entry is not None:
-            pairs["entry"] = _entries(table, self.entry)[known]
-        return pairs, known, notes
-
-
-def _entries(table: Table, name: str) -> FloatArray:
-    """When each row entered the study."""
-    found, known, _ = numbers_of(column(table, name, "entry column"), name)
-    if not known.all():
-        raise InvalidInputError(
-            f"--entry {name}: row {int(np.argmin(known)) + 1} has no number; give 0 where a row was watched from the start."
-        )
-    return found
-
-
-def _events(table: Table, name: str) -> NDArray[Any]:
-    """Whether the event was seen in each row, or the number of its cause."""
-    texts = [_word(value) for value in column(table, name, "event column")]
-    if all(text.isdecimal() for text in texts) and not set(texts) <= {"0", "1"}:
-        return np.array([int(text) for text in texts], dtype=np.int64)
-    wrong = [i for i, text in enumerate(texts) if text not in SEEN + NOT_SEEN]
-    if wrong:
-        raise InvalidInputError(
-            f"--event {name}: row {wrong[0] + 1} has {texts[wrong[0]]!r}; give 1 or 0, true or false, yes or no: whether "
-            "the event was seen. Of several causes give their numbers, 1, 2, …, and 0 where no event was seen."
-        )
-    return np.array([text in SEEN for text in texts])
-
-
-def _word(value: Any) -> str:
-    text = str(value).strip().lower()
-    return text[:-2] if text.endswith(".0") else text
-
-
-def find_target(
-    table: Table,
-    name: str,
-    response: str,
-    event: str | None = None,
-    grades: str | None = None,
-    entry: str | None = None,
-) -> tuple[Target, list[str]]:
-    """What the target is, and notes that say what was found out and how to say otherwise."""
-    for option, given in (("event", event), ("entry", entry)):
-        if given is not None and response not in ("auto", "time"):
-            raise InvalidInputError(f"--{option} {given}: it is for times; give --response time, or leave it out.")
-        if given is not None and given == name:
-            raise InvalidInputError(f"--{option} {given}: it is the target; give another column.")
-    if grades is not None and response not in ("auto", "grade"):
-        raise InvalidInputError(f"--grades {grades}: it is for grades; give --response grade, or leave it out.")
-    if response == "time" or event is not None or entry is not None:
-        return Target(name, "time", event, entry=entry), []
-    if response == "grade" or grades is not None:
-        return Target(name, "grade", None, tuple(one.strip() for one in grades.split(",")) if grades else ()), []
-    if response != "auto":
-        return Target(name, response), []
-    values = column(table, name, "target column")
-    if is_quantity(values):
-        found = numbers_of(values, name)[0]
-        whole, zeros = bool(np.all(found == np.round(found))), float(np.mean(found == 0.0))
-        if not whole and found.min() == 0.0 and zeros >= MANY_ZEROS:
-            words = f"The target {name!r} is 0 in {zeros:.0%} of the rows and positive in the others, so it is predicted as an amount"
-            return Target(name, "amount"), [f"{words} that may be zero; --response number takes it as any number."]
-        counts = "; --response count is for counts, amount for amounts" if whole and found.min() >= 0.0 else ""
-        words = f"The target {name!r} has {np.unique(found).size} different numbers, so it is predicted as a number"
-        return Target(name, "number"), [f"{words} (--response){counts}."]
-    labels = labels_of(values, name)[0]
-    n_classes = np.unique(labels).size
-    if labels.dtype.kind not in "iuf" or n_classes < 3:
-        return Target(name, "class"), []
-    words = f"The target {name!r} has {n_classes} different numbers, so they are predicted as classes"
-    return Target(name, "class"), [f"{words}; --response grade keeps their order, number and count take them as such."]
 
 
 def make_model(target: Target, seed: int, parameters: dict[str, Any]) -> Any:

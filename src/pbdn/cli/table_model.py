@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
-from pbdn.cli.responses import ESTIMATORS, Target, find_target, make_model, quality_of
-from pbdn.cli.row_weights import RowWeights, row_weights
+from pbdn.cli.responses import ESTIMATORS, make_model, quality_of
+from pbdn.cli.target import Labels, RowWeights, Target, find_target, row_weights
 from pbdn.config import FOLDS, HOLDOUT, MapConfig, choose_inference
 from pbdn.data.frames import NamedArray
 from pbdn.data.labelled_rows import rows_to_prepare
@@ -27,6 +27,7 @@ from pbdn.tables import (
     Table,
     decide_columns,
     fit_preparation,
+    labels_among,
 )
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
@@ -49,7 +50,7 @@ class TableModel:
     """What the command line fits, saves and loads; after a fit that keeps rows, ``held_out`` and ``trained`` or ``all_rows``.
 
     ``source`` is the name of the table's file, ``event`` the column that says whether the event of a time was seen, ``entry`` the
-    one that says when a row entered the study.
+    one that says when a row entered the study, ``style`` how the target's numbers are written.
     """
 
     estimator: Any
@@ -63,6 +64,7 @@ class TableModel:
     event: str | None = None
     all_rows: Table | None = field(default=None, repr=False)
     entry: str | None = None
+    style: str = ""
 
     def features(self, table: Table) -> tuple[NamedArray, list[str]]:
         """Prepared features of a table, with their names, and notes."""
@@ -90,17 +92,32 @@ class TableModel:
     def target_columns(self) -> Target:
         """The column to predict, and those that come with it."""
         grades = getattr(self.estimator, "categories", None) or ()
-        return Target(self.target, self.estimator._predicts, self.event, tuple(map(str, grades)), self.entry)
+        return Target(
+            self.target, self.estimator._predicts, self.event, tuple(map(str, grades)), self.entry, self.style
+        )
 
-    def labels(self, table: Table) -> NDArray[Any] | None:
-        """Labels of a table that has the target in every row; None otherwise."""
-        if any(name not in table.columns for name in self.target_columns.columns):
+    def labels(self, table: Table) -> Labels | None:
+        """Targets of the rows on which the model can be measured, the mask of those rows, and notes on the others.
+
+        None where the table does not have the target.
+        """
+        target = self.target_columns
+        if any(name not in table.columns for name in target.columns):
             return None
         try:
-            labels, known, _ = self.target_columns.read(table)
-        except InvalidInputError:
-            return None
-        return labels if known.all() else None
+            if target.has_classes:
+                return labels_among(table.columns[target.name], self.estimator.classes_, target.name)
+            return target.read(table)
+        except InvalidInputError as error:
+            return np.empty(0), np.zeros(table.n_rows, dtype=bool), [f"Not measured: {error}"]
+
+    def measurable(self, table: Table) -> tuple[Table, list[str]]:
+        """The rows on which the model can be measured, and notes on the others; all rows where there is none."""
+        found = self.labels(table)
+        if found is None:
+            return table, []
+        _, known, notes = found
+        return (table.rows(known) if known.any() else table), notes
 
     def to_bytes(self) -> bytes:
         """The contents of a ``.pbdn`` file."""
@@ -111,6 +128,7 @@ class TableModel:
             "source": self.source,
             "event": self.event,
             "entry": self.entry,
+            "style": self.style,
         }
         return estimator_bytes(self.estimator, extra)
 
@@ -137,7 +155,7 @@ def fit_table(
 ) -> TableModel:
     """Read a table, prepare columns, fit on a part of the rows, measure on the rest.
 
-    ``response`` is the kind of the target (`pbdn.cli.responses.Target`), or "auto": numbers of so many values that they are
+    ``response`` is the kind of the target (`pbdn.cli.target.Target`), or "auto": numbers of so many values that they are
     no classes are predicted as numbers. ``event`` and ``entry`` name columns that come with times, ``grades`` lists grades.
     ``weight`` names a column that says how much rows count, in the fit and in what is measured. Weights of classes are for
     the fit alone.
@@ -147,7 +165,7 @@ def fit_table(
     let go before the fit, which needs the memory, unless ``keep_rows`` asks for the rows afterwards.
     """
     table = read()
-    wanted, found = find_target(table, target, response, event, grades, entry)
+    wanted, found = find_target(table, target, response, event, grades, entry, options.formats.get(target, ""))
     labels, known, notes = wanted.read(table)
     notes += found
     if weight in wanted.columns:
@@ -235,7 +253,8 @@ def _prepare(
     parameters: dict[str, Any],
 ) -> Prepared:
     classes = labels if target.has_classes else None
-    preparation = fit_preparation(table, target.name, decisions=decisions, labels=classes)
+    numbers = None if target.has_classes else labels["time"] if labels.dtype.names else labels
+    preparation = fit_preparation(table, target.name, decisions=decisions, labels=classes, numbers=numbers)
     of_rows = weights.of_rows
     if _learns_from_a_part(target, parameters):  # features of the other rows would take memory for nothing
         codes = np.unique(labels, return_inverse=True)[1]
@@ -258,7 +277,9 @@ def _fit(prepared: Prepared, target: Target, seed: int, notes: list[str], parame
     ]
     said = [_in_options(text, estimator) for text in found if text]
     notes = [*notes, *preparation.notes, *dict.fromkeys(said)]
-    return TableModel(estimator, preparation, target.name, None, notes, event=target.event, entry=target.entry)
+    return TableModel(
+        estimator, preparation, target.name, None, notes, event=target.event, entry=target.entry, style=target.style
+    )
 
 
 def _learns_from_a_part(target: Target, parameters: dict[str, Any]) -> bool:
@@ -302,10 +323,18 @@ def load_model(path: str | os.PathLike[str]) -> TableModel:
         return TableModel(estimator, Preparation(plans), "")
     preparation = estimator.preparation_.preparation_
     notes = [str(note) for note in extra.get("notes") or []]
-    target, source = (str(extra.get(key) or "") for key in ("target", "source"))
+    target, source, style = (str(extra.get(key) or "") for key in ("target", "source", "style"))
     event, entry = (str(extra[name]) if extra.get(name) else None for name in ("event", "entry"))
     return TableModel(
-        estimator, preparation, target, extra.get("validation"), notes, source=source, event=event, entry=entry
+        estimator,
+        preparation,
+        target,
+        extra.get("validation"),
+        notes,
+        source=source,
+        event=event,
+        entry=entry,
+        style=style,
     )
 
 

@@ -129,7 +129,8 @@ checkpoint, time_limit
         whole = self._distribution(X)
         exposures = _exposures(exposure, len(whole))
         asked = np.atleast_1d(np.asarray(counts, dtype=float))[:, None]
-        return np.ascontiguousarray((whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)).T)
+        found = whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)
+        return np.ascontiguousarray(np.where(asked == np.round(asked), found, 0.0).T)
 
     def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
         """Mean log-probability of the counts. More is better."""
@@ -154,6 +155,8 @@ def _exposures(exposure: Any, n: int) -> FloatArray:
     """An exposure for every row, checked."""
     if exposure is None:
         return np.ones(n)
+    if np.ndim(exposure) == 0:
+        exposure = np.full(n, exposure)
     values = np.asarray(column_or_1d(exposure), dtype=float)
     check_consistent_length(values, np.empty(n))
     wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))

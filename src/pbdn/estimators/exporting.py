@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from pbdn.inspection.access import feature_names, network_of
 
@@ -77,6 +78,7 @@ class Exports:
 
     def _exported(self) -> tuple[Any, list[Any], list[str]]:
         """What every export takes: the network (its recorded point) or several, the labels and the names of its features."""
+        check_is_fitted(self)
         classes = self.classes_.tolist() if self._has_classes else []
         names = feature_names(self)
         return self._network_to_export(), classes, names

@@ -115,7 +115,7 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):  # type: ignore[misc]
         if criterion in (options.FOLDS, options.HOLDOUT) and inference != "gibbs":
             rows = rows.thinned(rows.most_trained)
         if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
-            rows = rows.repeated(can_merge=sampler == "event_times").in_content_order()
+            rows = rows.repeated(can_merge=inference == "map" or sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
         present = np.unique(rows.codes)
         if present.size < 2:

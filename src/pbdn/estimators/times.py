@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,9 +41,22 @@ def time_bounds(y: Any, in_pieces: bool = False) -> FloatArray:
     return np.column_stack([np.maximum(low, limit), high, limit])
 
 
+def named_events(y: Any) -> NDArray[Any]:
+    """An array; a data frame whose first column says whether the event was seen keeps its columns as fields."""
+    frame = nw.from_native(y, pass_through=True)
+    if not isinstance(frame, nw.DataFrame) or len(frame.columns) not in (2, 3) or frame[:, 0].dtype != nw.Boolean:
+        return np.asarray(y)
+    columns = [frame[:, j].to_numpy() for j in range(len(frame.columns))]
+    names = ("event", "time", "entry")
+    out = np.zeros(len(frame), dtype=[(name, bool if name == "event" else float) for name in names[: len(columns)]])
+    for name, values in zip(names, columns, strict=False):
+        out[name] = values
+    return out
+
+
 def _given(y: Any) -> tuple[tuple[FloatArray, FloatArray], FloatArray | None]:
     """Lower and upper bounds as they came, and entries if there are any."""
-    values = np.asarray(y)
+    values = named_events(y)
     names = values.dtype.names
     if names is None:
         if values.ndim == 2 and values.shape[1] > 3:
@@ -132,7 +146,7 @@ def event_times(bounds: FloatArray) -> FloatArray:
 
 def causes_of(y: Any) -> NDArray[np.int64]:
     """The cause of each row's event, 0 where none was seen; 1 of all events where y does not tell causes."""
-    values = np.asarray(y)
+    values = named_events(y)
     if values.dtype.names is None:
         return np.asarray(np.isfinite(_given(y)[0][1]), np.int64)
     cause = np.asarray(values[values.dtype.names[0]]).astype(np.int64)

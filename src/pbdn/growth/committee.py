@@ -21,7 +21,7 @@ import numpy as np
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
-from pbdn.growth.holdout import N_FOLDS, folds_of_rows
+from pbdn.growth.holdout import N_FOLDS, deal_into_folds
 from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
@@ -50,7 +50,7 @@ def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty, and average them."""
-    folds = folds_of_rows(response.strata(rows.targets))
+    folds = deal_into_folds(rows, response)
     all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
     few = all_decide and not response.timed

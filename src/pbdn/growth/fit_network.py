@@ -16,7 +16,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.committee import grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
-from pbdn.growth.holdout import folds_of_rows, grow_by_holdout
+from pbdn.growth.holdout import deal_into_folds, grow_by_holdout
 from pbdn.growth.run import Run
 from pbdn.growth.search import Search
 from pbdn.growth.trainee import make_views
@@ -287,7 +287,7 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
 
     def deviance(layout: OnALine) -> float:
         own = replace(rows, targets=layout.to_line(rows.targets))
-        folds = folds_of_rows(layout.strata(own.targets))
+        folds = deal_into_folds(own, layout)
         held = [folds == f for f in range(N_JUDGES)]
         search = Search(layout, config, run, held)
         stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))

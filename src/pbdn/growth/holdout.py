@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pbdn.config import FitConfig
-from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.labelled_rows import LabelledRows, row_digests
 from pbdn.growth.depth import Engine, Growth, LayerFit, Observer, grow, path_of, stack_layers
 from pbdn.growth.engines import make_engine
 from pbdn.growth.run import Run
@@ -23,6 +23,9 @@ FOLDED_ROWS = 2000  # up to so many rows every row is kept back once to find the
 FOLDED_WORK = 60_000  # and up to so many rows x sides
 GOOD_ENOUGH = (
     0.02  # deviance per row kept back (a log-loss of 0.01) that no further layer is tried to lower, of many sides
+)
+MOSTLY_SAME = (
+    0.1  # share of the rows with the same features as others, up to which they may have other targets than those
 )
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
@@ -63,7 +66,7 @@ def grow_by_holdout(
 
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
     """The trial networks of all folds, not grown yet."""
-    folds = folds_of_rows(response.strata(rows.targets))
+    folds = deal_into_folds(rows, response)
     few = rows.n_rows <= FOLDED_ROWS and rows.n_rows * response.labelling.n_sides <= FOLDED_WORK
     in_turn = config.inference != "gibbs" and few
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
@@ -89,6 +92,22 @@ def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
         return np.asarray(weights * response.losses(network.top, network.top_inputs(rows.inputs), rows.targets))
 
     return losses
+
+
+def deal_into_folds(rows: LabelledRows, response: Response) -> NDArray[np.int64]:
+    """A fold for every row (`folds_of_rows`), the same for copies: a network would know its copies among the rows kept back.
+
+    Where the same features often come with different targets, features are few, and rows that look the same are no copies.
+    """
+    codes = response.strata(rows.targets)
+    _, looks = np.unique(row_digests(rows.inputs), return_inverse=True)
+    _, says = np.unique(rows.targets, axis=0, return_inverse=True)
+    _, first, kind = np.unique(looks * (says.max() + 1) + says.ravel(), return_index=True, return_inverse=True)
+    alike, same = np.bincount(looks)[looks], np.bincount(kind)[kind]
+    if (alike > same).sum() > MOSTLY_SAME * (alike > 1).sum():
+        return folds_of_rows(codes)
+    place = np.argsort(np.argsort(first))  # different rows in the order in which they come
+    return folds_of_rows(codes[np.sort(first)])[place[kind]]
 
 
 def folds_of_rows(codes: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:

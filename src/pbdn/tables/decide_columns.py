@@ -6,7 +6,7 @@ What a user says goes before everything that is found out.
 import re
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.column_format import (
     Format,
     date_format,
@@ -36,11 +36,6 @@ ANYWHERE = re.compile(
 AT_THE_END = re.compile("no|nr|num|number")  # a number of persons is a quantity, a person's number is not
 LONG = 8  # digits of numbers that are rather written down than measured
 CHANCE = 10.0  # minus the logarithm of the chance that numbers drawn from their range never repeat
-MOST_ROWS = 5000
-LEAST_ROWS_ALONE = 40
-NEIGHBOURS = 5  # on each side
-ALMOST_PERFECT = 0.03  # of the error of guessing
-WELL = 0.6
 MAX_LEVELS = 50  # categories of one column with a feature of their own
 MANY_NUMBERS = 20  # different numbers of a column that is rather a quantity than a category
 MAX_ODD = 50  # different odd cells that are remembered
@@ -150,42 +145,6 @@ def _named(name: str) -> bool:
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     tokens = [token.lower() for token in re.split(r"[\W_]+", spaced) if token]
     return any(ANYWHERE.fullmatch(token) for token in tokens) or bool(tokens and AT_THE_END.fullmatch(tokens[-1]))
-
-
-def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any]) -> float:
-    """Error of telling a row's class by the rows with the nearest values, as a share of the error of guessing.
-
-    Classes count equally; those of a few rows are left aside. Missing values are a value. 1 is as bad as guessing;
-    NaN: too few rows to say.
-    """
-    rows = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]  # equal values come in a random order
-    classes, codes, sizes = np.unique(labels[rows], return_inverse=True, return_counts=True)
-    rows = rows[sizes[codes] > 2 * NEIGHBOURS]
-    if rows.size < LEAST_ROWS_ALONE:
-        return float("nan")
-    order = rows[np.argsort(_ranked(values, rows), kind="stable")]
-    classes, codes = np.unique(labels[order], return_inverse=True)
-    if classes.size < 2:
-        return float("nan")
-    hot = np.zeros((codes.size, classes.size))
-    hot[np.arange(codes.size), codes] = 1.0
-    total = np.vstack([np.zeros(classes.size), np.cumsum(hot, axis=0)])
-    at = np.arange(codes.size)
-    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, codes.size)
-    size = np.bincount(codes).astype(np.float64)
-    votes = (total[high] - total[low] - hot) / size
-    wrong = np.argmax(votes, axis=1) != codes
-    error = float(np.mean(np.bincount(codes, weights=wrong) / size))
-    return error / (1.0 - 1.0 / classes.size)
-
-
-def _ranked(values: FloatArray | Sequence[str | None], rows: IntArray) -> NDArray[Any]:
-    """Of these rows, numbers as they are, texts by their order; missing ones last."""
-    if isinstance(values, np.ndarray):
-        return np.where(np.isnan(values[rows]), np.inf, values[rows])
-    found = [values[i] for i in rows.tolist()]
-    texts = np.array(["\U0010ffff" if value is None else value[:40] for value in found], dtype=str)
-    return np.unique(texts, return_inverse=True)[1]
 
 
 @dataclass(frozen=True)

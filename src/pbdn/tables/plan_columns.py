@@ -1,28 +1,34 @@
 """How each column becomes features: stand-ins, categories and parts of dates, from the training rows only."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from pbdn.errors import InvalidInputError
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.tables.column_format import style_words
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
 from pbdn.tables.decide_columns import (
-    ALMOST_PERFECT,
     MAX_LEVELS,
-    WELL,
     ColumnOptions,
     Decision,
     decide_columns,
-    error_alone,
     frequent_levels,
     option,
 )
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, numbers, seconds, words
+
+MOST_ROWS = 5000
+LEAST_ROWS_ALONE = 40
+NEIGHBOURS = 5  # on each side
+ALMOST_PERFECT = 0.03  # of the error of guessing
+WELL = 0.6
 
 
 def fit_preparation(
@@ -32,6 +38,7 @@ def fit_preparation(
     *,
     decisions: dict[str, Decision] | None = None,
     labels: NDArray[Any] | None = None,
+    numbers: NDArray[np.float64] | None = None,
 ) -> Preparation:
     """Prepare every column but the target.
 
@@ -46,6 +53,8 @@ def fit_preparation(
         What the columns are, if that was decided on more rows (`decide_columns`).
     labels : array, optional
         Classes of the rows. With them, columns that predict too well or are left out by mistake are called out.
+    numbers : array, optional
+        The same where numbers are predicted.
 
     Raises
     ------
@@ -53,7 +62,7 @@ def fit_preparation(
         No column is left.
     """
     decisions = decide_columns(table, target, options) if decisions is None else decisions
-    plans = [_judged(name, table.columns[name], decision, labels) for name, decision in decisions.items()]
+    plans = [_judged(name, table.columns[name], decision, labels, numbers) for name, decision in decisions.items()]
     if all(plan.kind == "dropped" for plan in plans):
         reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
         raise InvalidInputError(
@@ -62,11 +71,72 @@ def fit_preparation(
     return Preparation(tuple(plans))
 
 
-def _judged(name: str, values: NDArray[Any], decision: Decision, labels: NDArray[Any] | None) -> ColumnPlan:
-    """The plan of a column, with a note if the column alone says much about the class."""
+def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any]) -> float:
+    """Error of telling a row's class by the rows with the nearest values, as a share of the error of guessing.
+
+    Classes count equally; those of a few rows are left aside. Missing values are a value. 1 is as bad as guessing;
+    NaN: too few rows to say.
+    """
+    rows = np.random.default_rng(0).permutation(len(labels))[:MOST_ROWS]  # equal values come in a random order
+    classes, codes, sizes = np.unique(labels[rows], return_inverse=True, return_counts=True)
+    rows = rows[sizes[codes] > 2 * NEIGHBOURS]
+    if rows.size < LEAST_ROWS_ALONE:
+        return float("nan")
+    order = rows[np.argsort(_ranked(values, rows), kind="stable")]
+    classes, codes = np.unique(labels[order], return_inverse=True)
+    if classes.size < 2:
+        return float("nan")
+    hot = np.zeros((codes.size, classes.size))
+    hot[np.arange(codes.size), codes] = 1.0
+    total = np.vstack([np.zeros(classes.size), np.cumsum(hot, axis=0)])
+    at = np.arange(codes.size)
+    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, codes.size)
+    size = np.bincount(codes).astype(np.float64)
+    votes = (total[high] - total[low] - hot) / size
+    wrong = np.argmax(votes, axis=1) != codes
+    error = float(np.mean(np.bincount(codes, weights=wrong) / size))
+    return error / (1.0 - 1.0 / classes.size)
+
+
+def error_alone_of_numbers(values: FloatArray | Sequence[str | None], wanted: FloatArray) -> float:
+    """Root mean square error of telling a row's place in the order of the numbers by the rows with the nearest values.
+
+    As a share of the error of guessing, like `error_alone`; NaN: too few rows to say.
+    """
+    rows = np.random.default_rng(0).permutation(len(wanted))[:MOST_ROWS]
+    if rows.size < LEAST_ROWS_ALONE:
+        return float("nan")
+    order = rows[np.argsort(_ranked(values, rows), kind="stable")]
+    place = rankdata(wanted[order])
+    total = np.concatenate([[0.0], np.cumsum(place)])
+    at = np.arange(place.size)
+    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, place.size)
+    guess = (total[high] - total[low] - place) / (high - low - 1)
+    return float(np.sqrt(np.mean((guess - place) ** 2)) / max(float(place.std()), 1e-9))
+
+
+def _ranked(values: FloatArray | Sequence[str | None], rows: IntArray) -> NDArray[Any]:
+    """Of these rows, numbers as they are, texts by their order; missing ones last."""
+    if isinstance(values, np.ndarray):
+        return np.where(np.isnan(values[rows]), np.inf, values[rows])
+    found = [values[i] for i in rows.tolist()]
+    texts = np.array(["\U0010ffff" if value is None else value[:40] for value in found], dtype=str)
+    return np.unique(texts, return_inverse=True)[1]
+
+
+def _judged(
+    name: str,
+    values: NDArray[Any],
+    decision: Decision,
+    labels: NDArray[Any] | None,
+    wanted: NDArray[np.float64] | None,
+) -> ColumnPlan:
+    """The plan of a column, with a note if the column alone says much about the class, or the number that is wanted."""
     error = np.nan
     if labels is not None and not decision.asked and values.size:
         error = error_alone(_comparable(values, decision), labels)
+    elif wanted is not None and not decision.asked and values.size:
+        error = error_alone_of_numbers(_comparable(values, decision), wanted)
     if decision.long_code and not error <= WELL:
         instead = option("numeric", name)
         text = "left out: a different long number in each row, so a key such as an account or a telephone number"

@@ -25,7 +25,7 @@ _WORDS = (  # of C and C++, and names that compilers define
 RESERVED = frozenset(_WORDS.split())
 _ROW = """\
 /* A row as it stands in the table. Missing: NAN or NULL; also texts such as "" and "NA", and dates that are none.
- * Text is UTF-8, compared byte for byte. */
+ * Text is UTF-8, compared byte for byte without the spaces around it. */
 typedef struct {{
 {members}}} {name}_row;
 """
@@ -57,7 +57,14 @@ static inline void {name}_category(const char *text, const char *const *levels, 
                                    const double *features, int n_features, double *x)
 {{
     int row = {name}_is_missing(text) ? n_levels + 1 : 0;
-    while (row < n_levels && strcmp(text, levels[row]) != 0)
+    size_t n = 0;
+    if (row == 0) {{
+        text += strspn(text, " \\t\\r\\n\\f\\v");
+        n = strlen(text);
+        while (n > 0 && strchr(" \\t\\r\\n\\f\\v", text[n - 1]) != NULL)
+            --n;
+    }}
+    while (row < n_levels && (strlen(levels[row]) != n || strncmp(text, levels[row], n) != 0))
         ++row;
     for (int j = 0; j < n_features; ++j)
         x[j] = features[row * n_features + j];

@@ -48,7 +48,7 @@ def _parts(seconds, parts):
 def _text(value, known):
     if isinstance(value, float) and value == int(value):
         return str(int(value))
-    text = str(value)
+    text = str(value).strip()
     if text in ("True", "False") and not isinstance(value, str):
         return next((level for level in known if level.lower() == text.lower()), text)
     return text

@@ -146,7 +146,14 @@ def word(raw: str, dialect: str) -> str:
     """The text of a category; NULL for words that mean nothing."""
     missing = ", ".join(literal(one) for one in sorted(MISSING))
     text = as_text(raw, dialect)
-    return f"CASE WHEN LOWER({text}) IN ({missing}) THEN NULL ELSE {text} END"
+    whole = text  # the number 1 of a column with fractions is the category '1'
+    if dialect == "sqlite":
+        whole = f"CASE WHEN TYPEOF({raw}) = 'real' AND {text} LIKE '%.0' THEN RTRIM(RTRIM({text}, '0'), '.') ELSE {text} END"
+    elif dialect == "duckdb":
+        whole = (
+            f"CASE WHEN TYPEOF({raw}) IN ('DOUBLE', 'FLOAT') THEN REGEXP_REPLACE({text}, '[.]0$', '') ELSE {text} END"
+        )
+    return f"CASE WHEN LOWER({text}) IN ({missing}) THEN NULL ELSE {whole} END"
 
 
 def bare_number(raw: str, style: str, dialect: str) -> str:
@@ -216,9 +223,9 @@ def date(raw: str, style: str, dialect: str) -> str:
     )
     if style == "iso":
         return found + " END"
-    if dialect == "duckdb":
-        return f"{found} ELSE TRY_STRPTIME({text}, {literal(style)}) END"
     shape = "".join(f"({DATE_PARTS[part]})" if kind else re.escape(part) for kind, part in tokens)
+    if dialect == "duckdb":
+        return f"{found} WHEN {_matches(text, shape, dialect)} THEN TRY_STRPTIME({text}, {literal(style)}) END"
     form = "".join(POSTGRESQL_PARTS[part] if kind else part for kind, part in tokens)
     parsed = f"CAST(TO_TIMESTAMP({text}, {literal(form)}) AS TIMESTAMP)"
     return f"{found} WHEN {_matches(text, shape, dialect)} THEN {parsed} END"

@@ -97,7 +97,7 @@ class TextFile:
         n_rows = len(columns[self.names[0]])
         return Table(columns, n_rows, list(self.notes), separator=self.separator)
 
-    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
+    def pieces(self, keep_text: Collection[str] | None = None, exact: Collection[str] = ()) -> Iterator[Table]:
         """All rows, some at a time; columns that hold plain numbers only in these rows as in `whole`."""
         text = set(self.names if keep_text is None else keep_text)
         for rows in self._pieces():
@@ -166,13 +166,15 @@ class TextFile:
             yield row
 
     def _all_rows(self) -> Iterator[Row]:
-        """Rows that are not blank, the header included."""
+        """The header and the rows below it, without blank lines; separators alone are a row of missing cells."""
         csv.field_size_limit(MAX_FIELD)
         with self._text() as text:
             reader = csv.reader(text, delimiter=self.separator, quotechar=self._quote, skipinitialspace=True)
+            begun = False
             try:
                 for row in reader:
-                    if row and any(cell.strip() for cell in row):
+                    if (begun and len(row) > 1) or any(cell.strip() for cell in row):
+                        begun = True
                         yield reader.line_num, row
             except csv.Error as error:
                 raise InvalidInputError(

@@ -56,6 +56,8 @@ class Table:
         Columns that were stored as text although the file could have stored numbers (Parquet, Arrow, data frames).
     separator : str, optional
         Mark between the cells of a CSV file.
+    exact : mapping
+        Columns to be copied as they are, where ``columns`` would round them: whole numbers of Parquet and Arrow.
     """
 
     columns: Mapping[str, Column]
@@ -63,6 +65,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
     strings: frozenset[str] = frozenset()
     separator: str | None = None
+    exact: Mapping[str, NDArray[Any]] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -192,9 +195,19 @@ def needs_preparation(X: Any) -> bool:
     if isinstance(X, np.ndarray) and X.dtype.kind in "fiub":
         return bool(np.isnan(X).any())
     table, categories = table_from(X)
-    return bool(categories) or any(
-        values.dtype.kind != "f" or np.isnan(values).any() for values in table.columns.values()
+    return (
+        bool(categories)
+        or _has_durations(X)
+        or any(values.dtype.kind != "f" or np.isnan(values).any() for values in table.columns.values())
     )
+
+
+def _has_durations(X: Any) -> bool:
+    """Whether some column is lengths of time, which become seconds."""
+    if isinstance(X, np.ndarray):
+        return bool(X.dtype.kind == "m")
+    frame = nw.from_native(X, pass_through=True)
+    return isinstance(frame, nw.DataFrame) and any(kind == nw.Duration for kind in frame.schema.values())
 
 
 def _is_pandas(X: Any) -> bool:
@@ -243,6 +256,8 @@ def _from_objects(values: NDArray[Any]) -> Column:
         return values.astype(np.float64)
     if values.dtype.kind == "M":
         return values.astype("datetime64[s]")
+    if values.dtype.kind == "m":
+        return np.where(np.isnat(values), np.nan, values / np.timedelta64(1, "s"))
     cells = values.tolist()
     present = [x for x in cells if not is_missing(x)]
     if present and all(isinstance(x, int | float) and not isinstance(x, bool) for x in present):

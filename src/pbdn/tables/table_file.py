@@ -45,8 +45,8 @@ class TableFile(Protocol):
     def whole(self, keep_text: Collection[str] | None = None) -> Table:
         """All rows; columns of plain numbers in a large text file are numbers, but for those that are to keep their text."""
 
-    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
-        """All rows, some at a time; ``keep_text`` as in `whole`, whatever the size."""
+    def pieces(self, keep_text: Collection[str] | None = None, exact: Collection[str] = ()) -> Iterator[Table]:
+        """All rows, some at a time; ``keep_text`` as in `whole`, whatever the size; ``exact`` columns as `Table` has them."""
 
 
 def open_table(path: str | os.PathLike[str], separator: str | None = None) -> TableFile:
@@ -184,7 +184,7 @@ class ArrowFile:
         columns = {name: joined_column(parts[name]) for name in self.names}
         return Table(columns, n_rows, list(self.notes), self._strings)
 
-    def pieces(self, keep_text: Collection[str] | None = None) -> Iterator[Table]:
+    def pieces(self, keep_text: Collection[str] | None = None, exact: Collection[str] = ()) -> Iterator[Table]:
         """All rows, some at a time; at least once."""
         with self._open() as stream:
             schema, batches = self._batches(stream)
@@ -192,14 +192,16 @@ class ArrowFile:
             for batch in self._unharmed(batches):
                 n_batches += 1
                 for begin in range(0, max(batch.num_rows, 1), PIECE_ROWS):
-                    yield self._table(batch.slice(begin, PIECE_ROWS))
+                    yield self._table(batch.slice(begin, PIECE_ROWS), exact)
             if n_batches == 0:
                 empty = [self._pa.array([], field.type) for field in schema]
                 yield self._table(self._pa.RecordBatch.from_arrays(empty, schema=schema))
 
-    def _table(self, batch: Any) -> Table:
+    def _table(self, batch: Any, exact: Collection[str] = ()) -> Table:
         columns = {name: _plain(batch.column(j), self._pa) for j, name in enumerate(self.names)}
-        return Table(columns, int(batch.num_rows), list(self.notes), self._strings)
+        found = {name: batch.column(self.names.index(name)) for name in exact if name in columns}
+        kept = {name: np.array(v.to_pylist(), object) for name, v in found.items() if self._pa.types.is_integer(v.type)}
+        return Table(columns, int(batch.num_rows), list(self.notes), self._strings, exact=kept)
 
     def _unharmed(self, batches: Iterator[Any]) -> Iterator[Any]:
         """The same, and a sentence where they cannot be read."""
@@ -251,7 +253,7 @@ def _plain(values: Any, pa: Any) -> Column:
     if pa.types.is_boolean(kind):
         return np.array([None if x is None else str(x).lower() for x in values.to_pylist()] + [None], dtype=object)[:-1]
     known: dict[str, str] = {}  # equal texts of a piece are kept once
-    texts = [None if x is None else str(x) for x in values.to_pylist()]
+    texts = [None if x is None else str(x).strip() for x in values.to_pylist()]
     out = np.empty(len(texts), dtype=object)
     out[:] = [None if x is None else known.setdefault(x, x) for x in texts]
     return out

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.tables.column_format import Format, number_format, odd_words, whole_codes
+from pbdn.tables.column_format import Format, given_format, number_format, odd_words, whole_codes
+from pbdn.tables.decide_columns import option
 from pbdn.tables.read_cell import is_missing, to_number
 from pbdn.tables.table import numbers, words
 
@@ -50,21 +51,60 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
         )
     if counts.min() < 2:
         rare = classes[counts < 2][0].item()
+        instead = "" if labels.dtype.kind not in "iuf" else " Or predict it as a number."
         raise InvalidInputError(
-            f"The class {rare!r} of the target {name!r} occurs once; each class needs at least two rows."
+            f"The class {rare!r} of the target {name!r} occurs once; each class needs at least two rows.{instead}"
         )
     return labels, known, notes
 
 
-def is_quantity(values: NDArray[Any]) -> bool:
+def labels_among(
+    values: NDArray[Any], classes: NDArray[Any], name: str
+) -> tuple[NDArray[Any], NDArray[np.bool_], list[str]]:
+    """Labels of the rows that have one of these classes, the mask of those rows, and notes on the others.
+
+    Numbers are compared as numbers, texts as texts; capitals count only where classes differ in nothing else.
+    """
+    present, known, notes = _present(values, name)
+    notes = [note.replace("left out", "not measured") for note in notes]
+    found: list[Any]
+    lookup: dict[Any, Any]
+    if classes.dtype.kind in "iuf":
+        found = numbers(present, _mark(present) or ".")[0].tolist()
+        lookup = {float(label): label for label in classes.tolist()}
+    else:
+        lookup = {str(label): label for label in classes.tolist()}
+        folded = Counter(text.casefold() for text in lookup)
+        lookup |= {text.casefold(): label for text, label in lookup.items() if folded[text.casefold()] == 1}
+        found = [text if text in lookup else str(text).casefold() for text in words(present)]
+    new = [i for i, label in enumerate(found) if label not in lookup]
+    if new:
+        rows = "1 row has" if len(new) == 1 else f"{len(new)} rows have"
+        notes.append(f"{rows} a {name!r} that no training row had, such as {str(present[new[0]])!r}; not measured.")
+        known[np.flatnonzero(known)[new]] = False
+    labels = np.array([lookup[label] for label in found if label in lookup], dtype=classes.dtype)
+    return labels, known, notes
+
+
+def is_quantity(values: NDArray[Any], style: str = "", separator: str | None = None) -> bool:
     """Whether a target is numbers, so many different ones that they are no classes."""
     present = values[[not is_missing(value) for value in values]]
-    form = _quantity_format(present)
+    form = _quantity_format(present, style, separator)
     return form is not None and _are_many(np.unique(numbers(present, form.style)[0]).size, present.size)
 
 
-def numbers_of(values: NDArray[Any], name: str) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
+def number_style(values: NDArray[Any], separator: str | None = None) -> str:
+    """How the numbers of a target are written (`pbdn.tables.read_cell`), in a file with this separator; empty if it is none."""
+    form = _quantity_format(values[[not is_missing(value) for value in values]], "", separator)
+    return "" if form is None else form.style
+
+
+def numbers_of(
+    values: NDArray[Any], name: str, style: str = "", separator: str | None = None
+) -> tuple[NDArray[np.float64], NDArray[np.bool_], list[str]]:
     """Numbers of the rows that have one, the mask of those rows, and notes; money and percent are numbers too.
+
+    They are written in this style or, if it is empty, in the one in which most are numbers.
 
     Raises
     ------
@@ -72,7 +112,9 @@ def numbers_of(values: NDArray[Any], name: str) -> tuple[NDArray[np.float64], ND
         There are none, most cells are something else, or one is infinite.
     """
     present, known, notes = _present(values, name)
-    form = _quantity_format(present)
+    form = _quantity_format(present, style, separator)
+    if present.dtype.kind == "M":
+        raise InvalidInputError(f"The target {name!r} holds dates; give a number, such as the days from a first date.")
     if form is None:
         raise InvalidInputError(f"The target {name!r} is not a column of numbers; predict it as a class.")
     found, odd = numbers(present, form.style)
@@ -86,18 +128,21 @@ def numbers_of(values: NDArray[Any], name: str) -> tuple[NDArray[np.float64], ND
         found = np.delete(found, odd)
     if form.rival:
         read, other = (to_number(form.unclear, style) for style in (form.style, form.rival))
-        notes.append(f"{form.unclear!r} of {name!r} is read as {read:g}; it could be {other:g}.")
+        instead = option("format", name, f"={form.rival}")
+        notes.append(f"{form.unclear!r} of {name!r} is read as {read:g}; it could be {other:g} ({instead}).")
     return found, known, notes
 
 
-def _quantity_format(present: NDArray[Any]) -> Format | None:
+def _quantity_format(present: NDArray[Any], style: str = "", separator: str | None = None) -> Format | None:
     """How the numbers of a target are written; None if it is no column of numbers."""
     if present.dtype.kind == "M" or not present.size:
         return None
     if present.dtype.kind in "fiub":
         return Format(".", present.size, {})
     cells = Counter(str(value) for value in present)
-    form = None if whole_codes(cells) else number_format(cells)
+    if style:
+        return given_format(cells, style, "target")[1]
+    form = None if whole_codes(cells) else number_format(cells, separator)
     return form if form is not None and form.fits else None
 
 
