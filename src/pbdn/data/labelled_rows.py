@@ -273,9 +273,7 @@ def weigh_rows(X: Any, y: Any, codes: NDArray[Any], sample_weight: Any, class_we
     if class_weight is not None:
         weights *= compute_sample_weight(class_weight, y)
         if np.any(weights < 0):
-            raise InvalidInputError(
-                f"class_weight={class_weight!r} must not be negative; give 0 to a class that is to be left out."
-            )
+            raise InvalidInputError(f"class_weight={class_weight!r} must not be negative; 0 leaves a class out.")
     counts = weights > 0
     if not counts.any():
         raise InvalidInputError("sample_weight is zero for every row; give at least one row a positive weight.")

@@ -95,19 +95,26 @@ def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
 
 
 def deal_into_folds(rows: LabelledRows, response: Response) -> NDArray[np.int64]:
-    """A fold for every row (`folds_of_rows`), the same for copies: a network would know its copies among the rows kept back.
+    """A fold for every row (`folds_of_rows`), the same for copies: a network would know its copies among the rows kept back."""
+    codes, found = response.strata(rows.targets), different_rows(rows)
+    if found is None:
+        return folds_of_rows(codes)
+    first, kind = found
+    return folds_of_rows(codes[first])[kind]
 
-    Where the same features often come with different targets, features are few, and rows that look the same are no copies.
+
+def different_rows(rows: LabelledRows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Numbers of the rows without their copies, and for every row the place of its like among them.
+
+    None where the same features often come with different targets: features are few, and rows that look the same are no copies.
     """
-    codes = response.strata(rows.targets)
     _, looks = np.unique(row_digests(rows.inputs), return_inverse=True)
     _, says = np.unique(rows.targets, axis=0, return_inverse=True)
     _, first, kind = np.unique(looks * (says.max() + 1) + says.ravel(), return_index=True, return_inverse=True)
     alike, same = np.bincount(looks)[looks], np.bincount(kind)[kind]
     if (alike > same).sum() > MOSTLY_SAME * (alike > 1).sum():
-        return folds_of_rows(codes)
-    place = np.argsort(np.argsort(first))  # different rows in the order in which they come
-    return folds_of_rows(codes[np.sort(first)])[place[kind]]
+        return None
+    return np.sort(first), np.argsort(np.argsort(first))[kind]
 
 
 def folds_of_rows(codes: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:

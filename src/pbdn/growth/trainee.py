@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pbdn.config import is_wide, starts_for
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
 from pbdn.growth.checkpoint import arrays_of_layers, layers_from_arrays
-from pbdn.growth.holdout import losses_on
+from pbdn.growth.holdout import different_rows, losses_on
 from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Network, inputs_above
@@ -69,7 +69,7 @@ class View:
     tamed : Scaling or None
         Of the features, once their tails are pulled in.
     copies : bool
-        Whether rows are copies of few different ones.
+        Whether rows look like few different ones, and say different things.
     plain : bool
         Whether every side has one expert in the first layer. It says no with a power of the probability of a
         logistic regression.
@@ -116,7 +116,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     tamed = None if tails is None else standard_scaling(tails.apply(rows.inputs), rows.weights)
     if tails is not None and tamed is not None:
         rows = rows.with_inputs(np.ascontiguousarray(tamed.apply(tails.apply(rows.inputs))))
-    scale, copies = neighbour_noise(rows.inputs[some], rng), mostly_copies(rows.inputs[some])
+    scale = neighbour_noise(rows.inputs[some], rng)
+    copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
     flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
     curve = None if curved is False else curve_of(rows.inputs)
     if curve is not None and signs is not None:
