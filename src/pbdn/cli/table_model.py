@@ -27,10 +27,10 @@ from pbdn.tables import (
     Table,
     decide_columns,
     fit_preparation,
-    labels_among,
 )
 from pbdn.tables.column_to_numbers import ColumnPlan, Seen
 from pbdn.tables.decide_columns import Decision
+from pbdn.tables.target_to_labels import labels_among
 
 OPTIONS = {
     " of gibbs_config": "",

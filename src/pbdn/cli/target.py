@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables import Table, column, is_quantity, labels_of, number_style, numbers_of
+from pbdn.tables import Table, column, is_quantity, labels_of, numbers_of
 from pbdn.tables.read_cell import to_number
 from pbdn.tables.table import numbers
+from pbdn.tables.target_to_labels import number_style
 
 BALANCED = "balanced"
 SEEN, NOT_SEEN = ("1", "true", "yes", "y", "t"), ("0", "false", "no", "n", "f")

@@ -6,7 +6,7 @@ from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, column
 from pbdn.tables.table_file import parse_table, read_table
-from pbdn.tables.target_to_labels import is_quantity, labels_among, labels_of, number_style, numbers_of
+from pbdn.tables.target_to_labels import is_quantity, labels_of, numbers_of
 from pbdn.tables.transformer import TablePreparation
 
 __all__ = [
@@ -19,9 +19,7 @@ __all__ = [
     "decide_columns",
     "fit_preparation",
     "is_quantity",
-    "labels_among",
     "labels_of",
-    "number_style",
     "numbers_of",
     "parse_table",
     "read_table",
