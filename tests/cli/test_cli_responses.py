@@ -397,3 +397,16 @@ def test_a_wrong_time_is_named_by_its_row_in_the_file(tmp_path, rng):
     table.columns["entered"][59] = "7"
     with pytest.raises(InvalidInputError, match="--entry entered: row 60 has 7, which is not before its time 0.0001"):
         Target("days", "time", "seen", entry="entered").read(table)
+
+
+def test_times_without_an_event_are_predicted_and_reported_but_not_measured(folder, tmp_path):
+    with open(folder / "homes.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    invoke("fit", folder / "homes.csv", "-t", "days", "--event", "sold", "-o", tmp_path / "m.pbdn", *SHORT)
+    with open(tmp_path / "new.csv", "w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows({**row, "sold": "no"} for row in rows[:10])
+    for command in ("predict", "report"):
+        result = invoke(command, tmp_path / "m.pbdn", tmp_path / "new.csv", "-o", tmp_path / f"{command}.html")
+        assert "Not measured: no event comes before another time" in result.stderr

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 
 from fitted import GIBBS, assert_probabilities, blobs, fitted, small
-from pbdn import ISHMClassifier, PBDNClassifier
+from pbdn import ISHMClassifier, PBDNClassifier, PBDNRegressor
 from pbdn.errors import InvalidInputError, TableWarning
 
 INFERENCES = ["gibbs", "map", "map+gibbs"]
@@ -353,3 +353,16 @@ def test_no_warning_but_ours(rng):
         warnings.simplefilter("always")
         small().fit(X, y).predict_proba(X)
     assert {type(one.message).__name__ for one in seen} <= {"ConvergenceWarning", "DepthLimitWarning"}
+
+
+@pytest.mark.parametrize("cls", [PBDNClassifier, PBDNRegressor])
+def test_weights_that_add_up_to_one_are_shares_of_the_rows(cls, rng):
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + 0.3 * rng.normal(size=60)
+    y = (y > 0).astype(int) if cls is PBDNClassifier else y
+    weights = rng.integers(1, 3, size=60).astype(float)
+    shares, meant = weights / weights.sum(), weights / weights.mean()
+    found, wanted = (
+        fitted(cls(random_state=0, max_depth=1), X, y, sample_weight=one).predict(X) for one in (shares, meant)
+    )
+    np.testing.assert_allclose(found, wanted, rtol=1e-6)

@@ -107,7 +107,7 @@ class TableModel:
         try:
             if target.has_classes:
                 return labels_among(table.columns[target.name], self.estimator.classes_, target.name)
-            return target.read(table)
+            return target.measured(table)
         except InvalidInputError as error:
             return np.empty(0), np.zeros(table.n_rows, dtype=bool), [f"Not measured: {error}"]
 

@@ -104,6 +104,15 @@ class Target:
                 )
         return pairs, known, notes
 
+    def measured(self, table: Table) -> Labels:
+        """`read`, of numbers or times by which a model can be measured; times need an event that comes before another time."""
+        labels, known, notes = self.read(table)
+        if self.kind == "time":
+            seen = labels["time"][labels["event"].astype(bool)]
+            if not seen.size or seen.min() >= labels["time"].max():
+                raise InvalidInputError("no event comes before another time.")
+        return labels, known, notes
+
 
 def _entries(table: Table, name: str) -> FloatArray:
     """When each row entered the study."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, compute_sample_weight
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from pbdn.data.row_source import ArraySource
+from pbdn.data.row_source import ArraySource, as_counts
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import Scaling
 from pbdn.numerics.arrays import FloatArray
@@ -264,7 +264,7 @@ def weigh_rows(X: Any, y: Any, codes: NDArray[Any], sample_weight: Any, class_we
     """Rows that count, with sample_weight times class_weight; weights are None where all are one."""
     if sample_weight is None and class_weight is None:
         return LabelledRows(X, codes)
-    weights = np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64)).copy()
+    weights = as_counts(np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64)).copy())
     if np.any(weights < 0):
         raise InvalidInputError(
             f"sample_weight must not be negative (smallest: {weights.min():g}); give weight 0 to rows that should not "

@@ -22,6 +22,7 @@ Transform = Callable[[Any], Any]
 Reader = Callable[[Any], FloatArray]  # from targets to bounds of values on a line
 BLOCK_ROWS = 16_384
 NOT_FINITE = "X holds NaN or infinity; impute or drop those rows before a MAP fit."
+SHARES_SUM = 1e-6  # by which the sum of weights that are shares may differ from one
 CHUNK_BATCHES = 1000  # minibatches handed to the compiled loop at once
 
 
@@ -160,6 +161,11 @@ def _with_short_indices(matrix: Any) -> Any:
         return matrix
     parts = matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
     return sp.csr_array(parts, shape=matrix.shape)
+
+
+def as_counts(weights: FloatArray) -> FloatArray:
+    """Weights of all rows. Those that add up to one are shares: together they stand for as many rows as there are."""
+    return weights * np.count_nonzero(weights) if abs(weights.sum() - 1.0) < SHARES_SUM else weights
 
 
 def row_weights(weights: Any, n_rows: int) -> FloatArray:

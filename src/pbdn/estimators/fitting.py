@@ -77,7 +77,8 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):  # type: ignore[misc]
         y : array of shape (n_samples,)
             Labels of any kind. The name of the target column for Parquet and Arrow; None for batches.
         sample_weight : array of shape (n_samples,), optional
-            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. With Gibbs sampling
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. Weights of rows in memory
+            that add up to one are shares, and stand for as many rows as there are. With Gibbs sampling
             fractional weights of rows with an event are rounded at random in every sweep (exact at whole numbers).
             The name of a column for Parquet and Arrow.
         classes : array, optional

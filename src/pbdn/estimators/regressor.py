@@ -124,8 +124,8 @@ criterion_path_
             Values, or bounds between which they lie: equal bounds are a value, -inf or inf is no bound. The name of the
             target column, or the names of the two of bounds, for Parquet and Arrow; None for batches.
         sample_weight : array of shape (n_samples,), optional
-            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. The name of a column for
-            Parquet and Arrow.
+            Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. Weights of rows in memory
+            that add up to one are shares, and stand for as many rows as there are. The name of a column for Parquet and Arrow.
 
         Returns
         -------

@@ -173,8 +173,9 @@ def measure_numbers(
 
 
 def _explained(rows: NDArray[Any], axis: int = -1) -> Any:
-    """R² from squared errors and, as imaginary parts, squared distances from the mean."""
-    return 1.0 - rows.real.sum(axis=axis) / np.maximum(rows.imag.sum(axis=axis), np.finfo(float).tiny)
+    """R² from squared errors and, as imaginary parts, squared distances from the mean; where these are 0, 0 as scikit-learn has it."""
+    error, spread = rows.real.sum(axis=axis), rows.imag.sum(axis=axis)
+    return np.where(spread > 0.0, 1.0 - error / np.where(spread > 0.0, spread, 1.0), np.where(error > 0.0, 0.0, 1.0))
 
 
 @dataclass(frozen=True)

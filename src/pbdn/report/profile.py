@@ -95,7 +95,9 @@ def target_profile(name: str, y: NDArray[Any], has_classes: bool) -> ColumnProfi
         common, share = labels[np.argmax(counts)], counts.max() / len(y)
         words = f"{len(labels)} values, most often {common} ({percent_text(share)})"
         bars = np.sort(counts)[::-1][:N_BARS].astype(float)
-        if share >= ONE_SIDED and len(labels) > 1:
+        if len(labels) == 1:
+            alerts = [f"All are {common}: how well others are found cannot be seen in these rows."]
+        elif share >= ONE_SIDED:
             alerts = [
                 f"{percent_text(share)} are {common}: always saying so is right as often. Look at what is found of the rest."
             ]
