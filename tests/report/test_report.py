@@ -29,7 +29,7 @@ pytest.importorskip("matplotlib")
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.curves import band_words, effect_curves
 from pbdn.inspection.effects import feature_effects
-from pbdn.inspection.quality import measure_numbers, wilson
+from pbdn.inspection.quality import Estimate, measure_numbers, wilson
 from pbdn.inspection.rules import subtype_rules
 from pbdn.report import collect, measure, render_card, render_html
 from pbdn.report.numbers import _how_sure
@@ -141,6 +141,8 @@ def test_how_sure_says_what_the_numbers_say(rng, shift, word):
     y = (rng.random(4000) < p - shift).astype(int)
     found = answers({"classes": [0, 1]}, [], [], None, None, y, np.column_stack([1 - p, p]))
     assert found[1]["short"] == word
+    few = answers({"classes": [0, 1]}, [], [], None, None, y[:5], np.column_stack([1 - p, p])[:5])
+    assert few[1]["short"] == "too few rows to tell"
 
 
 def test_a_model_no_better_than_guessing_is_called_so(rng):
@@ -596,11 +598,12 @@ def test_one_network_without_draws_has_no_band(rng):
 
 
 def test_intervals_that_are_too_narrow_or_too_wide_are_called_so():
-    def said(share):
+    def said(share, n_rows=1000):
         covered = dict.fromkeys(("0.5", "0.8", "0.9", "0.95"), share)
-        return _how_sure(None, {"n_rows": 1000, "mae": {}, "covered": covered})["short"]
+        return _how_sure(None, {"n_rows": n_rows, "mae": {}, "covered": covered})["short"]
 
     assert [said(share) for share in (0.7, 0.9, 0.99)] == ["too sure", "as sure as it is right", "too careful"]
+    assert said(0.9, 5) == "too few rows to tell"
 
 
 def test_measures_of_numbers_against_scikit_learn(rng):
@@ -622,3 +625,19 @@ def test_an_expert_moves_medians_to_the_side_that_it_speaks_for():
     assert rules
     for rule in rules:
         assert rule["moves"] < 0.0 if rule["number"] == 0 else rule["moves"] > 0.0
+
+
+def test_no_variance_to_explain_is_no_endless_number():
+    model, X, _ = numbers()
+    for n in (1, 3):
+        found = measure_numbers(model, X[:n], np.ones(n), None)
+        assert found.r2 == Estimate(0.0, 0.0, 0.0)
+
+
+def test_a_table_of_one_class_says_that_the_others_are_not_there():
+    from pbdn.report.profile import target_profile
+
+    (alert,) = target_profile("y", np.array(["no"] * 30), True).alerts
+    assert "All are no" in alert
+    (alert,) = target_profile("y", np.array(["no"] * 99 + ["yes"]), True).alerts
+    assert "99 % are no" in alert

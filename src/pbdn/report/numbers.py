@@ -14,7 +14,7 @@ from pbdn.numerics.arrays import FloatArray
 from pbdn.plots.numbers import CoverageDisplay, PITDisplay, PredictedObservedDisplay, SurvivalCurvesDisplay
 from pbdn.plots.probabilities import CumulativeIncidenceDisplay, SurvivalCalibrationDisplay
 from pbdn.report.rows_and_groups import MOST_EXACT, N_COLUMNS
-from pbdn.report.words import MAX_TRAINING, N_NAMED, SEED, answer, listed, which_groups
+from pbdn.report.words import FEWEST_TO_TELL, MAX_TRAINING, N_NAMED, SEED, answer, listed, which_groups
 
 PROMISED = "0.9"  # the intervals that the first screen tells of
 MAX_ROWS, N_BACKGROUND, N_ORDERS = 20, 10, 20  # of the rows that are shown one by one; a mean takes longer than a class
@@ -241,6 +241,8 @@ def _how_sure(quality: NumberQuality | None, validation: dict[str, Any] | None) 
     share, promised = q["covered"][PROMISED], float(PROMISED)
     ends = wilson(share * q["n_rows"], q["n_rows"])
     text = f"Intervals made for {percent_text(promised)} hold {percent_text(share)} of the values of {where}."
+    if q["n_rows"] < FEWEST_TO_TELL:
+        return answer(question, "too few rows to tell", text, "quality")
     if ends.low <= promised <= ends.high or abs(share - promised) <= 0.02:
         said = "Its intervals can be taken at their word. "
         return answer(question, "as sure as it is right", said + text, "quality", "good")

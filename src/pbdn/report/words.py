@@ -13,6 +13,7 @@ from pbdn.inspection.quality import Quality, measure
 from pbdn.numerics.arrays import FloatArray
 
 SURE = 0.9
+FEWEST_TO_TELL = 20  # rows: fewer do not say whether probabilities or intervals keep their word
 N_NAMED = 3
 MAX_TRAINING = 20_000  # rows that the rivals learn from
 SEED = 0
@@ -105,6 +106,8 @@ def _how_sure(classes: NDArray[Any], y: NDArray[Any] | None, probability: FloatA
     known = f"It says {percent_text(sure.mean())} on average and is right in {percent_text(right.mean())}."
     if share > 0:
         known += f" In {percent_text(share)} of the rows it is at least {percent_text(SURE)} sure; {percent_text(right[sure >= SURE].mean())} of these are right."
+    if len(sure) < FEWEST_TO_TELL:
+        return answer("How sure is it?", "too few rows to tell", known, "calibration")
     if abs(gap) <= max(noise, 0.02):
         return answer("How sure is it?", "as sure as it is right", "Its probabilities can be taken at their word. " + known,
                        "calibration", "good")  # fmt: skip
