@@ -14,18 +14,8 @@ if TYPE_CHECKING:  # nothing that takes long is imported here: see `pbdn.cli.fit
     from pbdn.tables.table import Column
     from pbdn.tables.table_file import TableFile
 
-NOT_WRITTEN = (
-    "gz",
-    "zip",
-    "bz2",
-    "xz",
-    "zst",
-    "xls",
-    "xlsx",
-    "ods",
-    "json",
-    "jsonl",
-)  # endings that would promise too much
+# endings of files that are no CSV, and that are not written
+NOT_WRITTEN = frozenset(["gz", "zip", "bz2", "xz", "zst", "xls", "xlsx", "ods", "json", "jsonl"])
 
 
 @click.command("predict")
@@ -156,13 +146,14 @@ def predict_table(
     quality: dict[str, Any] | None = None
     if all(targets.values()):
         found = model.labels(Table({name: joined_column(cells) for name, cells in targets.items()}, n_rows))
-        labels, known, more = found or (None, np.zeros(n_rows, dtype=bool), [])
-        notes += more
-        if labels is not None and known.any():
-            try:
-                quality = quality_of_predictions(estimator, np.concatenate(predictions)[known], labels)
-            except InvalidInputError as error:
-                notes.append(f"Not measured: {error}")
+        if found is not None:
+            labels, known, more = found
+            notes += more
+            if known.any():
+                try:
+                    quality = quality_of_predictions(estimator, np.concatenate(predictions)[known], labels)
+                except InvalidInputError as error:
+                    notes.append(f"Not measured: {error}")
     return Predicted(n_rows, names, notes, quality, with_intervals or estimator._predicts != "class")
 
 

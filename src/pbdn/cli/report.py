@@ -20,6 +20,8 @@ from pbdn.cli.command import Output, command, separator_option
 def report_command(output: Output, model: str, table: str, path: str, card: str | None, separator: str | None) -> None:
     """Write one offline HTML page about MODEL on the rows of TABLE (best: rows it was not fitted on)."""
     from pbdn.cli.table_model import load_model
+    from pbdn.report.card import render_card
+    from pbdn.report.html import render_html
     from pbdn.tables import read_table
 
     output.data_on_stdout = path == "-"
@@ -27,12 +29,13 @@ def report_command(output: Output, model: str, table: str, path: str, card: str 
     loaded = load_model(model)
     data = read_table(table, separator, loaded.needs_text)
     data, more = loaded.measurable(data)
-    page = report_bytes(loaded, data, os.path.basename(table))
+    found = _collected(loaded, data, os.path.basename(table))
+    page = render_html(found).encode()
     for note in data.notes + more:
         output.note(note)
     files = {path: page}
     if card is not None:
-        files[card] = card_bytes(loaded, data, os.path.basename(table))
+        files[card] = render_card(found).encode()
     output.write_all(files)
     if path != "-":
         output.say(f"Report: {path} ({len(page) / 1000:.0f} kB)")
@@ -46,13 +49,6 @@ def report_bytes(model: Any, data: Any, source: str, training: Any = None) -> by
     from pbdn.report.html import render_html
 
     return render_html(_collected(model, data, source, training)).encode()
-
-
-def card_bytes(model: Any, data: Any, source: str) -> bytes:
-    """The Markdown card of a table model."""
-    from pbdn.report.card import render_card
-
-    return render_card(_collected(model, data, source)).encode()
 
 
 def _labels(model: Any, data: Any) -> Any:

@@ -180,7 +180,7 @@ def _kind_of_target(
     if response != "auto":
         return Target(name, response), []
     values = column(table, name, "target column")
-    if is_quantity(values, style, table.separator):
+    if is_quantity(values, name, style, table.separator):
         found = numbers_of(values, name, style, table.separator)[0]
         whole, zeros = bool(np.all(found == np.round(found))), float(np.mean(found == 0.0))
         if not whole and found.min() == 0.0 and zeros >= MANY_ZEROS:

@@ -24,9 +24,7 @@ FOLDED_WORK = 60_000  # and up to so many rows x sides
 GOOD_ENOUGH = (
     0.02  # deviance per row kept back (a log-loss of 0.01) that no further layer is tried to lower, of many sides
 )
-MOSTLY_SAME = (
-    0.1  # share of the rows with the same features as others, up to which they may have other targets than those
-)
+MOSTLY_SAME = 0.1  # of the rows that look like others, up to which they may say something else
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
 RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]

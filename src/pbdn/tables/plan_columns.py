@@ -88,11 +88,8 @@ def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any])
         return float("nan")
     hot = np.zeros((codes.size, classes.size))
     hot[np.arange(codes.size), codes] = 1.0
-    total = np.vstack([np.zeros(classes.size), np.cumsum(hot, axis=0)])
-    at = np.arange(codes.size)
-    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, codes.size)
     size = np.bincount(codes).astype(np.float64)
-    votes = (total[high] - total[low] - hot) / size
+    votes = _sums_nearby(hot)[0] / size
     wrong = np.argmax(votes, axis=1) != codes
     error = float(np.mean(np.bincount(codes, weights=wrong) / size))
     return error / (1.0 - 1.0 / classes.size)
@@ -108,11 +105,16 @@ def error_alone_of_numbers(values: FloatArray | Sequence[str | None], wanted: Fl
         return float("nan")
     order = rows[np.argsort(_ranked(values, rows), kind="stable")]
     place = rankdata(wanted[order])
-    total = np.concatenate([[0.0], np.cumsum(place)])
-    at = np.arange(place.size)
-    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, place.size)
-    guess = (total[high] - total[low] - place) / (high - low - 1)
-    return float(np.sqrt(np.mean((guess - place) ** 2)) / max(float(place.std()), 1e-9))
+    sums, counts = _sums_nearby(place)
+    return float(np.sqrt(np.mean((sums / counts - place) ** 2)) / max(float(place.std()), 1e-9))
+
+
+def _sums_nearby(own: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Sums over the neighbours of every row of ordered rows, without its own, and how many neighbours it has."""
+    total = np.concatenate([np.zeros_like(own[:1]), np.cumsum(own, axis=0)])
+    at = np.arange(len(own))
+    low, high = np.maximum(at - NEIGHBOURS, 0), np.minimum(at + NEIGHBOURS + 1, len(own))
+    return total[high] - total[low] - own, high - low - 1
 
 
 def _ranked(values: FloatArray | Sequence[str | None], rows: IntArray) -> NDArray[Any]:

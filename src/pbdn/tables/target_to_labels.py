@@ -65,8 +65,7 @@ def labels_among(
 
     Numbers are compared as numbers, texts as texts; capitals count only where classes differ in nothing else.
     """
-    present, known, notes = _present(values, name)
-    notes = [note.replace("left out", "not measured") for note in notes]
+    present, known, notes = _present(values, name, "not measured")
     found: list[Any]
     lookup: dict[Any, Any]
     if classes.dtype.kind in "iuf":
@@ -86,16 +85,16 @@ def labels_among(
     return labels, known, notes
 
 
-def is_quantity(values: NDArray[Any], style: str = "", separator: str | None = None) -> bool:
+def is_quantity(values: NDArray[Any], name: str = "", style: str = "", separator: str | None = None) -> bool:
     """Whether a target is numbers, so many different ones that they are no classes."""
     present = values[[not is_missing(value) for value in values]]
-    form = _quantity_format(present, style, separator)
+    form = _quantity_format(present, name, style, separator)
     return form is not None and _are_many(np.unique(numbers(present, form.style)[0]).size, present.size)
 
 
 def number_style(values: NDArray[Any], separator: str | None = None) -> str:
     """How the numbers of a target are written (`pbdn.tables.read_cell`), in a file with this separator; empty if it is none."""
-    form = _quantity_format(values[[not is_missing(value) for value in values]], "", separator)
+    form = _quantity_format(values[[not is_missing(value) for value in values]], separator=separator)
     return "" if form is None else form.style
 
 
@@ -112,7 +111,7 @@ def numbers_of(
         There are none, most cells are something else, or one is infinite.
     """
     present, known, notes = _present(values, name)
-    form = _quantity_format(present, style, separator)
+    form = _quantity_format(present, name, style, separator)
     if present.dtype.kind == "M":
         raise InvalidInputError(f"The target {name!r} holds dates; give a number, such as the days from a first date.")
     if form is None:
@@ -133,7 +132,9 @@ def numbers_of(
     return found, known, notes
 
 
-def _quantity_format(present: NDArray[Any], style: str = "", separator: str | None = None) -> Format | None:
+def _quantity_format(
+    present: NDArray[Any], name: str = "", style: str = "", separator: str | None = None
+) -> Format | None:
     """How the numbers of a target are written; None if it is no column of numbers."""
     if present.dtype.kind == "M" or not present.size:
         return None
@@ -141,14 +142,17 @@ def _quantity_format(present: NDArray[Any], style: str = "", separator: str | No
         return Format(".", present.size, {})
     cells = Counter(str(value) for value in present)
     if style:
-        return given_format(cells, style, "target")[1]
+        return given_format(cells, style, name)[1]
     form = None if whole_codes(cells) else number_format(cells, separator)
     return form if form is not None and form.fits else None
 
 
-def _present(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np.bool_], list[str]]:
+def _present(
+    values: NDArray[Any], name: str, fate: str = "left out"
+) -> tuple[NDArray[Any], NDArray[np.bool_], list[str]]:
+    """Cells that are not missing, the mask of those, and what became of the others."""
     known = np.array([not is_missing(value) for value in values])
-    notes = [] if known.all() else [f"{int((~known).sum())} row(s) without a value of {name!r} were left out."]
+    notes = [] if known.all() else [f"{int((~known).sum())} row(s) without a value of {name!r} were {fate}."]
     return values[known], known, notes
 
 
