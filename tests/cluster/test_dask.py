@@ -466,10 +466,10 @@ def test_frames_scores_and_files_of_values(two_workers, tmp_path):
 GRADES = ["low", "middle", "high"]
 
 
-def said_by(kind, y, model, exposure=None):
+def said_by(kind, y, model):
     """Targets as bounds in memory."""
     if kind == "counts":
-        return count_bounds(y, exposure)
+        return count_bounds(y)
     if kind == "grades":
         return grade_bounds(np.array([GRADES.index(one) for one in y]), model.network_.response.cuts)
     return settled_bounds(y)[0]
@@ -485,9 +485,7 @@ def make_response(kind, n=400):
     rng = np.random.default_rng(5)
     weight = rng.uniform(0, 2, n) * (rng.random(n) > 0.2)
     if kind == "counts":
-        exposure = rng.uniform(0.5, 2.0, n)
-        beside = {"sample_weight": weight, "exposure": exposure}
-        return DaskPBDNCountRegressor, PBDNCountRegressor, {}, X, rng.poisson(3 * y * exposure), beside
+        return DaskPBDNCountRegressor, PBDNCountRegressor, {}, X, rng.poisson(3 * y), {"sample_weight": weight}
     if kind == "amounts":
         return DaskPBDNAmountRegressor, PBDNAmountRegressor, {}, X, y * (y > 1.2), {"sample_weight": weight}
     if kind in ("times", "causes", "entries"):
@@ -560,7 +558,7 @@ def test_map_of_other_responses_takes_the_steps_of_rows_in_memory(two_workers, k
         model = on_cluster(max_depth=1, random_state=3, map_config=LINE_STEPS, **parameters).fit(rows, said, **more)
         models.append(model)
         assert_same_values(model, models[0])
-    kept, bounds = weight > 0, said_by(kind, y, model, beside.get("exposure"))
+    kept, bounds = weight > 0, said_by(kind, y, model)
     assert_steps_in_memory(model, X[kept], bounds[kept], weight[kept])
 
 
@@ -569,18 +567,14 @@ def test_frames_of_counts_amounts_and_grades(two_workers, tmp_path):
     *_, X, counts, beside = make_response("counts")
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     options = {"max_depth": 1, "max_experts": 3, "map_config": MapConfig(n_minibatches=10), "random_state": 3}
-    table = dd.from_pandas(frame.assign(n=counts, time=beside["exposure"]), npartitions=2)
+    table = dd.from_pandas(frame.assign(n=counts), npartitions=2)
     table = dd.concat([table[table.a > 1e9], table])  # nothing, then all
-    model = DaskPBDNCountRegressor(**options).fit(table, "n", exposure="time")
+    model = DaskPBDNCountRegressor(**options).fit(table, "n")
     assert model.feature_names_in_.tolist() == ["a", "b", "c"]
     rows = table[["a", "b", "c"]]
-    means = model.to_local().predict(frame, beside["exposure"])
-    np.testing.assert_array_equal(model.predict(rows, exposure=table.time).compute(), means)
-    np.testing.assert_array_equal(model.predict(table.drop(columns="n"), exposure="time").compute(), means)
+    np.testing.assert_array_equal(model.predict(rows).compute(), model.to_local().predict(frame))
     with pytest.raises(InvalidInputError, match="Partition 1: y has -1 in row 3; counts must be 0 or more"):
         DaskPBDNCountRegressor(**options).fit(*in_chunks(X, np.where(np.arange(400) == 203, -1, counts), 200))
-    with pytest.raises(InvalidInputError, match="Partition 0: exposure has 0 in row 0"):
-        DaskPBDNCountRegressor(**options).fit(*in_chunks(X, counts, 200), exposure=da.zeros(400, chunks=200))
 
     *_, amounts, _ = make_response("amounts")
     table = dd.from_pandas(frame.assign(amount=amounts, weight=beside["sample_weight"]), npartitions=2)

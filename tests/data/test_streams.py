@@ -438,8 +438,6 @@ def test_streams_of_values_that_cannot_be_are_told(rng):
     batches = parts_of(X, y)
     with pytest.raises(InvalidInputError, match="inference='gibbs' cannot"):
         PBDNRegressor(inference="gibbs").fit(batches)
-    with pytest.raises(InvalidInputError, match="exposure must be None"):
-        PBDNCountRegressor().fit(batches, exposure=np.ones(100))
     with pytest.raises(InvalidInputError, match="partial_fit"):
         PBDNAmountRegressor().fit(batches)
     with pytest.raises(InvalidInputError, match="one cause"):

@@ -47,11 +47,13 @@ def graded(rows):
 
 @pytest.fixture(scope="module")
 def counted(rows):
+    """Counted over different lengths of time, whose logarithm is a feature."""
     X, _, rng = rows
-    exposure = rng.gamma(4.0, size=N)
+    hours = rng.choice([0.5, 6.0], size=N)
+    X = np.column_stack([X, np.log(hours)])
     rate = np.exp(0.5 + X[:, 0])
-    y = rng.poisson(rate * exposure)
-    return X, y, exposure, rate, PBDNCountRegressor(**SMALL).fit(X, y, exposure=exposure)
+    y = rng.poisson(rate * hours)
+    return X, y, hours, rate, PBDNCountRegressor(**SMALL).fit(X, y)
 
 
 class TestSurvival:
@@ -418,18 +420,20 @@ class TestGrades:
 
 class TestCounts:
     def test_it_learns_rates(self, counted):
-        X, y, exposure, rate, model = counted
-        assert np.corrcoef(np.log(model.predict(X)), np.log(rate))[0, 1] > 0.95
-        assert model.predict(X, exposure).sum() == pytest.approx(y.sum(), rel=0.15)
-        assert model.log_score(X, y, exposure=exposure) > -3.0
+        X, y, hours, rate, model = counted
+        means = model.predict(X)
+        assert np.corrcoef(np.log(means), np.log(rate * hours))[0, 1] > 0.95
+        for some in (hours < 1.0, hours > 1.0):
+            assert means[some].sum() == pytest.approx(y[some].sum(), rel=0.15)
+        assert model.log_score(X, y) > -2.5
 
     def test_probabilities_sum_to_one_and_to_the_mean(self, counted):
-        X, _, exposure, _, model = counted
+        X, *_, model = counted
         counts = np.arange(20_000)
-        p = model.predict_probability(X[:5], counts, exposure[:5])
+        p = model.predict_probability(X[:5], counts)
         np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-3)
-        np.testing.assert_allclose(p @ counts, model.predict(X[:5], exposure[:5]), rtol=0.02)
-        median = model.predict_quantiles(X[:5], 0.5, exposure[:5]).astype(int)
+        np.testing.assert_allclose(p @ counts, model.predict(X[:5]), rtol=0.02)
+        median = model.predict_quantiles(X[:5], 0.5).astype(int)
         below = p.cumsum(axis=1)
         assert all(below[i, m] >= 0.5 and (m == 0 or below[i, m - 1] < 0.5) for i, m in enumerate(median))
 
@@ -438,8 +442,6 @@ class TestCounts:
         y = rng.poisson(3.0, N)
         with pytest.raises(InvalidInputError, match="counts must be 0 or more"):
             PBDNCountRegressor(**SMALL).fit(X, y - 5)
-        with pytest.raises(InvalidInputError, match="exposure has 0 in row 0"):
-            PBDNCountRegressor(**SMALL).fit(X, y, exposure=np.zeros(N))
 
 
 @pytest.fixture(scope="module")
@@ -516,11 +518,8 @@ class TestAmounts:
             PBDNAmountRegressor(**short).fit(X, z)
 
 
-def test_one_exposure_for_all_rows_and_no_fractions_of_counts(rows):
-    X, _, rng = rows
-    y = rng.poisson(np.exp(1.0 + X[:, 0]))
-    model = PBDNCountRegressor(**SMALL).fit(X, y, exposure=2.0)
-    np.testing.assert_array_equal(model.predict(X, exposure=2.0), model.predict(X, exposure=np.full(len(X), 2.0)))
+def test_fractions_are_no_counts(counted):
+    X, *_, model = counted
     found = model.predict_probability(X[:5], [0, 0.5, 1])
     assert np.all(found[:, 1] == 0.0)
     assert np.all(found[:, [0, 2]] > 0.0)

@@ -98,7 +98,7 @@ def test_intervals_are_quantiles_over_draws(numbers, times, grades, counts):
     for interval, middle in (
         (times[2].predict_survival_interval(X), times[2].predict_survival_function(X, return_array=True)),
         (grades[2].predict_proba_interval(X), grades[2].predict_proba(X)),
-        (counts[2].predict_mean_interval(X, exposure=np.full(N, 2.0)), counts[2].predict(X, np.full(N, 2.0))),
+        (counts[2].predict_mean_interval(X), counts[2].predict(X)),
     ):
         assert interval.shape == (*middle.shape, 2)
         assert np.mean((interval[..., 0] <= middle) & (middle <= interval[..., 1])) > 0.95

@@ -132,7 +132,7 @@ time_limit
     __init__ = parameters_of(PBDNCountRegressor)
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow a network on a Dask collection.
 
         Parameters
@@ -141,7 +141,7 @@ time_limit
             Present numbers.
         y : dask array or series of shape (n_samples,), or str
             Counts of 0 or more, in the partitions of X; or the name of a column of X.
-        sample_weight, exposure : dask array or series of shape (n_samples,), or str, optional
+        sample_weight : dask array or series of shape (n_samples,), or str, optional
 
         Returns
         -------
@@ -149,14 +149,10 @@ time_limit
         """
         self._check_parameters()
         tasks = FitTasks(self, X, y)
-        rows = self._shards(read_rows(*self._start(X, y, sample_weight, count_bounds, exposure=exposure), repeats=True))
+        rows = self._shards(read_rows(*self._start(X, y, sample_weight, count_bounds), repeats=True))
         self._fit_shards(rows, tasks, True)
         tasks.end()
         return self
-
-    def predict(self, X: Any, exposure: Any = None) -> Any:
-        """Means; of a Dask collection a dask array, and ``exposure`` has its partitions or is the name of a column."""
-        return self._predicted(X, "predict", exposure=exposure)
 
 
 class DaskPBDNOrdinalClassifier(PredictsClasses, LineOnCluster, PBDNOrdinalClassifier):  # type: ignore[misc]

@@ -153,7 +153,7 @@ def partitions_alike(X: Any, columns: dict[str, Any]) -> tuple[list[Any], list[d
             raise InvalidInputError(
                 f"X has {len(parts)} partitions, but {name} has {len(own[name])}; partition them alike."
             )
-    return parts, [dict(zip(own, some, strict=True)) for some in zip(*own.values(), strict=True)] or [{}] * len(parts)
+    return parts, [dict(zip(own, some, strict=True)) for some in zip(*own.values(), strict=True)]
 
 
 def with_columns(X: Any, columns: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.dask import workers
-from pbdn.dask.cluster import Cluster, partitions_alike, with_columns
+from pbdn.dask.cluster import Cluster, blocks_of
 from pbdn.dask.engines import ClusterGibbsEngine, ClusterLineEngine, right_of, squares_of
 from pbdn.dask.rows import ClusterRows, ReadRows, make_shards, read_lazily, read_rows
 from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
@@ -33,24 +33,23 @@ from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 
 
-def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: Any, **beside: Any) -> Any:
+def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
     """What the model says of every partition, ``shape`` numbers of every row, as a dask array."""
     import dask.array as da
 
-    blocks, own = partitions_alike(X, beside)
+    blocks = blocks_of("X", X)
     sizes = X.chunks[0] if getattr(X, "chunks", None) is not None else [np.nan] * len(blocks)
     predict, shared = dask.delayed(_predict), dask.delayed(model)
     parts = [
-        da.from_delayed(predict(shared, block, mine, method, shape, kind), (size, *shape), kind)
-        for block, mine, size in zip(blocks, own, sizes, strict=True)
+        da.from_delayed(predict(shared, block, method, shape, kind), (size, *shape), kind)
+        for block, size in zip(blocks, sizes, strict=True)
     ]
     return da.concatenate(parts)
 
 
-def _predict(model: Any, block: Any, beside: dict[str, Any], method: str, shape: tuple[int, ...], kind: Any) -> Any:
+def _predict(model: Any, block: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:
     """The prediction of one partition, which may be empty."""
-    block, beside = with_columns(block, beside)
-    return getattr(model, method)(block, **beside) if len(block) else np.empty((0, *shape), kind)
+    return getattr(model, method)(block) if len(block) else np.empty((0, *shape), kind)
 
 
 def parameters_of(local: Any) -> Callable[..., None]:
@@ -78,14 +77,14 @@ class OnCluster:
     n_features_in_: int
 
     def _start(
-        self, X: Any, y: Any, sample_weight: Any, bounds_of: workers.BoundsOf | None = None, **beside: Any
+        self, X: Any, y: Any, sample_weight: Any, bounds_of: workers.BoundsOf | None = None
     ) -> tuple[Cluster, list[Any]]:
         """The cluster, and the partitions on it."""
         self.__dict__.pop("network_", None)
         forget_preparation(self)
         resume = "" if self.checkpoint is None else f"; it goes on from checkpoint={str(self.checkpoint)!r}"
         cluster = Cluster(self.client or default_client(), resume)
-        return cluster, cluster.start(read_lazily(X, y, sample_weight, bounds_of, **beside))
+        return cluster, cluster.start(read_lazily(X, y, sample_weight, bounds_of))
 
     def _note_columns(self, n_features: int, names: Sequence[str] | None) -> None:
         self.n_features_in_ = n_features
@@ -129,14 +128,12 @@ class OnCluster:
         """Write the fitted model as the estimator of `to_local`."""
         self.to_local().save(path)
 
-    def _predicted(
-        self, X: Any, method: str, shape: tuple[int, ...] = (), kind: Any = np.float64, **beside: Any
-    ) -> Any:
+    def _predicted(self, X: Any, method: str, shape: tuple[int, ...] = (), kind: Any = np.float64) -> Any:
         """What a method of the local estimator says of rows here or, of a Dask collection, a dask array."""
         local = self.to_local()
         if not dask.is_dask_collection(X):
-            return getattr(local, method)(X, **beside)
-        return by_partition(X, local, method, shape, np.dtype(kind), **beside)
+            return getattr(local, method)(X)
+        return by_partition(X, local, method, shape, np.dtype(kind))
 
 
 class PredictsClasses(OnCluster):

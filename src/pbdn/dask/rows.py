@@ -171,12 +171,9 @@ def cuts_between_groups(n_rows: int, n_parts: int) -> IntArray:
 # ---------------------------------------------------------------------------------------- reading
 
 
-def read_lazily(
-    X: Any, y: Any, sample_weight: Any = None, bounds_of: workers.BoundsOf | None = None, **beside: Any
-) -> list[Any]:
-    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of targets on a line, and of what is ``beside`` them."""
-    columns = {"y": y, "sample_weight": sample_weight, **beside}
-    parts, own = partitions_alike(X, columns)
+def read_lazily(X: Any, y: Any, sample_weight: Any = None, bounds_of: workers.BoundsOf | None = None) -> list[Any]:
+    """Checked partitions, not yet computed; ``bounds_of`` makes bounds of targets on a line."""
+    parts, own = partitions_alike(X, {"y": y, "sample_weight": sample_weight})
     read = dask.delayed(workers.read_part)
     return [read(part, mine, number, bounds_of) for number, (part, mine) in enumerate(zip(parts, own, strict=True))]
 

@@ -32,7 +32,7 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 # ----------------------------------------------------------------------------- reading partitions
 
 
-BoundsOf = Callable[..., FloatArray]  # of targets on a line, and of columns beside them, by name
+BoundsOf = Callable[[Any], FloatArray]  # of targets on a line
 
 
 class RawPart(NamedTuple):
@@ -65,10 +65,10 @@ class WeightFacts(NamedTuple):
 
 
 def read_part(X: Any, columns: dict[str, Any], number: int, bounds_of: BoundsOf | None = None) -> RawPart:
-    """One partition, checked; y, sample_weight and what else there is beside X are arrays, or names of columns of X."""
+    """One partition, checked; y and sample_weight are arrays, or names of columns of X."""
     where = f"Partition {number} of X"
     X, columns = with_columns(X, columns)
-    y, weight, beside = columns.pop("y"), columns.pop("sample_weight"), columns
+    y, weight = columns["y"], columns["sample_weight"]
     names = tuple(map(str, X.columns)) if hasattr(X, "columns") else None
     if hasattr(X, "toarray") or not hasattr(X, "shape") or len(X.shape) != 2:
         raise InvalidInputError(
@@ -97,7 +97,7 @@ def read_part(X: Any, columns: dict[str, Any], number: int, bounds_of: BoundsOf 
         check_labels_present(labels)
     else:
         try:
-            labels = bounds_of(labels, **beside) if len(labels) else np.empty((0, 2))
+            labels = bounds_of(labels) if len(labels) else np.empty((0, 2))
         except ValueError as error:
             raise InvalidInputError(f"Partition {number}: {error}") from error
     weights = None if weight is None else np.asarray(weight, dtype=np.float64).ravel()

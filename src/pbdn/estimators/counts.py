@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
+from sklearn.utils.validation import column_or_1d
 
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import numeric_bounds
@@ -44,8 +44,10 @@ checkpoint, time_limit
     _predicts: ClassVar[str] = "count"
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, exposure: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Grow a network on rows with counts.
+
+        Where rows were counted over different lengths of time, let the logarithm of that time be a feature.
 
         Parameters
         ----------
@@ -53,9 +55,6 @@ checkpoint, time_limit
         y : array of shape (n_samples,)
             Counts of 0 or more.
         sample_weight : array of shape (n_samples,), optional
-        exposure : array of shape (n_samples,), optional
-            How long, or over how much, each row was counted; the default is one. Twice the exposure has twice the counts.
-            Counts of a stream have none.
 
         Returns
         -------
@@ -64,19 +63,15 @@ checkpoint, time_limit
         self._check_parameters()
         tasks = FitTasks(self, X, y)
         if self._streams(X, y):
-            if exposure is not None:
-                raise InvalidInputError(
-                    "exposure must be None for a stream; use partial_fit(X, y, exposure=...) on its batches."
-                )
             self._fit_source(opening.open_source(X, y, sample_weight), count_bounds, tasks, True)
         else:
             rows = self._rows(X, y)
-            self._fit_bounds(rows, count_bounds(y, exposure), sample_weight, tasks, True)
+            self._fit_bounds(rows, count_bounds(y), sample_weight, tasks, True)
         tasks.end()
         return self
 
     @in_steps
-    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from one batch of rows, as `PBDNRegressor.partial_fit`; the parameters are those of `fit`.
 
         Center and scale of the logarithms follow from the first batch, and stay.
@@ -86,55 +81,44 @@ checkpoint, time_limit
         self
         """
         self._check_parameters()
-        self._learn_bounds(
-            X,
-            y,
-            sample_weight,
-            lambda y: count_bounds(y, exposure),
-            lambda rows: layout_of(rows.targets, rows.weights, True),
-        )
+        self._learn_bounds(X, y, sample_weight, count_bounds, lambda rows: layout_of(rows.targets, rows.weights, True))
         return self
 
-    def predict(self, X: Any, exposure: Any = None) -> FloatArray:
+    def predict(self, X: Any) -> FloatArray:
         """Means."""
-        whole = self._distribution(X)
-        return _mean_count(whole, _exposures(exposure, len(whole)))
+        return _mean_count(self._distribution(X))
 
     _tells: ClassVar[str] = "mean"
 
     def _tell(self, draw: Distribution) -> FloatArray:
-        """Means with exposure one."""
-        return _mean_count(draw, np.ones(len(draw)))
+        """Means."""
+        return _mean_count(draw)
 
     def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
-        """Counts with exposure one as bounds, and as they are."""
+        """Counts as bounds, and as they are."""
         bounds = count_bounds(y)
         return bounds, bounds[:, 1] - 1.0
 
-    def predict_mean_interval(self, X: Any, level: float = 0.95, exposure: Any = None) -> FloatArray:
+    def predict_mean_interval(self, X: Any, level: float = 0.95) -> FloatArray:
         """Credible intervals of the means, from posterior draws, shape (n_samples, 2). It needs ``inference="gibbs"``."""
-        exposures = _exposures(exposure, _num_samples(X))
-        return self._interval(X, lambda draw, rows: _mean_count(draw, exposures[rows]), level)
+        return self._interval(X, lambda draw, _: _mean_count(draw), level)
 
-    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95), exposure: Any = None) -> FloatArray:
+    def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
         """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
         levels = np.atleast_1d(np.asarray(q, dtype=float))[:, None]
-        whole = self._distribution(X)
-        found = np.ceil(whole.ppf(levels) * _exposures(exposure, len(whole))).T - 1.0
-        found = np.maximum(found, 0.0)
+        found = np.maximum(np.ceil(self._distribution(X).ppf(levels)).T - 1.0, 0.0)
         return found[:, 0] if np.ndim(q) == 0 else np.ascontiguousarray(found)
 
-    def predict_probability(self, X: Any, counts: ArrayLike, exposure: Any = None) -> FloatArray:
+    def predict_probability(self, X: Any, counts: ArrayLike) -> FloatArray:
         """P(Y = count) of every row and every one of ``counts``, shape (n_samples, n_counts)."""
         whole = self._distribution(X)
-        exposures = _exposures(exposure, len(whole))
         asked = np.atleast_1d(np.asarray(counts, dtype=float))[:, None]
-        found = whole.cdf((asked + 1.0) / exposures) - whole.cdf(asked / exposures)
+        found = whole.cdf(asked + 1.0) - whole.cdf(asked)
         return np.ascontiguousarray(np.where(asked == np.round(asked), found, 0.0).T)
 
-    def log_score(self, X: Any, y: Any, sample_weight: Any = None, exposure: Any = None) -> float:
+    def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-probability of the counts. More is better."""
-        found = self._distribution(X).log_likelihood(count_bounds(y, exposure))
+        found = self._distribution(X).log_likelihood(count_bounds(y))
         return float(np.average(found, weights=sample_weight))
 
     def __sklearn_tags__(self) -> Any:
@@ -144,32 +128,16 @@ checkpoint, time_limit
         return tags
 
 
-def _mean_count(whole: Distribution, exposures: FloatArray) -> FloatArray:
+def _mean_count(whole: Distribution) -> FloatArray:
     """Means of counts: a sum over few of them, and an integral from there on."""
-    counts = np.arange(1, COUNTED + 1)[:, None]
-    few = whole.sf(counts / exposures).sum(axis=0)
-    return np.asarray(few + exposures * whole.mean_above((COUNTED + 0.5) / exposures))
+    few = whole.sf(np.arange(1, COUNTED + 1)[:, None]).sum(axis=0)
+    return np.asarray(few + whole.mean_above(COUNTED + 0.5))
 
 
-def _exposures(exposure: Any, n: int) -> FloatArray:
-    """An exposure for every row, checked."""
-    if exposure is None:
-        return np.ones(n)
-    if np.ndim(exposure) == 0:
-        exposure = np.full(n, exposure)
-    values = np.asarray(column_or_1d(exposure), dtype=float)
-    check_consistent_length(values, np.empty(n))
-    wrong = np.flatnonzero(~((values > 0.0) & np.isfinite(values)))
-    if wrong.size:
-        raise InvalidInputError(f"exposure has {values[wrong[0]]:g} in row {wrong[0]}; it must be above 0 and finite.")
-    return values
-
-
-def count_bounds(y: Any, exposure: Any = None) -> FloatArray:
-    """(y, y + 1] per unit of exposure, which is one where it is not given."""
+def count_bounds(y: Any) -> FloatArray:
+    """(y, y + 1] of every count."""
     counts = numeric_bounds(column_or_1d(y, warn=True))[:, 0]
     wrong = np.flatnonzero(counts < 0.0)
     if wrong.size:
         raise InvalidInputError(f"y has {counts[wrong[0]]:g} in row {wrong[0]}; counts must be 0 or more.")
-    ends = np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0])
-    return np.asarray(ends / _exposures(exposure, len(ends))[:, None])
+    return np.column_stack([np.where(counts > 0.0, counts, -np.inf), counts + 1.0])

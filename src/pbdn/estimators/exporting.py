@@ -89,7 +89,7 @@ class Exports:
 
     @property
     def _kind(self) -> dict[str, Any]:
-        """Whether the numbers of the network stand for counts, with exposure one."""
+        """Whether the numbers of the network stand for counts."""
         return {"counts": True} if self._predicts == "count" else {}
 
     @property

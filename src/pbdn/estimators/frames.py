@@ -27,8 +27,7 @@ MEDIAN_ROWS = 10_000  # at most about twice as many rows decide what stands in f
 class RowPreparation(TablePreparation):
     """`TablePreparation` inside an estimator.
 
-    Infinite numbers are refused. At prediction, arrays take the names of the frame in their order, and booleans stand for
-    "True" or "TRUE" of a file.
+    Infinite numbers are refused. At prediction, arrays take the names of the frame in their order.
     """
 
     def _table(self, X: Any, reset: bool) -> tuple[Table, tuple[str, ...]]:
@@ -43,18 +42,7 @@ class RowPreparation(TablePreparation):
             return table, categories
         plans = self.preparation_.columns
         cells = zip(plans, table.columns.values(), strict=True)  # names, where there are any, were compared above
-        return replace(table, columns={plan.name: _booleans_as(plan.levels, values) for plan, values in cells}), ()
-
-
-def _booleans_as(levels: tuple[str, ...], values: NDArray[Any]) -> NDArray[Any]:
-    """Cells with "true" and "false" written as in the levels: a file may have TRUE where a frame has booleans."""
-    written = {level.lower(): level for level in levels if level.lower() in ("true", "false")}
-    if values.dtype.kind != "O" or all(key == level for key, level in written.items()):
-        return values
-    out = values.copy()
-    for key, level in written.items():
-        out[values == key] = level
-    return out
+        return replace(table, columns={plan.name: values for plan, values in cells}), ()
 
 
 class PreparedRows(NamedArray):

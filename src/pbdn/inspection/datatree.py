@@ -37,7 +37,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         experts are not comparable between draws: use them for prediction, not for R-hat. The coordinate ``input`` names
         the coefficients: ``bias``, features, squares of a curved network (``x1²``), units of the layers below.
     posterior_predictive
-        With ``X``: ``probability`` of each class and row. Of numbers and counts (with exposure one) ``mean``, of times
+        With ``X``: ``probability`` of each class and row. Of numbers and counts ``mean``, of times
         ``median``.
     log_likelihood
         With ``X`` and ``y``: ln p(y_i) of the pooled probabilities or densities, for LOO and WAIC. These compare models of equal inputs

@@ -13,6 +13,7 @@ from pbdn.tables.table import numbers, seconds, words
 
 DAY = 86400.0
 DATE_PARTS = ("days", "month", "weekday", "hour")  # since 1970; 1 to 12; Monday is 0; 0 to 23
+BOOLEANS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"))
 OTHER, MISSING = -1, -2  # codes of cells that are no category of training
 
 
@@ -73,6 +74,25 @@ class ColumnPlan:
         own = np.array([[0.0], [1.0]]) if self.single else np.eye(len(self.levels))
         more = (0.0,) * (self.others + self.indicator)
         return {level: (*row, *more) for level, row in zip(self.levels, own.tolist(), strict=True)}
+
+    @property
+    def spelled(self) -> dict[str, tuple[float, ...]]:
+        """The features of everything that stands for such a category: of booleans, also "true" and "false" in other letters."""
+        more = {
+            spelling: self.known[level]
+            for word, level in self.booleans.items()
+            for spelling in (word, word.capitalize(), word.upper())
+        }
+        return self.known | {spelling: own for spelling, own in more.items() if spelling not in self.levels}
+
+    @property
+    def booleans(self) -> dict[str, str]:
+        """What "true" and "false" are called in the column; empty where it does not say yes or no."""
+        for pair in BOOLEANS:
+            called = [[level for level in self.levels if level.lower() == word] for word in pair]
+            if [len(levels) for levels in called] == [1, 1]:
+                return {"true": called[0][0], "false": called[1][0]}
+        return {}
 
     @property
     def rest(self) -> tuple[float, ...]:
@@ -145,7 +165,7 @@ class ColumnPlan:
         return [*out, found.astype(np.float64)] if self.indicator else out
 
     def _category(self, values: list[str | None], seen: "Seen") -> list[FloatArray]:
-        place = {level: j for j, level in enumerate(self.levels)}
+        place = {spelling: j for j, spelling in enumerate(self.spelled)}
         codes = np.array([MISSING if value is None else place.get(value, OTHER) for value in values], dtype=np.int64)
         missing, strange = codes == MISSING, codes == OTHER
         if strange.any() and not self.others:
@@ -154,7 +174,7 @@ class ColumnPlan:
         seen.n_rows += len(values)
         seen.n_missing += int(missing.sum())
         seen.n_new += int(strange.sum())
-        book = np.array([*self.known.values(), self.missing, self.rest])
+        book = np.array([*self.spelled.values(), self.missing, self.rest])
         return list(book[codes].T)
 
     def surprises(self, seen: "Seen") -> list[str]:

@@ -226,6 +226,8 @@ def _plan_date(name: str, values: NDArray[Any], decision: Decision) -> ColumnPla
 
 def _plan_category(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
     counts = Counter(value for value in words(values) if value is not None)
+    if {text.lower() for text in counts} == {"true", "false"} and len(counts) > 2:  # however they are written
+        counts = Counter(text.lower() for text in counts.elements())
     n_missing = len(values) - sum(counts.values())
     if not counts:
         return ColumnPlan(name, "dropped", words="left out: always missing")

@@ -245,10 +245,10 @@ def _date_example(plan: ColumnPlan) -> str:
 def _tables(plan: ColumnPlan, name: str, j: int) -> str:
     if any("\0" in level for level in plan.levels):
         raise InvalidInputError(f"A category of {plan.name!r} holds a NUL, which strings of C cannot hold: rename it.")
-    rows = [*plan.known.values(), plan.rest, plan.missing]
+    rows = [*plan.spelled.values(), plan.rest, plan.missing]
     features = numbers([value for row in rows for value in row])
     return (
-        f"\nstatic const char *const {name}_levels_{j}[] = {strings(plan.levels)};\n"
+        f"\nstatic const char *const {name}_levels_{j}[] = {strings(list(plan.spelled))};\n"
         f"static const double {name}_categories_{j}[] = {features};\n"
     )
 
@@ -256,7 +256,7 @@ def _tables(plan: ColumnPlan, name: str, j: int) -> str:
 def _column(plan: ColumnPlan, cell: str, name: str, j: int, at: int) -> str:
     """Statements that make the features of a column, the first of which is x[at]."""
     if plan.kind == "category":
-        table = f"{name}_levels_{j}, {len(plan.levels)}, {name}_categories_{j}, {len(plan.rest)}"
+        table = f"{name}_levels_{j}, {len(plan.spelled)}, {name}_categories_{j}, {len(plan.rest)}"
         return f"    {name}_category({cell}, {table}, x + {at});\n"
     if plan.kind == "date":
         date_tokens("%Y-%m-%d" if plan.style == "iso" else plan.style, "C")

@@ -66,14 +66,14 @@ def _features(graph: Graph, plan: ColumnPlan, raw: str) -> str:
 
 
 def _category(graph: Graph, plan: ColumnPlan, raw: str) -> str:
-    n = len(plan.levels)
+    n = len(plan.spelled)
     nothing = [
         "".join(letters)
         for word in sorted(MISSING)
         for letters in sorted(set(product(*((c, c.upper()) for c in word))))
     ]
-    codes = graph.codes(raw, [*plan.levels, *nothing], [*range(n), *[n + 1] * len(nothing)], n)
-    book = graph.number([*plan.known.values(), plan.rest, plan.missing])
+    codes = graph.codes(raw, [*plan.spelled, *nothing], [*range(n), *[n + 1] * len(nothing)], n)
+    book = graph.number([*plan.spelled.values(), plan.rest, plan.missing])
     return graph.op("Squeeze", graph.op("Gather", book, codes, axis=0), graph.constant(np.array([1])))
 
 

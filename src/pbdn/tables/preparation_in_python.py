@@ -28,6 +28,8 @@ def _seconds(value, style):
 def _number(value, style):
     if isinstance(value, str):
         return to_number(value, style)
+    if hasattr(value, "total_seconds"):
+        return value.total_seconds()
     if hasattr(value, "hour"):
         return value.hour + value.minute / 60.0 + value.second / 3600.0
     return float(value) if math.isfinite(value) else None
@@ -45,13 +47,10 @@ def _parts(seconds, parts):
     return [float(known[part]) for part in parts]
 
 
-def _text(value, known):
+def _text(value):
     if isinstance(value, float) and value == int(value):
         return str(int(value))
-    text = str(value).strip()
-    if text in ("True", "False") and not isinstance(value, str):
-        return next((level for level in known if level.lower() == text.lower()), text)
-    return text
+    return str(value).strip()
 
 
 def prepare(row):
@@ -65,7 +64,7 @@ def prepare(row):
         if value is None:
             out += missing
         elif kind == "category":
-            out += known.get(_text(value, known), rest)
+            out += known.get(_text(value), rest)
         else:
             out += [value, *rest] if kind == "number" else [*_parts(value, parts), *rest]
     return out
@@ -96,7 +95,7 @@ def to_python_with_preparation(
     the functions are those of numbers (`pbdn.export.to_python`).
     """
     plans = [
-        (p.name, p.kind, p.style, p.expected, p.parts, p.missing, p.known if p.kind == "category" else {}, p.rest)
+        (p.name, p.kind, p.style, p.expected, p.parts, p.missing, p.spelled if p.kind == "category" else {}, p.rest)
         for p in preparation.used
     ]
     lines = "".join(f"    {plan!a},\n" for plan in plans)

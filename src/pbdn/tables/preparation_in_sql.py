@@ -93,8 +93,8 @@ def _meaning(plan: ColumnPlan, j: int, dialect: str) -> str:
     if plan.kind == "date":
         return date(f"r{j}", plan.style, dialect)
     text = word(f"r{j}", dialect)
-    booleans = {level.lower(): level for level in plan.levels}
-    if dialect == "sqlite" and set(booleans) == {"true", "false"}:  # SQLite stores booleans as 1 and 0
+    booleans = plan.booleans
+    if dialect == "sqlite" and booleans:  # SQLite stores booleans as 1 and 0
         yes, no = literal(booleans["true"]), literal(booleans["false"])
         return f"CASE WHEN typeof(r{j}) = 'integer' THEN CASE r{j} WHEN 0 THEN {no} ELSE {yes} END ELSE {text} END"
     return text
@@ -114,7 +114,7 @@ def _features(plan: ColumnPlan, raw: str, dialect: str) -> list[str]:
 def _of_category(plan: ColumnPlan, raw: str, j: int) -> str:
     """Feature j of a category that is there."""
     rest = plan.rest[j]
-    known = [(level, features[j]) for level, features in plan.known.items() if features[j] != rest]
+    known = [(level, features[j]) for level, features in plan.spelled.items() if features[j] != rest]
     cases = "".join(f" WHEN {literal(level)} THEN {constant(value)}" for level, value in known)
     return f"CASE {raw}{cases} ELSE {constant(rest)} END" if cases else constant(rest)
 

@@ -20,6 +20,7 @@ from pbdn.tables.table import Column, Table, joined_column, unique_names
 PIECE_ROWS = 50_000
 MAGIC = (b"PAR1", b"ARROW1", b"\xff\xff\xff\xff")
 GZIP = b"\x1f\x8b"
+TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of a second
 
 
 class Gunzip(gzip.GzipFile):
@@ -247,7 +248,14 @@ def _plain(values: Any, pa: Any) -> Column:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         numbers = values.cast(pa.float64(), safe=False)
         return np.array(numbers.to_numpy(zero_copy_only=False), dtype=np.float64)
+    if pa.types.is_duration(kind):
+        ticks = values.cast(pa.int64()).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return np.asarray(ticks, dtype=np.float64) / TICKS[kind.unit]
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        if pa.types.is_timestamp(kind) and kind.tz is not None:  # what the clock shows there, as in a CSV file
+            import pyarrow.compute as pc
+
+            values = pc.local_timestamp(values)
         stamps = values.cast(pa.timestamp("s"), safe=False).cast(pa.int64()).to_pylist()
         return np.array(["NaT" if x is None else x for x in stamps], dtype="datetime64[s]")
     if pa.types.is_boolean(kind):
