@@ -56,10 +56,10 @@ def check_device(value: Any) -> None:
         raise InvalidInputError(f"device={value!r} must be None or the name of a torch device, such as 'cuda'.")
 
 
-def check_kind(name: str, value: Any, kind: type) -> None:
-    """The parameter is None or of the kind."""
+def check_kind(name: str, value: Any, kind: Any, words: str = "") -> None:
+    """The parameter is None or of the kind, which ``words`` may describe."""
     if value is not None and not isinstance(value, kind):
-        raise InvalidInputError(f"{name}={value!r} must be None or a {kind.__module__}.{kind.__name__}.")
+        raise InvalidInputError(f"{name}={value!r} must be None or {words or f'a {kind.__module__}.{kind.__name__}'}.")
 
 
 def _is_number(value: Any) -> bool:

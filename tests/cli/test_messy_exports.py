@@ -29,7 +29,7 @@ STRANGE = ["", "n/a", "unknown", "inf", "12", "-3.5", "+7", ".5", "4.", "1e3", "
            "1.234,5", "12,34,567", "12,345.678", "1,234,567", "$5", "-$5", "$-5", "($5.25)", "$ 1,000.50", "5 €", "50%", "50 %",
            "7:05", "07:05", "14:05:30", "2:05 pm", "12:30 AM", "25:99", "2020-02-29", "2021-02-29", "0000-00-00", "2020-13-01",
            "2020-05-06 07:08", "2020-05-06T07:08:09", "06.05.2020", "6.5.2020", "31.02.2020", "5/6/2020", "6 May 2020", "now",
-           "Oslo", "rare", "NA", "null"]  # fmt: skip
+           "Oslo", "rare", "NA", "null", "true", "True", "FALSE", "no", "\u22125", "\u22121,234.5", "51-"]  # fmt: skip
 
 
 def messy_columns():
@@ -54,6 +54,7 @@ def messy_columns():
         "seen": american,
         "month": [f"{value.item():%d %b %Y}" for value in days],
         "city": rng.choice(["Oslo", "Rome", "O'Hara"], size=N).tolist(),
+        "member": rng.choice(["Yes", "No"], size=N).tolist(),
     }
     for at, name in enumerate(columns):
         for row in range(at, N, 41):
@@ -78,7 +79,7 @@ def fitted(tmp_path_factory):
     (folder / "more.csv").write_bytes(csv_bytes(columns))
     model = load_model(folder / "m.pbdn")
     kinds = {plan.name: plan.kind for plan in model.preparation.columns}
-    dates, words = ("iso", "joined", "seen", "month"), ("zip", "city")
+    dates, words = ("iso", "joined", "seen", "month"), ("zip", "city", "member")
     numbers = ("plain", "amount", "price", "euros", "share", "at", "half")
     assert kinds == {"key": "dropped", **dict.fromkeys(numbers, "number"), **dict.fromkeys(dates, "date"),
                      **dict.fromkeys(words, "category")}  # fmt: skip
@@ -195,7 +196,7 @@ def test_onnx(fitted, dtype):
         np.testing.assert_array_equal(label, model.estimator.classes_[expected.argmax(axis=1)])
     said = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
     assert [one["column"] for one in said] == [plan.name for plan in model.preparation.used]
-    assert said[-2]["takes"].startswith("days since 1970")
+    assert said[-3]["takes"].startswith("days since 1970")
     empty = {name: cells[:0] for name, cells in inputs.items()}
     assert session.run(None, empty)[1].shape == (0, 2)
 
@@ -243,12 +244,16 @@ def test_own_types(fitted, dialect, request):
     """Numbers and dates in the types of a database are taken as they are, however they were written in training."""
     folder, columns, features, model = fitted
     types = dict.fromkeys(["plain", "amount", "price", "euros", "share"], "DOUBLE PRECISION")
-    types |= dict.fromkeys(["iso", "joined", "month"], "DATE") | {"seen": "TIMESTAMP", "at": "TIME"}
+    types |= dict.fromkeys(["iso", "joined", "month"], "DATE")
+    types |= {"seen": "TIMESTAMP", "at": "TIME", "member": "BOOLEAN"}
     numeric = dict(zip(model.preparation.feature_names, features.T, strict=True))
     cells = {}
     for name, kind in types.items():
         if kind == "DOUBLE PRECISION":
             cells[name] = numeric[name].tolist()
+        elif name == "member":
+            words = ["FALSE", "TRUE"] if dialect != "sqlite" else [0, 1]
+            cells[name] = [words[cell == "Yes"] for cell in columns[name]]
         elif name == "at":
             cells[name] = [f"{int(m) // 60:02d}:{int(m) % 60:02d}:00" for m in (60 * numeric[name]).round()]
         else:
@@ -260,7 +265,7 @@ def test_own_types(fitted, dialect, request):
     fields = ", ".join(identifier(name) + " " + types.get(name, "TEXT") for name in columns)
     table = f"CREATE TABLE typed ({fields});"
     values = ", ".join(
-        "(" + ", ".join(repr(c) if isinstance(c, float) else literal(c) for c in row) + ")" for row in rows
+        "(" + ", ".join(literal(c) if isinstance(c, str) else repr(c) for c in row) + ")" for row in rows
     )
     insert = f"INSERT INTO typed VALUES {values};"
     query = statement(folder, dialect)[1].replace('"people"', '"typed"')

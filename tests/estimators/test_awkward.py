@@ -299,7 +299,9 @@ def test_map_has_no_posterior(rng):
     with pytest.raises(ValueError, match=r"prediction='posterior' needs posterior draws"):
         small("map", prediction="posterior").fit(X, y)
     model = fitted(small("map"), X, y)
-    with pytest.raises(ValueError, match=r"inference='map' keeps no posterior draws; fit with inference='map\+gibbs'"):
+    with pytest.raises(
+        ValueError, match=r"inference='map' keeps no posterior draws; fit with inference='gibbs' or 'map\+gibbs'"
+    ):
         model.predict_proba_interval(X)
 
 

@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from pbdn import GibbsConfig, MapConfig, PBDNAmountRegressor, PBDNCountRegressor, PBDNOrdinalClassifier, PBDNSurvival
+from pbdn import (
+    GibbsConfig,
+    MapConfig,
+    PBDNAmountRegressor,
+    PBDNCountRegressor,
+    PBDNOrdinalClassifier,
+    PBDNRegressor,
+    PBDNSurvival,
+)
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.times import causes_of, time_bounds
 from pbdn.inspection.quality import concordance, kaplan_meier
@@ -133,6 +141,17 @@ class TestSurvival:
         frame = frames.DataFrame({"seen": y["event"], "days": y["time"]})
         np.testing.assert_array_equal(time_bounds(frame), time_bounds(y))
         np.testing.assert_array_equal(causes_of(frame), causes_of(y))
+        numbered = frames.DataFrame({"seen": [1, 0], "days": [2.0, 3.0]})
+        np.testing.assert_array_equal(time_bounds(numbered), time_bounds(y))
+        causes = frames.DataFrame({"cause": [2, 0, 1], "days": [2.0, 3.0, 1.0]})
+        np.testing.assert_array_equal(causes_of(causes), [2, 0, 1])
+        bounds = frames.DataFrame({"low": [20, 30], "high": [25, 35]})
+        np.testing.assert_array_equal(time_bounds(bounds), [[20.0, 25.0], [30.0, 35.0]])
+
+    def test_events_among_plain_numbers_are_not_taken_for_bounds(self):
+        with pytest.raises(InvalidInputError, match="holds nothing but 0 and 1"):
+            time_bounds(np.array([[1.0, 2.0], [0.0, 3.0]]))
+        np.testing.assert_array_equal(time_bounds([[1.0, 2.0], [-np.inf, 3.0]]), [[1.0, 2.0], [-np.inf, 3.0]])
 
     def test_plain_numbers_are_times_of_events(self):
         np.testing.assert_array_equal(time_bounds([1.0, 2.0]), [[1.0, 1.0], [2.0, 2.0]])
@@ -476,7 +495,7 @@ class TestAmounts:
         np.testing.assert_allclose(d.std()[:4], values.std(axis=0)[:4], rtol=0.05)  # of those without a long tail
         for at in (0.0, 1.0):
             expected = np.abs(values - at).mean(axis=0) - 0.5 * np.abs(values[:, None] - values[None]).mean(axis=(0, 1))
-            np.testing.assert_allclose(d.crps(at), expected, rtol=0.02)
+            np.testing.assert_allclose(d.crps(at), expected, rtol=0.02, atol=1e-4)
         assert model.predict_interval(X).shape == (N, 2)
         assert model.predict_quantiles(X, 0.5).shape == (N,)
         with pytest.raises(InvalidInputError, match="between 0 and 1"):
@@ -516,6 +535,43 @@ class TestAmounts:
         np.testing.assert_array_equal(model.predict(X), 0.0)
         with pytest.raises(InvalidInputError, match="amounts must be 0 or more"):
             PBDNAmountRegressor(**short).fit(X, z)
+
+
+def test_counts_of_nothing(rows):
+    X, *_ = rows
+    with pytest.warns(UserWarning, match="y is 0 in every row"):
+        model = PBDNCountRegressor(**SMALL).fit(X, np.zeros(N, int))
+    np.testing.assert_allclose(model.predict(X[:3]), 0.0, atol=1e-12)
+    np.testing.assert_allclose(model.predict_probability(X[:3], [0, 1]), [[1.0, 0.0]] * 3, atol=1e-12)
+
+
+def test_what_a_regressor_cannot_say_is_told(rows):
+    X, z, _ = rows
+    with pytest.warns(UserWarning, match="two values only.*PBDNClassifier"):
+        model = PBDNRegressor(**SMALL).fit(X, (z > 0) * 1.0)
+    with pytest.raises(InvalidInputError, match="use log_score"):
+        model.score(X, np.column_stack([z, z + 1.0]))
+    with pytest.raises(InvalidInputError, match="dates or lengths of time"):
+        PBDNRegressor(**SMALL).fit(X, np.full(N, np.datetime64("2024-01-01")))
+    with pytest.raises(InvalidInputError, match="has a grade twice"):
+        PBDNOrdinalClassifier(categories=[0, 1, 1], **SMALL).fit(X, np.digitize(z, [0.0]))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"standardize": "no"}, {"n_jobs": "a"}, {"verbose": "a"}, {"checkpoint": 3}], ids=lambda one: str(*one)
+)
+def test_parameters_are_checked_by_name(rows, wrong):
+    X, z, _ = rows
+    with pytest.raises(InvalidInputError, match=f"^{next(iter(wrong))}="):
+        PBDNRegressor(**SMALL | wrong).fit(X, z)
+
+
+def test_the_order_of_an_enum_is_that_of_the_grades(rows):
+    pl = pytest.importorskip("polars")
+    X, z, _ = rows
+    grades = np.array(["lo", "mid", "hi"])[np.digitize(z, [-0.5, 0.7])]
+    model = PBDNOrdinalClassifier(**SMALL).fit(X, pl.Series(grades, dtype=pl.Enum(["lo", "mid", "hi"])))
+    assert model.classes_.tolist() == ["lo", "mid", "hi"]
 
 
 def test_fractions_are_no_counts(counted):

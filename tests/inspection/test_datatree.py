@@ -97,6 +97,8 @@ def test_without_draws_or_with_strange_labels():
     model, X, y = sampled()
     with pytest.raises(InvalidInputError, match="label 7"):
         model.to_datatree(X[:1], [7])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.to_datatree(X, y[:5])
 
 
 # Information criteria from posterior draws against direct computations.

@@ -11,6 +11,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.tables import ColumnOptions, Preparation, fit_preparation, is_quantity, labels_of, numbers_of, parse_table
 from pbdn.tables.plan_columns import MOST_ROWS, error_alone, error_alone_of_numbers
 from pbdn.tables.read_csv import TextFile
+from pbdn.tables.table import Table
 
 MESSY = {messy.name: messy for messy in messy_tables()}
 
@@ -207,6 +208,28 @@ def test_classes_that_look_alike_are_noted():
 
 def test_labels_with_zeros_before_them_stay_text():
     assert labels_of(np.array(["01", "02"] * 5, dtype=object), "y")[0].tolist() == ["01", "02"] * 5
+
+
+def test_units_and_codes():
+    weight = [f"{50 + i / 7:.1f} kg" for i in range(60)]
+    code = [f"0{i % 7}E{i % 3}" for i in range(60)]
+    below = [f"\u2212{i % 9}.5" if i % 2 else f"{i % 7}.25" for i in range(60)]
+    columns = {"weight": weight, "code": code, "below": below, "y": ["a", "b"] * 30}
+    plans = {plan.name: plan for plan in fit_preparation(parse_table(csv_bytes(columns), "x"), "y").columns}
+    assert "numbers with a unit, such as '50.0 kg'" in plans["weight"].words
+    assert plans["code"].kind == "category"
+    assert (plans["below"].kind, plans["below"].odd) == ("number", ())
+
+
+@pytest.mark.parametrize("words", [["Yes", "No"], ["TRUE", "FALSE"], ["true", "True", "false"], ["y", "n"]])
+def test_booleans_however_they_are_written(words):
+    """A table of booleans gives the features of the words that stand for them."""
+    cells = [words[i % len(words)] for i in range(60)]
+    truth = np.array([word.lower() in ("yes", "true", "y") for word in cells])
+    preparation = fit_preparation(parse_table(csv_bytes({"b": cells, "y": ["a", "b"] * 30}), "x"), "y")
+    values, notes = preparation.apply(Table({"b": np.array(["true" if one else "false" for one in truth], object)}, 60))
+    np.testing.assert_array_equal(values[:, 0], truth)
+    assert not notes
 
 
 def test_error_alone(rng):

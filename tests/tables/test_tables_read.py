@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from messy_tables import csv_bytes
 from pbdn.errors import InvalidInputError
 from pbdn.tables import column, decide_columns, fit_preparation, parse_table, read_table
+from pbdn.tables.table import seconds, table_from
 
 STRAYS = ["unknown", "inf", "-inf", "<0.1", "0000-00-00", "#REF!", "1,5", "1.234,5", "12,983", "007", "14:05", "50%", "$5",
           "a;b;c", "it's", 'say "hi"', "x|y", "tab\there", "two\nlines", "1e999", "١٢", "2020-02-30"]  # fmt: skip
@@ -167,6 +168,33 @@ def test_arrow_files_keep_types(tmp_path, kind):
     assert read.columns["d"].astype(str).tolist() == ["2020-01-01T00:00:00", "2021-06-01T00:00:00", "NaT"]
     assert read.columns["s"].tolist() == ["x", None, "y"]
     assert read.columns["b"].tolist() == ["true", "false", None]
+
+
+def test_parquet_is_read_as_the_same_frame_is(tmp_path):
+    """Clocks of time zones and lengths of time mean the same in a file, in a frame and in a text table."""
+    pd, parquet = pytest.importorskip("pandas"), pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    when = pd.to_datetime(["2024-03-17 13:20", "2024-01-05 23:59", None]).tz_localize("America/New_York")
+    stay = pd.to_timedelta(["0 days 04:24:02", "3 days 01:00:00", None])
+    frame = pd.DataFrame({"when": when, "stay": stay})
+    for unit in ("ms", "ns"):
+        kinds = pa.schema([("when", pa.timestamp(unit, "America/New_York")), ("stay", pa.duration(unit))])
+        parquet.write_table(pa.Table.from_pandas(frame, kinds), tmp_path / "t.parquet")
+        read, given = read_table(tmp_path / "t.parquet"), table_from(frame)[0]
+        np.testing.assert_array_equal(seconds(read.columns["when"])[0], seconds(given.columns["when"])[0])
+        np.testing.assert_array_equal(read.columns["stay"], [15842.0, 262800.0, np.nan])
+        np.testing.assert_array_equal(read.columns["stay"], given.columns["stay"])
+    text = [moment.isoformat() for moment in when[:2]]
+    np.testing.assert_array_equal(seconds(np.array(text, object))[0], seconds(read.columns["when"])[0][:2])
+
+
+def test_lines_above_the_names():
+    table = parse_table(b"sep=|\na|b\n1|2\n", "x")
+    assert (table.names, table.n_rows) == (["a", "b"], 1)
+    for title in (b"Sales of May\n", b"Sales of May,,\n"):
+        with pytest.raises(InvalidInputError, match="Line 1 of x holds 'Sales of May' alone"):
+            parse_table(title + b"a,b,c\n1,2,3\n", "x")
 
 
 # Properties: one stray cell deletes no column of numbers or dates and changes nothing about other columns.

@@ -19,7 +19,7 @@ HEADER = ("model", "error", "log loss", "inner products a row", "seconds")
 
 @click.command("demo")
 @click.option("--output", "-o", "path", default="out/demo/report.html", show_default=True, help="Report to write.")
-@click.option("--rows", default=ROWS, show_default=True, help="Rows to fit.")
+@click.option("--rows", type=click.IntRange(20), default=ROWS, show_default=True, help="Rows to fit.")
 @click.option("--seed", default=0, show_default=True)
 @command
 def demo_command(output: Output, path: str, rows: int, seed: int) -> None:

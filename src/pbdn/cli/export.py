@@ -14,8 +14,8 @@ ENDINGS = {"onnx": ".onnx", "sql": ".sql", "c": ".h", "python": ".py"}
 @click.option("--to", "kind", required=True, type=click.Choice(list(ENDINGS)), help="What to write.")
 @click.option("--output", "-o", "path", help="File; - is standard output; default: the model's name with a new ending.")
 @click.option(
-    "--dialect", default="generic", show_default=True,
-    type=click.Choice(["sqlite", "postgresql", "duckdb", "generic"]), help="Of SQL.",
+    "--dialect", type=click.Choice(["sqlite", "postgresql", "duckdb", "generic"]),
+    help="Of SQL; default: generic, which knows no dates and times.",
 )  # fmt: skip
 @click.option("--sql-table", help="Table that holds the rows, for SQL; default: data.")
 @click.option("--keep", multiple=True, metavar="COLUMN", help="Key column that the SQL passes through.")
@@ -29,21 +29,23 @@ def export_command(
     model: str,
     kind: str,
     path: str | None,
-    dialect: str,
+    dialect: str | None,
     sql_table: str | None,
     keep: tuple[str, ...],
     quantiles: tuple[float, ...],
     above: tuple[float, ...],
 ) -> None:
-    """Write MODEL for another engine: one self-contained file that scores rows by the recorded network.
+    """Write MODEL for another engine: one self-contained file that scores rows as pbdn predict does.
 
-    The file uses the single recorded draw, not the average over posterior draws that ``pbdn predict`` gives. It takes the
-    columns of a table as they stand; ONNX takes dates as days since 1970. Of numbers, counts, amounts and times it gives the mean,
-    quantiles and the probability of more than a value.
+    It takes the columns of a table as they stand; ONNX takes dates as days since 1970. Of numbers, counts, amounts and times it
+    gives the mean, quantiles and the probability of more than a value. A model of Gibbs sampling that predicts by many posterior
+    draws is written with one of them.
     """
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
 
+    if kind != "sql" and (dialect or sql_table or keep):
+        raise InvalidInputError(f"--dialect, --sql-table and --keep are for --to sql; leave them out with --to {kind}.")
     path = path or os.path.splitext(model)[0] + ENDINGS[kind]
     output.check_places(path, reads=(model,))
     loaded = load_model(model)
@@ -56,7 +58,7 @@ def export_command(
     if kind == "onnx":
         content = estimator.to_onnx(**asked)
     elif kind == "sql":
-        content = estimator.to_sql(dialect, table=sql_table, keep=keep, **asked).encode()
+        content = estimator.to_sql(dialect or "generic", table=sql_table, keep=keep, **asked).encode()
     elif kind == "c":
         content = estimator.to_c().encode()
     else:

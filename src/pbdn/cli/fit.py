@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import textwrap
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import click
 
 from pbdn.cli.command import Output, command, separator_option, text_table
+
+MOST_COLUMNS = 200  # that are listed
 
 # nothing that takes long is imported here: shells ask for completions at every press of a key
 
@@ -192,8 +195,10 @@ def fit_command(
     estimator = model.estimator
     for note in said + model.notes:
         output.note(note)
-    decided = [[p.name, p.words, p.instead] for p in model.preparation.columns]
-    output.say(text_table(["column", "what became of it", "to change it"], decided))
+    decided = [[p.name, textwrap.shorten(p.words, 120, placeholder=" …"), p.instead] for p in model.preparation.columns]
+    output.say(text_table(["column", "what became of it", "to change it"], decided[:MOST_COLUMNS]))
+    if len(decided) > MOST_COLUMNS:
+        output.say(f"… and {len(decided) - MOST_COLUMNS} more; --json lists all of them.")
     output.say()
     output.say("; ".join([what_is_predicted(estimator, short=True), *shapes_in_words(estimator)]) + ".")
     if model.validation is not None:

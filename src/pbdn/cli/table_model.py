@@ -189,7 +189,7 @@ def fit_table(
         if weights.measured is not None and not weights.measured[test].any():
             raise InvalidInputError(f"--weight {weight}: no held-out row has a weight above 0; give another --seed.")
         prepared = _prepare(table.rows(train), labels[train], weights.take(train), wanted, decisions, parameters)
-        features, more = prepared.preparation.apply(table.rows(test))
+        features, _ = prepared.preparation.apply(table.rows(test))  # odd cells were told of with the decisions
         said, counts, n_train = labels[test], weights.take(test).measured, len(train)
         if not refit:
             kept = tuple(_beside(table.rows(n), events.rows(n)) if keep_rows else None for n in (test, train))
@@ -202,7 +202,6 @@ def fit_table(
             return replace(
                 model,
                 validation=validation,
-                notes=model.notes + more,
                 held_out=held_out,
                 trained=trained,
                 source=source,

@@ -126,13 +126,14 @@ def _entries(table: Table, name: str) -> FloatArray:
 
 def _events(table: Table, name: str) -> NDArray[Any]:
     """Whether the event was seen in each row, or the number of its cause."""
-    texts = [_word(value) for value in column(table, name, "event column")]
+    cells = column(table, name, "event column")
+    texts = [_word(value) for value in cells]
     if all(text.isdecimal() for text in texts) and not set(texts) <= {"0", "1"}:
         return np.array([int(text) for text in texts], dtype=np.int64)
     wrong = [i for i, text in enumerate(texts) if text not in SEEN + NOT_SEEN]
     if wrong:
         raise InvalidInputError(
-            f"--event {name}: row {wrong[0] + 1} has {texts[wrong[0]]!r}; give 1 or 0, true or false, yes or no: whether "
+            f"--event {name}: row {wrong[0] + 1} has {str(cells[wrong[0]])!r}; give 1 or 0, true or false, yes or no: whether "
             "the event was seen. Of several causes give their numbers, 1, 2, …, and 0 where no event was seen."
         )
     return np.array([text in SEEN for text in texts])

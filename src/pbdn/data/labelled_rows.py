@@ -237,6 +237,8 @@ def positive_bounds(bounds: FloatArray) -> FloatArray:
 
 
 def _as_numbers(values: Any) -> FloatArray:
+    if values.dtype.kind in "mM":
+        raise InvalidInputError("y must be numbers, but holds dates or lengths of time; give days or seconds.")
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -267,8 +269,7 @@ def weigh_rows(X: Any, y: Any, codes: NDArray[Any], sample_weight: Any, class_we
     weights = as_counts(np.asarray(_check_sample_weight(sample_weight, X, dtype=np.float64)).copy())
     if np.any(weights < 0):
         raise InvalidInputError(
-            f"sample_weight must not be negative (smallest: {weights.min():g}); give weight 0 to rows that should not "
-            "count."
+            f"sample_weight must not be negative (smallest: {weights.min():g}); weight 0 leaves a row out."
         )
     if class_weight is not None:
         weights *= compute_sample_weight(class_weight, y)

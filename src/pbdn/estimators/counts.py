@@ -8,13 +8,15 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import numeric_bounds
+from pbdn.data.labelled_rows import LabelledRows, numeric_bounds
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import COUNTED, Distribution
 from pbdn.numerics.arrays import FloatArray
+
+NOTHING = 0.5  # a hidden number that stands for a count of zero
 
 
 class PBDNCountRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
@@ -65,8 +67,11 @@ checkpoint, time_limit
         if self._streams(X, y):
             self._fit_source(opening.open_source(X, y, sample_weight), count_bounds, tasks, True)
         else:
-            rows = self._rows(X, y)
-            self._fit_bounds(rows, count_bounds(y), sample_weight, tasks, True)
+            rows, bounds = self._rows(X, y), count_bounds(y)
+            if np.isinf(bounds[:, 0]).all():
+                self._adopt_constant(LabelledRows(rows, bounds), NOTHING)
+            else:
+                self._fit_bounds(rows, bounds, sample_weight, tasks, True)
         tasks.end()
         return self
 
@@ -87,6 +92,10 @@ checkpoint, time_limit
     def predict(self, X: Any) -> FloatArray:
         """Means."""
         return _mean_count(self._distribution(X))
+
+    def _words_on_one(self, value: float) -> str:
+        """What is said of counts that are all zero."""
+        return "y is 0 in every row"
 
     _tells: ClassVar[str] = "mean"
 

@@ -183,6 +183,8 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):  # type: ignore[misc]
         check_choice("inference", self.inference, options.INFERENCES)
         if not callable(self.criterion):
             check_choice("criterion", self.criterion, options.CRITERION_NAMES)
+        if isinstance(self.class_weight, str):
+            check_choice("class_weight", self.class_weight, ("balanced",))
         super()._check_parameters()
 
     def _check_number_of_classes(self, where: str) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar, Self
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
@@ -182,9 +183,12 @@ checkpoint, time_limit
     def _order(self, y: Any) -> NDArray[Any]:
         """All grades in order."""
         if self.categories is not None:
-            return np.asarray(self.categories)
-        dtype: Any = getattr(y, "dtype", None)
-        if getattr(dtype, "ordered", False):
+            order = np.asarray(self.categories)
+            if np.unique(order).size < order.size:
+                raise InvalidInputError(f"categories={self.categories!r} has a grade twice; give each of them once.")
+            return order
+        dtype = getattr(nw.from_native(y, pass_through=True, allow_series=True), "dtype", None)
+        if isinstance(dtype, nw.Enum):  # of pandas: an ordered categorical
             return np.asarray(dtype.categories)
         return np.unique(np.asarray(y))
 

@@ -1,5 +1,7 @@
 """How every estimator grows its network, at once or batch by batch: options, scaling, what accompanies the fit, attributes."""
 
+import numbers
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any, Self, cast
@@ -26,7 +28,7 @@ from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, identity_scaling
-from pbdn.validation import check_integer, check_kind, check_positive
+from pbdn.validation import check_flag, check_integer, check_kind, check_positive
 
 FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state", "client"}  # may change when a fit is resumed
 
@@ -72,6 +74,10 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
         check_integer("max_experts", self.max_experts, 1)
         if self.time_limit is not None:
             check_positive("time_limit", self.time_limit)
+        check_flag("standardize", self.standardize)
+        check_kind("n_jobs", self.n_jobs, numbers.Integral, "a whole number")
+        check_kind("verbose", self.verbose, numbers.Integral, "a whole number")
+        check_kind("checkpoint", self.checkpoint, str | os.PathLike, "the path of a file")
         check_kind("priors", self.priors, Hyperpriors)
         check_kind("gibbs_config", self.gibbs_config, GibbsConfig)
         check_kind("map_config", self.map_config, MapConfig)

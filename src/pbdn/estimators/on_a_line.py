@@ -20,7 +20,7 @@ from pbdn.estimators.growing import LearnsFromStreams
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
 from pbdn.growth.run import FitTasks, Run, n_threads
-from pbdn.inspection.access import checked_rows, dense_rows, network_of, parts_of, with_names
+from pbdn.inspection.access import checked_rows, dense_rows, network_of, no_draws, parts_of, with_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution, DistributionOfFirst
@@ -264,9 +264,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
         if not 0.0 < level < 1.0:
             raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
         if not all(network_of(model).top.draws for _, model in parts_of(self)):
-            raise InvalidInputError(
-                f"inference={self.inference_!r} keeps no posterior draws; fit with inference='gibbs' for intervals."
-            )
+            raise no_draws(self)
         rows, found = checked_rows(self, X), []
         for low in range(0, rows.shape[0], CHUNK_ROWS):
             some = slice(low, low + CHUNK_ROWS)

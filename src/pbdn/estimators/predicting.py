@@ -17,7 +17,7 @@ from pbdn.estimators.exporting import Exports
 from pbdn.estimators.frames import raw_pieces
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.inspection import subtypes
-from pbdn.inspection.access import checked_rows, dense_rows, is_plain
+from pbdn.inspection.access import checked_rows, dense_rows, is_plain, no_draws
 from pbdn.inspection.effects import feature_effects
 from pbdn.model.committee import jackknife_interval
 from pbdn.model.network import Network
@@ -99,15 +99,16 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         return opening.accuracy(self.predict_proba, source)
 
     def posterior_predictive_proba(self, X: Any) -> FloatArray:
-        """Class probabilities of every posterior draw, shape (n_draws, n_samples, n_classes)."""
+        """Class probabilities of every posterior draw, shape (n_draws, n_samples, n_classes).
+
+        Chains take turns: draws 0, n_chains, 2 n_chains, … are those of the first one.
+        """
         check_is_fitted(self)
         if self.network_ is None:
             return self.predict_proba(X)[None]
         X = checked_rows(self, X)
         if not self.network_.top.draws:
-            raise InvalidInputError(
-                f"inference={self.inference_!r} keeps no posterior draws; fit with inference='map+gibbs' for intervals."
-            )
+            raise no_draws(self)
         found = []
         for network in self._averaged():
             parts = self._on_device(network, X)

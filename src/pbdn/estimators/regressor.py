@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
+from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.growth.run import FitTasks, with_callbacks
@@ -136,8 +137,9 @@ criterion_path_
         if self._streams(X, y):
             self._fit_source(opening.open_source(X, y, sample_weight), self._bounds, tasks, self.log)
         else:
-            rows = self._rows(X, y)
-            self._fit_bounds(rows, self._bounds(y), sample_weight, tasks, self.log)
+            rows, bounds = self._rows(X, y), self._bounds(y)
+            _tell_of_two_values(bounds)
+            self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
         tasks.end()
         return self
 
@@ -216,6 +218,12 @@ criterion_path_
         """The predicted distributions: an object with cdf, pdf, ppf, mean, std, sample, … (`pbdn.model.distribution`)."""
         return self._distribution(X)
 
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the means."""
+        if np.ndim(y) == 2 and np.shape(y)[1] == 2:
+            raise InvalidInputError("score compares means with values, but y has bounds of them; use log_score.")
+        return float(super().score(X, y, sample_weight))
+
     def log_score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean log-density of y; of bounds, log-probability. More is better."""
         found = self._distribution(X).log_likelihood(self._said(y)[0])
@@ -224,3 +232,13 @@ criterion_path_
     def crps(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean continuous ranked probability score, in units of y. Less is better."""
         return float(np.average(self._distribution(X).crps(np.asarray(y, dtype=float)), weights=sample_weight))
+
+
+def _tell_of_two_values(bounds: FloatArray) -> None:
+    """A warning where y rather names two classes."""
+    values = np.unique(bounds)
+    if values.size == 2 and np.all(bounds[:, 0] == bounds[:, 1]):
+        warn(
+            f"y has two values only ({values[0]:g} and {values[1]:g}), of which a distribution of numbers tells little; "
+            "PBDNClassifier predicts their probabilities."
+        )

@@ -12,6 +12,8 @@ from pbdn.gibbs.timed_responses import bounds_of_cause
 from pbdn.model.labelling import without_zeros
 from pbdn.numerics.arrays import FloatArray
 
+MOST_CAUSES = 10  # of a data frame; more different numbers are rather times
+
 
 def time_bounds(y: Any, in_pieces: bool = False) -> FloatArray:
     """Survival times as bounds and, where some row entered after 0, the times of entry in a third column.
@@ -42,16 +44,33 @@ def time_bounds(y: Any, in_pieces: bool = False) -> FloatArray:
 
 
 def named_events(y: Any) -> NDArray[Any]:
-    """An array; a data frame whose first column says whether the event was seen keeps its columns as fields."""
+    """An array; a data frame whose first column says whether the event was seen, or its cause, keeps its columns as fields."""
     frame = nw.from_native(y, pass_through=True)
-    if not isinstance(frame, nw.DataFrame) or len(frame.columns) not in (2, 3) or frame[:, 0].dtype != nw.Boolean:
+    if not isinstance(frame, nw.DataFrame) or len(frame.columns) not in (2, 3) or not _are_causes(frame[:, 0]):
         return np.asarray(y)
     columns = [frame[:, j].to_numpy() for j in range(len(frame.columns))]
     names = ("event", "time", "entry")
-    out = np.zeros(len(frame), dtype=[(name, bool if name == "event" else float) for name in names[: len(columns)]])
+    out = np.zeros(len(frame), dtype=[(name, int if name == "event" else float) for name in names[: len(columns)]])
     for name, values in zip(names, columns, strict=False):
         out[name] = values
     return out
+
+
+def _are_causes(column: Any) -> bool:
+    """Whether a column holds booleans, or whole numbers from 0 on of which few are different."""
+    if column.dtype == nw.Boolean or not column.dtype.is_integer() or not len(column):
+        return bool(column.dtype == nw.Boolean)
+    return bool(column.min() >= 0 and column.max() < MOST_CAUSES and (column.min() == 0 or column.max() == 1))
+
+
+def _refuse_events_as_bounds(low: FloatArray) -> None:
+    """Lower bounds that are all 0 or 1 rather say whether events were seen."""
+    if set(np.unique(low)) == {0.0, 1.0}:
+        raise InvalidInputError(
+            "The first column of y holds nothing but 0 and 1. If it says whether the event was seen, give y as a data frame with "
+            "a column of booleans or integers and one of times, or as a structured array. If it holds lower bounds, write -inf "
+            "in place of 0."
+        )
 
 
 def _given(y: Any) -> tuple[tuple[FloatArray, FloatArray], FloatArray | None]:
@@ -66,6 +85,8 @@ def _given(y: Any) -> tuple[tuple[FloatArray, FloatArray], FloatArray | None]:
             )
         late = values.ndim == 2 and values.shape[1] == 3
         low, high = numeric_bounds(values[:, :2] if late else y).T
+        if values.ndim == 2:
+            _refuse_events_as_bounds(low)
         return (low, high), np.asarray(values[:, 2], dtype=float) if late else None
     if len(names) not in (2, 3) or values[names[0]].dtype.kind not in "biu":
         raise InvalidInputError(

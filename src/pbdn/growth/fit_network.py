@@ -35,6 +35,7 @@ from pbdn.sgd.polish import compile_the_rest
 logger = logging.getLogger("pbdn")
 
 N_JUDGES = 2  # folds whose rows are kept back
+FEW_DRAWS = 20  # of one chain, from which convergence can hardly be told
 
 
 @dataclass(frozen=True)
@@ -216,11 +217,13 @@ def _diagnose(growth: Growth, response: Response, config: FitConfig, scaled: Lab
     bad = [one for one in found if one.fails]
     if bad:
         worst = min(bad, key=lambda one: min(one.ess_bulk, one.ess_tail) / one.ess_wanted)
+        raised = f"n_sweeps (now {config.chain.n_sweeps}) and n_chains (now {config.n_chains})"
+        if config.chain.n_draws < FEW_DRAWS:
+            raised = f"n_draws (now {config.chain.n_draws} of each chain, which says little)"
         warn(
             f"The chains of layer {network.depth} have not converged in {len(bad)} of {len(found)} quantities (worst: "
             f"{worst.quantity}, R-hat {worst.r_hat:.2f}, effective draws {worst.ess_bulk:.0f}). Predictions are "
-            f"usable; for trustworthy posterior intervals raise n_sweeps (now {config.chain.n_sweeps}) and n_chains "
-            f"(now {config.n_chains}) of gibbs_config.",
+            f"usable; for trustworthy posterior intervals raise {raised} of gibbs_config.",
             ConvergenceWarning,
         )
     return found

@@ -215,6 +215,16 @@ def _thinned(network: Network, n_draws: int) -> Network:
     return replace(network, layers=(*network.layers[:-1], top))
 
 
+def no_draws(estimator: Any) -> InvalidInputError:
+    """The error where posterior draws are needed and there are none."""
+    if "gibbs" in estimator.inference_:
+        return InvalidInputError(
+            "The fit was stopped before a posterior draw was kept; fit again with more time (time_limit)."
+        )
+    ways = "'gibbs' or 'map+gibbs'" if hasattr(estimator, "posterior_predictive_proba") else "'gibbs'"
+    return InvalidInputError(f"inference={estimator.inference_!r} keeps no posterior draws; fit with inference={ways}.")
+
+
 def has_draws(estimator: Any) -> bool:
     """Whether any of its networks has posterior draws."""
     return any(part.network_ is not None and part.network_.top.draws for _, part in parts_of(estimator))

@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_consistent_length
 
 from pbdn.errors import InvalidInputError, MissingExtraError
-from pbdn.inspection.access import checked_rows, input_names, network_of, parts_of, side_labels, side_names
+from pbdn.inspection.access import checked_rows, input_names, network_of, no_draws, parts_of, side_labels, side_names
 from pbdn.inspection.subtypes import inputs_of_layer
 from pbdn.model.distribution import Distribution
 from pbdn.model.labelling import without_zeros
@@ -65,10 +66,10 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         trees = {name: to_datatree(one, *estimator._rows_of_model(one, X, y)) for name, one in parts_of(estimator)}
         return xr.DataTree(children=trees)
     network = network_of(estimator)
+    if X is not None and y is not None:
+        check_consistent_length(X, y)
     if not network.top.draws:
-        raise InvalidInputError(
-            f"inference={estimator.inference_!r} keeps no posterior draws; fit with inference='gibbs'."
-        )
+        raise no_draws(estimator)
     n_chains = estimator.config_.n_chains
     if len(network.top.draws) % n_chains:
         n_chains = 1

@@ -19,6 +19,7 @@ ASKED_DATE_STYLES = (*DATE_STYLES, "%Y%m%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y",
 ODD_SHARE = 0.05  # of the cells may be something else
 SHOWN = 5  # odd cells that are named
 CURRENCY_SIGN = re.compile(CURRENCY, re.IGNORECASE)
+CODE = re.compile(r"\d+(?:[eE]\d+)?")  # 01E1 is rather a code than 10
 SAMPLE = 300  # different cells on which a style is tried first
 
 Meaning = Callable[[str, str], Any]
@@ -118,11 +119,11 @@ def is_number_style(style: str) -> bool:
 
 def whole_codes(cells: Counter[str]) -> bool:
     """Whether leading zeros say that digits are a code: in cells of one length, or in more cells than may be odd."""
-    digits = {text: n for text, n in cells.items() if text.isdecimal()}
+    digits = {text: n for text, n in cells.items() if CODE.fullmatch(text)}
     total = sum(cells.values())
     if sum(digits.values()) <= 0.5 * total:
         return False
-    zeros = sum(n for text, n in digits.items() if len(text) > 1 and text[0] == "0")
+    zeros = sum(n for text, n in digits.items() if text[0] == "0" and text[1:2].isdecimal())
     lengths = Counter({0: 0})
     for text, n in digits.items():
         lengths[len(text)] += n

@@ -34,6 +34,7 @@ ANYWHERE = re.compile(
     "iban|isbn|ean|barcode|sku|invoice|ticket"
 )
 AT_THE_END = re.compile("no|nr|num|number")  # a number of persons is a quantity, a person's number is not
+MEASURED = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\W\d_]{1,5}(?:[²³/]\w*)?")  # a number and a unit
 LONG = 8  # digits of numbers that are rather written down than measured
 CHANCE = 10.0  # minus the logarithm of the chance that numbers drawn from their range never repeat
 MAX_LEVELS = 50  # categories of one column with a feature of their own
@@ -250,6 +251,9 @@ def _found_text(name: str, values: NDArray[Any], cells: Counter[str], table: Tab
         return Decision("category", instead=instead)
     instead = instead if "numeric" in instead else option("categorical", name)
     text = f"left out: {len(cells)} different texts, so a name or key"
+    measured = [cell for cell in cells if MEASURED.fullmatch(cell)]
+    if len(measured) > 0.5 * len(cells):
+        text = f"left out: numbers with a unit, such as {measured[0]!r}; write the numbers alone to use them"
     return Decision("dropped", words=text, notes=(f"{name} is {text} ({instead} uses it).",), instead=instead)
 
 

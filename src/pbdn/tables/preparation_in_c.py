@@ -221,7 +221,13 @@ def _fields(names: Sequence[str]) -> list[str]:
     for name in names:
         ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
         base = re.sub(r"[^A-Za-z0-9]+", "_", ascii_only).strip("_")[:50] or "column"
-        base = f"column_{base}" if base[0].isdigit() else f"{base}_" if base in RESERVED else base
+        base = (
+            f"column_{base}"
+            if base[0].isdigit()
+            else f"{base}_"
+            if base in RESERVED or base.startswith("PBDN_")
+            else base
+        )
         field, count = base, 2
         while field in fields:
             field, count = f"{base}_{count}", count + 1

@@ -158,7 +158,7 @@ def word(raw: str, dialect: str) -> str:
 
 def bare_number(raw: str, style: str, dialect: str) -> str:
     """The text of a number, without signs of money and percent, for `number`."""
-    text = as_text(raw, dialect)
+    text = f"REPLACE({as_text(raw, dialect)}, '\u2212', '-')"
     if style[-1] == "%":
         text = f"RTRIM({text}, '% ')"
     if style[-1] == "$":

@@ -64,7 +64,7 @@ def is_missing(value: object) -> bool:
 
 def to_number(text: str, style: str = ".") -> float | None:
     """A finite number, or None."""
-    text = text.strip()
+    text = text.strip().replace("\u2212", "-")  # the sign that is no hyphen
     if style == "time":
         return to_hours(text)
     if style != ".":

@@ -29,9 +29,12 @@ LARGE = 1 << 24  # bytes from which columns of plain numbers are not kept as tex
 PIECE_CELLS = 500_000  # cells that are text at the same time
 MOST_SHARED = 10_000  # different cells of a column that are looked up to be kept once
 READ_BYTES = 1 << 20
+FEWEST_BELOW = 3  # cells below a line of one cell, which is then a title and not the names
 NOT_PLAIN = re.compile(
-    r"[^0-9+\-.eE\n]|(?:^|\n)0[0-9]+(?:\n|$)"
+    r"[^0-9+\-.eE\n]|(?:^|\n)0[0-9]+(?:[eE][0-9]+)?(?:\n|$)"
 )  # a sign that is in no plain number, or a code with zeros
+
+DECLARED = re.compile(r"sep=(.)\r?\n", re.IGNORECASE)  # Excel's line above the names
 
 Opener = Callable[[], BinaryIO]
 Row = tuple[int, list[str]]
@@ -66,6 +69,10 @@ class TextFile:
         self._encoding, self._errors, self.size, self.notes = _encoding(open_bytes, name)
         with self._text() as text:
             beginning = text.read(SAMPLE_LETTERS)
+        declared = DECLARED.match(beginning)
+        self._n_above = 0 if declared is None else 1
+        if declared is not None:
+            separator, beginning = separator or declared[1], beginning[declared.end() :]
         self.separator, self._quote = _dialect(beginning, separator)
         if self.separator != ",":
             self.notes.append(f"Cells are separated by {SEPARATORS.get(self.separator, repr(self.separator))}s.")
@@ -75,6 +82,11 @@ class TextFile:
         if not first:
             raise InvalidInputError(f"{name} is empty; give a table with a line of column names and rows below it.")
         cells = [cell.strip() for cell in first[0][1]]
+        if sum(map(bool, cells)) == 1 < FEWEST_BELOW <= sum(bool(cell.strip()) for cell in first[-1][1]):
+            raise InvalidInputError(
+                f"Line {first[0][0]} of {name} holds {next(filter(bool, cells))[:40]!r} alone, and the line below it more cells; delete "
+                "what stands above the names of the columns."
+            )
         self._has_header = len(first) == 1 or any(to_number(cell) is None for cell in cells)
         if self._has_header:
             self.names = unique_names(cells, self.notes)
@@ -172,7 +184,7 @@ class TextFile:
             reader = csv.reader(text, delimiter=self.separator, quotechar=self._quote, skipinitialspace=True)
             begun = False
             try:
-                for row in reader:
+                for row in islice(reader, self._n_above, None):
                     if (begun and len(row) > 1) or any(cell.strip() for cell in row):
                         begun = True
                         yield reader.line_num, row

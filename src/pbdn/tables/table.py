@@ -135,7 +135,7 @@ def column(table: Table, name: str, what: str = "column") -> Column:
     """One column; an unknown name is answered with the nearest ones."""
     if name in table.columns:
         return table.columns[name]
-    near = difflib.get_close_matches(name, table.names, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, table.names, n=3, cutoff=0.7)
     lower = [known for known in table.names if known.lower() == name.lower()]
     near = list(dict.fromkeys(lower + near))
     shown = ", ".join(repr(known) for known in near or table.names[:10])

@@ -51,7 +51,7 @@ def labels_of(values: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[np
         )
     if counts.min() < 2:
         rare = classes[counts < 2][0].item()
-        instead = "" if labels.dtype.kind not in "iuf" else " Or predict it as a number."
+        instead = " Or predict it as a number: --response number." if labels.dtype.kind in "iuf" else ""
         raise InvalidInputError(
             f"The class {rare!r} of the target {name!r} occurs once; each class needs at least two rows.{instead}"
         )
