@@ -24,6 +24,7 @@ from pbdn.inspection.access import checked_rows, dense_rows, network_of, no_draw
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution, DistributionOfFirst
+from pbdn.model.labelling import check_informative, far_as_beyond
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.scaling import standard_scaling
@@ -107,7 +108,8 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
 
         With ``cuts``, those of grades, the bounds are values on the line already.
         """
-        rows = informative(weigh_rows(X, None, bounds, sample_weight)).repeated(can_merge=True).in_content_order()
+        rows = near(informative(weigh_rows(X, None, bounds, sample_weight)), log is not False)
+        rows = rows.repeated(can_merge=True).in_content_order()
         self._fit_line(rows, line_facts(rows.targets, rows.weights, log, cuts), tasks)
 
     def _fit_line(self, rows: LabelledRows, facts: "LineFacts", tasks: FitTasks) -> None:
@@ -327,15 +329,12 @@ def informative(rows: LabelledRows) -> LabelledRows:
     return rows.take(np.isfinite(rows.targets).any(axis=1))
 
 
-def check_informative(bounds: FloatArray) -> None:
-    """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
-    low, high = (bool(np.isfinite(column).any()) for column in bounds.T[:2])
-    if low and high:
-        return
-    what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"
-    if not low and not high:
-        what = "any bound"
-    raise InvalidInputError(f"No row of y has {what}. Give at least one row whose value is known or bounded there.")
+def near(rows: LabelledRows, logs: bool) -> LabelledRows:
+    """The rows, with a warning where values are so far from all others that they count as beyond a limit."""
+    bounds, words = far_as_beyond(rows.targets, rows.weights, logs)
+    if words:
+        warn(words)
+    return replace(rows, targets=bounds)
 
 
 def _is_constant(bounds: FloatArray) -> bool:

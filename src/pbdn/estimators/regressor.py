@@ -19,6 +19,8 @@ from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
 from pbdn.validation import check_choice
 
+FEW_ROWS = 10  # that may have two values by chance
+
 
 class PBDNRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
     """Parsimonious Bayesian deep network for real numbers: it predicts a distribution for every row.
@@ -237,7 +239,7 @@ criterion_path_
 def _tell_of_two_values(bounds: FloatArray) -> None:
     """A warning where y rather names two classes."""
     values = np.unique(bounds)
-    if values.size == 2 and np.all(bounds[:, 0] == bounds[:, 1]):
+    if values.size == 2 < FEW_ROWS < len(bounds) and np.all(bounds[:, 0] == bounds[:, 1]):
         warn(
             f"y has two values only ({values[0]:g} and {values[1]:g}), of which a distribution of numbers tells little; "
             "PBDNClassifier predicts their probabilities."

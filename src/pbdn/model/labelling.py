@@ -23,6 +23,10 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 
+FAR = 20.0  # standard deviations from the median
+QUARTILES_OF_A_BELL = 1.349  # standard deviations between the quartiles of a bell curve
+FEWEST_VALUES = 20  # from which far can be told
+
 # kinds of statements; COUNT says how many points lie before 0, and the last two divide by the probability of the first two
 NOTHING, BEFORE, INTERVAL, EXACT, COUNT, GIVEN_NOTHING, GIVEN_BEFORE = range(7)
 
@@ -101,3 +105,48 @@ def without_zeros(bounds: FloatArray) -> FloatArray:
 def flipped(bounds: FloatArray) -> FloatArray:
     """The same statements about the negative of the value."""
     return np.ascontiguousarray(-bounds[:, [1, 0, 2][: bounds.shape[1]]])
+
+
+def check_informative(bounds: FloatArray) -> None:
+    """Refuse rows that only say "more than" or only "less than": nothing holds the values on the other side."""
+    low, high = (bool(np.isfinite(column).any()) for column in bounds.T[:2])
+    if low and high:
+        return
+    what = "an upper bound: all are censored from above" if low else "a lower bound: all are censored from below"
+    if not low and not high:
+        what = "any bound"
+    raise InvalidInputError(f"No row of y has {what}. Give at least one row whose value is known or bounded there.")
+
+
+def far_as_beyond(bounds: FloatArray, weights: FloatArray | None, logs: bool) -> tuple[FloatArray, str]:
+    """Bounds in which values far from all others say no more than that they lie beyond a limit; and what became of them, in words.
+
+    Limits are `FAR` standard deviations from the median, as the quartiles of a bell curve tell them. Where values may be modelled
+    by their ``logs``, and are all positive, they must be far as logarithms too.
+    """
+    exact = bounds[:, 0] == bounds[:, 1]
+    values, counts = bounds[exact, 0], None if weights is None else weights[exact]
+    if values.size < FEWEST_VALUES:
+        return bounds, ""
+    first, last = _far_ends(values, counts)
+    if logs and values.min() > 0.0:
+        ends = np.exp(_far_ends(np.log(values), counts))
+        first, last = min(first, ends[0]), max(last, ends[1])
+    below, above = exact & (bounds[:, 0] < first), exact & (bounds[:, 0] > last)
+    far = np.flatnonzero(below | above)
+    if not far.size:
+        return bounds, ""
+    near = bounds.copy()
+    near[below, :2], near[above, :2] = (-np.inf, first), (last, np.inf)
+    limit = first if below[far[0]] else last
+    return near, (
+        f"{far.size} of {len(bounds)} values of y are very far from all others, such as {bounds[far[0], 0]:g}. They only count as "
+        f"beyond {limit:g}, so that they do not hide the rest. Mend them if they are wrong."
+    )
+
+
+def _far_ends(values: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+    """Where far begins below and above; nowhere if half of the values are the same."""
+    quartiles = np.quantile(values, [0.25, 0.5, 0.75], weights=weights, method="inverted_cdf")
+    spread = FAR * (quartiles[2] - quartiles[0]) / QUARTILES_OF_A_BELL
+    return (quartiles[1] - spread, quartiles[1] + spread) if spread > 0.0 else (-np.inf, np.inf)
