@@ -572,6 +572,8 @@ def test_the_order_of_an_enum_is_that_of_the_grades(rows):
     grades = np.array(["lo", "mid", "hi"])[np.digitize(z, [-0.5, 0.7])]
     model = PBDNOrdinalClassifier(**SMALL).fit(X, pl.Series(grades, dtype=pl.Enum(["lo", "mid", "hi"])))
     assert model.classes_.tolist() == ["lo", "mid", "hi"]
+    with pytest.warns(UserWarning, match="order of the alphabet: hi, lo, mid"):
+        PBDNOrdinalClassifier(**SMALL).fit(X, grades)
 
 
 def test_fractions_are_no_counts(counted):

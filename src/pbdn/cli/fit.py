@@ -60,7 +60,7 @@ def _formats(context: click.Context, parameter: click.Parameter, given: tuple[st
     return out
 
 
-def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int:
+def _jobs(context: click.Context, parameter: click.Parameter, given: int | None) -> int | None:
     if given == 0:
         raise click.BadParameter("0 threads cannot work; give 1 or more, or -1 for all cores.")
     return given
@@ -109,7 +109,9 @@ def _jobs(context: click.Context, parameter: click.Parameter, given: int) -> int
 )
 @click.option("--grades", metavar="A,B,…", help="Of grades: all of them from the lowest to the highest.")
 @click.option("--weight", "weight", metavar="COLUMN", help="Column that says how much each row counts; no feature.")
-@click.option("--jobs", "-j", default=1, show_default=True, callback=_jobs, help="Threads; -1 for all cores.")
+@click.option(
+    "--jobs", "-j", type=int, callback=_jobs, help="Threads; -1 for all cores; default: as many as help, up to five."
+)
 @click.option("--time-limit", type=float, help="Seconds after which the fit stops with what it has.")
 @click.option(
     "--checkpoint",
@@ -139,7 +141,7 @@ def fit_command(
     event: str | None,
     entry: str | None,
     checkpoint: str | None,
-    jobs: int,
+    jobs: int | None,
     **options: Any,
 ) -> None:
     """Fit a model on TABLE (CSV, Parquet, Arrow; - is standard input) and save it."""

@@ -16,7 +16,7 @@ from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
-from pbdn.errors import InvalidInputError
+from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import require_target
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator
@@ -117,6 +117,11 @@ checkpoint, time_limit
         weighed = weigh_rows(rows, None, np.arange(len(grades)), sample_weight)
         present, places = np.unique(grades[weighed.targets], return_inverse=True)
         self.classes_ = self._order(y)[present]
+        if present.size > 2 and self.classes_.dtype.kind in "OU" and self._given_order(y) is None:
+            warn(
+                f"The grades are in the order of the alphabet: {', '.join(map(str, self.classes_))}. If another one is right, "
+                "give it as categories, from the lowest to the highest."
+            )
         if present.size == 1:
             self._adopt_constant(weighed, 0.0)
         else:
@@ -182,15 +187,18 @@ checkpoint, time_limit
 
     def _order(self, y: Any) -> NDArray[Any]:
         """All grades in order."""
+        order = self._given_order(y)
+        return np.unique(np.asarray(y)) if order is None else order
+
+    def _given_order(self, y: Any) -> NDArray[Any] | None:
+        """All grades in the order that is given: by ``categories``, or by the type of y."""
         if self.categories is not None:
             order = np.asarray(self.categories)
             if np.unique(order).size < order.size:
                 raise InvalidInputError(f"categories={self.categories!r} has a grade twice; give each of them once.")
             return order
         dtype = getattr(nw.from_native(y, pass_through=True, allow_series=True), "dtype", None)
-        if isinstance(dtype, nw.Enum):  # of pandas: an ordered categorical
-            return np.asarray(dtype.categories)
-        return np.unique(np.asarray(y))
+        return np.asarray(dtype.categories) if isinstance(dtype, nw.Enum) else None  # of pandas: an ordered categorical
 
     def _grades(self, y: Any) -> NDArray[np.int64]:
         """The place of every label in the order."""

@@ -24,7 +24,7 @@ from pbdn.inspection.access import checked_rows, dense_rows, network_of, no_draw
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.distribution import Distribution, DistributionOfFirst
-from pbdn.model.labelling import check_informative, far_as_beyond
+from pbdn.model.labelling import check_informative
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.scaling import standard_scaling
@@ -108,8 +108,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
 
         With ``cuts``, those of grades, the bounds are values on the line already.
         """
-        rows = near(informative(weigh_rows(X, None, bounds, sample_weight)), log is not False)
-        rows = rows.repeated(can_merge=True).in_content_order()
+        rows = informative(weigh_rows(X, None, bounds, sample_weight)).repeated(can_merge=True).in_content_order()
         self._fit_line(rows, line_facts(rows.targets, rows.weights, log, cuts), tasks)
 
     def _fit_line(self, rows: LabelledRows, facts: "LineFacts", tasks: FitTasks) -> None:
@@ -327,14 +326,6 @@ def informative(rows: LabelledRows) -> LabelledRows:
     """The rows that have a bound; refuses rows of which all lack the same one."""
     check_informative(rows.targets)
     return rows.take(np.isfinite(rows.targets).any(axis=1))
-
-
-def near(rows: LabelledRows, logs: bool) -> LabelledRows:
-    """The rows, with a warning where values are so far from all others that they count as beyond a limit."""
-    bounds, words = far_as_beyond(rows.targets, rows.weights, logs)
-    if words:
-        warn(words)
-    return replace(rows, targets=bounds)
 
 
 def _is_constant(bounds: FloatArray) -> bool:

@@ -14,6 +14,7 @@ from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.model.distribution import Distribution
+from pbdn.model.labelling import far_values
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.timed import known_values
 from pbdn.numerics.arrays import FloatArray
@@ -125,7 +126,8 @@ criterion_path_
             ``log="auto"``, whether logarithms are modelled.
         y : array of shape (n_samples,) or (n_samples, 2)
             Values, or bounds between which they lie: equal bounds are a value, -inf or inf is no bound. The name of the
-            target column, or the names of the two of bounds, for Parquet and Arrow; None for batches.
+            target column, or the names of the two of bounds, for Parquet and Arrow; None for batches. Rows whose values are
+            very far from all others are left out with a warning, unless they come as bounds.
         sample_weight : array of shape (n_samples,), optional
             Row weights: weight 2 has the law of the row given twice, weight 0 of an absent row. Weights of rows in memory
             that add up to one are shares, and stand for as many rows as there are. The name of a column for Parquet and Arrow.
@@ -140,7 +142,9 @@ criterion_path_
             self._fit_source(opening.open_source(X, y, sample_weight), self._bounds, tasks, self.log)
         else:
             rows, bounds = self._rows(X, y), self._bounds(y)
-            _tell_of_two_values(bounds)
+            if np.ndim(y) == 1 and np.array_equal(*bounds.T):
+                _tell_of_two_values(bounds[:, 0])
+                sample_weight = _without_far_values(bounds[:, 0], sample_weight, self.log is not False)
             self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
         tasks.end()
         return self
@@ -236,11 +240,28 @@ criterion_path_
         return float(np.average(self._distribution(X).crps(np.asarray(y, dtype=float)), weights=sample_weight))
 
 
-def _tell_of_two_values(bounds: FloatArray) -> None:
+def _tell_of_two_values(y: FloatArray) -> None:
     """A warning where y rather names two classes."""
-    values = np.unique(bounds)
-    if values.size == 2 < FEW_ROWS < len(bounds) and np.all(bounds[:, 0] == bounds[:, 1]):
+    values = np.unique(y)
+    if values.size == 2 < FEW_ROWS < len(y):
         warn(
             f"y has two values only ({values[0]:g} and {values[1]:g}), of which a distribution of numbers tells little; "
             "PBDNClassifier predicts their probabilities."
         )
+
+
+def _without_far_values(values: FloatArray, sample_weight: Any, logs: bool) -> Any:
+    """Weights of rows, zero where a value is very far from all others; a warning says so."""
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    if weights is not None and (weights.shape != values.shape or not (weights >= 0.0).all() or not weights.any()):
+        return sample_weight  # which is refused later
+    far = np.flatnonzero(far_values(values, weights, logs))
+    if not far.size:
+        return sample_weight
+    warn(
+        f"{far.size} of {len(values)} values of y are very far from all others, such as {values[far[0]]:g}; their rows are left out. "
+        "Mend them, or give y as two equal columns to keep them."
+    )
+    weights = np.ones(len(values)) if weights is None else weights.copy()
+    weights[far] = 0.0
+    return weights

@@ -118,31 +118,19 @@ def check_informative(bounds: FloatArray) -> None:
     raise InvalidInputError(f"No row of y has {what}. Give at least one row whose value is known or bounded there.")
 
 
-def far_as_beyond(bounds: FloatArray, weights: FloatArray | None, logs: bool) -> tuple[FloatArray, str]:
-    """Bounds in which values far from all others say no more than that they lie beyond a limit; and what became of them, in words.
+def far_values(values: FloatArray, weights: FloatArray | None, logs: bool) -> NDArray[np.bool_]:
+    """Which values are so far from all others that they are rather mistakes, or codes such as 999999.
 
-    Limits are `FAR` standard deviations from the median, as the quartiles of a bell curve tell them. Where values may be modelled
-    by their ``logs``, and are all positive, they must be far as logarithms too.
+    They are more than `FAR` standard deviations from the median, as the quartiles of a bell curve tell them. Where values may be
+    modelled by their ``logs``, and are all positive, they are so as logarithms too.
     """
-    exact = bounds[:, 0] == bounds[:, 1]
-    values, counts = bounds[exact, 0], None if weights is None else weights[exact]
     if values.size < FEWEST_VALUES:
-        return bounds, ""
-    first, last = _far_ends(values, counts)
-    if logs and values.min() > 0.0:
-        ends = np.exp(_far_ends(np.log(values), counts))
-        first, last = min(first, ends[0]), max(last, ends[1])
-    below, above = exact & (bounds[:, 0] < first), exact & (bounds[:, 0] > last)
-    far = np.flatnonzero(below | above)
-    if not far.size:
-        return bounds, ""
-    near = bounds.copy()
-    near[below, :2], near[above, :2] = (-np.inf, first), (last, np.inf)
-    limit = first if below[far[0]] else last
-    return near, (
-        f"{far.size} of {len(bounds)} values of y are very far from all others, such as {bounds[far[0], 0]:g}. They only count as "
-        f"beyond {limit:g}, so that they do not hide the rest. Mend them if they are wrong."
-    )
+        return np.zeros(values.size, dtype=bool)
+    low, high = _far_ends(values, weights)
+    far = (values < low) | (values > high)
+    if far.any() and logs and values.min() > 0.0:
+        far &= far_values(np.log(values), weights, False)
+    return np.asarray(far)
 
 
 def _far_ends(values: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
