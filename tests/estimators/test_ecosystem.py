@@ -290,6 +290,7 @@ def test_default_parameters_are_the_product(rng):
 
 @pytest.mark.filterwarnings("ignore:y has only one class:UserWarning")
 @pytest.mark.filterwarnings("ignore:y has only one value:UserWarning")
+@pytest.mark.filterwarnings("ignore:y has two values only:UserWarning")
 @pytest.mark.filterwarnings("ignore:y has .* at time 0:UserWarning")
 @parametrize_with_checks([cls(**SETTINGS[inference] | more) for cls, inference, more in CASES] + ON_A_LINE)
 def test_estimator_check(estimator, check):
@@ -300,6 +301,7 @@ def test_estimator_check(estimator, check):
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore:y has only one class:UserWarning")
 @pytest.mark.filterwarnings("ignore:y has only one value:UserWarning")
+@pytest.mark.filterwarnings("ignore:y has two values only:UserWarning")
 @parametrize_with_checks(LONG_ON_A_LINE)
 def test_estimator_check_of_more_estimators(estimator, check):
     with without_tuning():

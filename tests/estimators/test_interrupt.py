@@ -285,7 +285,9 @@ def test_short_chains_are_told_so(rng):
     with pytest.warns(
         ConvergenceWarning, match=r"not converged .* raise n_sweeps \(now 60\) and n_chains \(now 2\) of gibbs_config"
     ):
-        model = small(max_depth=1, n_chains=2).fit(X, y)
+        model = small(max_depth=1, n_chains=2, n_draws=40).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"raise n_draws \(now 5 of each chain, which says little\)"):
+        small(max_depth=1, n_chains=2, n_draws=10).fit(X, y)
     names = {one["quantity"] for one in model.convergence_}
     assert {"log_likelihood of side 0", "n_active of side 1", "total_weight of side 0"} <= names
     assert sum("anchor" in name for name in names) == 16

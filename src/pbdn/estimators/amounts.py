@@ -99,6 +99,7 @@ checkpoint, time_limit
         n_more, n_rows = int(more.sum()), int((weights > 0.0).sum())
         either, positive = self._models()
         with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "y has two values only")
             if n_more in (0, n_rows):  # nothing to tell apart, which is no fault
                 warnings.filterwarnings("ignore", "y has only one")
             either.fit(X, np.where(amounts > 0.0, *CLASSES[::-1]), weights)

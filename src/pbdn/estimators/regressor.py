@@ -142,7 +142,7 @@ criterion_path_
             self._fit_source(opening.open_source(X, y, sample_weight), self._bounds, tasks, self.log)
         else:
             rows, bounds = self._rows(X, y), self._bounds(y)
-            if np.ndim(y) == 1 and np.array_equal(*bounds.T):
+            if np.asarray(y).ndim == 1 and np.array_equal(*bounds.T):
                 _tell_of_two_values(bounds[:, 0])
                 sample_weight = _without_far_values(bounds[:, 0], sample_weight, self.log is not False)
             self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
@@ -226,7 +226,7 @@ criterion_path_
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the means."""
-        if np.ndim(y) == 2 and np.shape(y)[1] == 2:
+        if np.asarray(y).shape[1:] == (2,):
             raise InvalidInputError("score compares means with values, but y has bounds of them; use log_score.")
         return float(super().score(X, y, sample_weight))
 
@@ -253,8 +253,10 @@ def _tell_of_two_values(y: FloatArray) -> None:
 def _without_far_values(values: FloatArray, sample_weight: Any, logs: bool) -> Any:
     """Weights of rows, zero where a value is very far from all others; a warning says so."""
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weights is not None and (weights.shape != values.shape or not (weights >= 0.0).all() or not weights.any()):
-        return sample_weight  # which is refused later
+    if weights is not None:
+        counts = weights.shape == values.shape and bool(np.all((weights >= 0.0) & (weights < np.inf)) and weights.any())
+        if not counts:
+            return sample_weight  # which is refused later
     far = np.flatnonzero(far_values(values, weights, logs))
     if not far.size:
         return sample_weight
