@@ -237,6 +237,9 @@ def test_a_few_huge_values_do_not_hide_the_rest(rng):
     some = np.arange(300) % 100 != 7
     again = PBDNRegressor(random_state=0, max_depth=1).fit(X[some], y[some])
     np.testing.assert_array_equal(model.predict(X), again.predict(X))
+    with pytest.warns(UserWarning, match="left out"):
+        shares = PBDNRegressor(random_state=0, max_depth=1).fit(X, wrong, np.full(300, 1 / 300))
+    np.testing.assert_allclose(shares.predict(X), again.predict(X), rtol=1e-6)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         PBDNRegressor(random_state=0, max_depth=1, map_config=MapConfig(n_minibatches=50)).fit(

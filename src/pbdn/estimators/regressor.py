@@ -9,6 +9,7 @@ from sklearn.base import RegressorMixin
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
+from pbdn.data.row_source import as_counts
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
@@ -264,6 +265,6 @@ def _without_far_values(values: FloatArray, sample_weight: Any, logs: bool) -> A
         f"{far.size} of {len(values)} values of y are very far from all others, such as {values[far[0]]:g}; their rows are left out. "
         "Mend them, or give y as two equal columns to keep them."
     )
-    weights = np.ones(len(values)) if weights is None else weights.copy()
+    weights = np.ones(len(values)) if weights is None else as_counts(weights.copy())
     weights[far] = 0.0
     return weights
