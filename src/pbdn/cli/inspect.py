@@ -150,9 +150,9 @@ def _say_row(output: Output, found: dict[str, Any]) -> None:
         output.say(f"Row {found['row']}: {found['label']} with probability {found['probability']:.3f}.")
     votes = ", ".join(f"expert {v['expert']} for {v['side']} ({v['vote']:.2f})" for v in found["votes"][:4])
     output.say(f"  Strongest votes: {votes}.")
-    style = "{:+.4g}" if numbers else "{:+.3f}"
+    style, noise = ("{:+.4g}", 1e-9 * abs(found["prediction"])) if numbers else ("{:+.3f}", 0.0)
     lines = [
-        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", style.format(f["change"])]
+        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", style.format(f["change"] * (abs(f["change"]) > noise))]
         for f in found["features"][:8]
     ]
     what = "prediction" if numbers else "probability"

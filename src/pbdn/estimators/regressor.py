@@ -145,7 +145,7 @@ criterion_path_
             rows, bounds = self._rows(X, y), self._bounds(y)
             if np.asarray(y).ndim == 1 and np.array_equal(*bounds.T):
                 _tell_of_two_values(bounds[:, 0])
-                sample_weight = _without_far_values(bounds[:, 0], sample_weight, self.log is not False)
+                sample_weight = _without_far_values(bounds[:, 0], sample_weight)
             self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
         tasks.end()
         return self
@@ -251,14 +251,14 @@ def _tell_of_two_values(y: FloatArray) -> None:
         )
 
 
-def _without_far_values(values: FloatArray, sample_weight: Any, logs: bool) -> Any:
+def _without_far_values(values: FloatArray, sample_weight: Any) -> Any:
     """Weights of rows, zero where a value is very far from all others; a warning says so."""
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
     if weights is not None:
         counts = weights.shape == values.shape and bool(np.all((weights >= 0.0) & (weights < np.inf)) and weights.any())
         if not counts:
             return sample_weight  # which is refused later
-    far = np.flatnonzero(far_values(values, weights, logs))
+    far = np.flatnonzero(far_values(values, weights))
     if not far.size:
         return sample_weight
     warn(

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 
-FAR = 20.0  # standard deviations from the median
+FAR, FAR_AS_LOGARITHM = 50.0, 12.0  # standard deviations from the median
+MOST_FAR = 0.01  # of the values; more are no mistakes
 QUARTILES_OF_A_BELL = 1.349  # standard deviations between the quartiles of a bell curve
 FEWEST_VALUES = 20  # from which far can be told
 
@@ -118,23 +119,26 @@ def check_informative(bounds: FloatArray) -> None:
     raise InvalidInputError(f"No row of y has {what}. Give at least one row whose value is known or bounded there.")
 
 
-def far_values(values: FloatArray, weights: FloatArray | None, logs: bool) -> NDArray[np.bool_]:
+def far_values(values: FloatArray, weights: FloatArray | None) -> NDArray[np.bool_]:
     """Which values are so far from all others that they are rather mistakes, or codes such as 999999.
 
-    They are more than `FAR` standard deviations from the median, as the quartiles of a bell curve tell them. Where values may be
-    modelled by their ``logs``, and are all positive, they are so as logarithms too.
+    They are few, and more than `FAR` standard deviations from the median, as the quartiles of a bell curve tell them. Values that
+    are never negative may have a long tail, so they must be far as logarithms too.
     """
+    far = np.zeros(values.size, dtype=bool)
     if values.size < FEWEST_VALUES:
-        return np.zeros(values.size, dtype=bool)
-    low, high = _far_ends(values, weights)
-    far = (values < low) | (values > high)
-    if far.any() and logs and values.min() > 0.0:
-        far &= far_values(np.log(values), weights, False)
-    return np.asarray(far)
+        return far
+    median, spread = _middle(values, weights)
+    if spread > 0.0:
+        far = np.abs(values - median) > FAR * spread
+        if far.any() and values.min() >= 0.0:
+            logs = np.log(values + (0.0 if values.min() > 0.0 else spread))
+            median, spread = _middle(logs, weights)
+            far &= np.abs(logs - median) > FAR_AS_LOGARITHM * spread
+    return far if np.average(far, weights=weights) <= MOST_FAR else np.zeros(values.size, dtype=bool)
 
 
-def _far_ends(values: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
-    """Where far begins below and above; nowhere if half of the values are the same."""
-    quartiles = np.quantile(values, [0.25, 0.5, 0.75], weights=weights, method="inverted_cdf")
-    spread = FAR * (quartiles[2] - quartiles[0]) / QUARTILES_OF_A_BELL
-    return (quartiles[1] - spread, quartiles[1] + spread) if spread > 0.0 else (-np.inf, np.inf)
+def _middle(values: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+    """The median, and a standard deviation by the quartiles; 0 if half of the values are the same."""
+    low, median, high = np.quantile(values, [0.25, 0.5, 0.75], weights=weights, method="inverted_cdf")
+    return float(median), float(high - low) / QUARTILES_OF_A_BELL
