@@ -161,6 +161,10 @@ def test_values_far_from_all_others(rng):
     often = np.where((np.arange(400) >= 3) & (np.arange(400) < 60), 2.0, 1.0)
     twice = np.concatenate([y, y[3:60]])
     np.testing.assert_array_equal(far_values(twice, None)[:400], far_values(y, often))
+    few = np.where(np.arange(40) < 2, 1e6, y[40:80])
+    assert not far_values(few, None).any()
+    np.testing.assert_array_equal(np.flatnonzero(far_values(few[1:], None)), [0])  # one may always be
+    assert not far_values(few[1:], np.where(np.arange(39) < 1, 2.0, 1.0)).any()
     assert not far_values(np.exp(4.0 * rng.normal(size=400)), None).any()  # a long tail
     assert not far_values(np.where(np.arange(400) < 390, y, 1e6), None).any()  # too many for mistakes
     assert not far_values(np.where(np.arange(400) < 398, 0.0, 1e6), None).any()  # half are the same

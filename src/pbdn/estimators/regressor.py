@@ -258,6 +258,7 @@ def _without_far_values(values: FloatArray, sample_weight: Any) -> Any:
         counts = weights.shape == values.shape and bool(np.all((weights >= 0.0) & (weights < np.inf)) and weights.any())
         if not counts:
             return sample_weight  # which is refused later
+        weights = as_counts(weights)
     far = np.flatnonzero(far_values(values, weights))
     if not far.size:
         return sample_weight
@@ -265,6 +266,6 @@ def _without_far_values(values: FloatArray, sample_weight: Any) -> Any:
         f"{far.size} of {len(values)} values of y are very far from all others, such as {values[far[0]]:g}; their rows are left out. "
         "Mend them, or give y as two equal columns to keep them."
     )
-    weights = np.ones(len(values)) if weights is None else as_counts(weights.copy())
+    weights = np.ones(len(values)) if weights is None else weights.copy()
     weights[far] = 0.0
     return weights

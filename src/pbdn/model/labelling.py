@@ -24,7 +24,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
 
 FAR, FAR_AS_LOGARITHM = 50.0, 12.0  # standard deviations from the median
-MOST_FAR = 0.01  # of the values; more are no mistakes
+MOST_FAR = 0.01  # of the values, but one at least; more are no mistakes
 QUARTILES_OF_A_BELL = 1.349  # standard deviations between the quartiles of a bell curve
 FEWEST_VALUES = 20  # from which far can be told
 
@@ -135,7 +135,9 @@ def far_values(values: FloatArray, weights: FloatArray | None) -> NDArray[np.boo
             logs = np.log(values + (0.0 if values.min() > 0.0 else spread))
             median, spread = _middle(logs, weights)
             far &= np.abs(logs - median) > FAR_AS_LOGARITHM * spread
-    return far if np.average(far, weights=weights) <= MOST_FAR else np.zeros(values.size, dtype=bool)
+    counts = np.ones(values.size) if weights is None else weights
+    many = counts[far].sum() > max(1.0, MOST_FAR * counts.sum())
+    return np.zeros(values.size, dtype=bool) if many else far
 
 
 def _middle(values: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
