@@ -10,7 +10,6 @@ from pbdn import (
     PBDNAmountRegressor,
     PBDNCountRegressor,
     PBDNOrdinalClassifier,
-    PBDNRegressor,
     PBDNSurvival,
 )
 from pbdn.errors import InvalidInputError
@@ -19,6 +18,7 @@ from pbdn.inspection.quality import concordance, kaplan_meier
 
 SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
 N = 150
+SEED = 4  # of what a test draws beside the rows, which do not depend on the order of tests
 SEEN = [("event", bool), ("time", float)]
 
 
@@ -32,16 +32,15 @@ def entries(event, time, entry):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Two features, a number, and a seed for more: every test has numbers of its own, in whatever order tests run."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(N, 2))
-    return X, X[:, 0] + 0.3 * rng.normal(size=N), 4
+    return X, X[:, 0] + 0.3 * rng.normal(size=N)
 
 
 @pytest.fixture(scope="module")
 def lived(rows):
     """Log-normal times, some of them censored at 2."""
-    X, z, _ = rows
+    X, z = rows
     time = np.exp(z)
     y = events(time < 2.0, np.minimum(time, 2.0))
     return X, time, y, PBDNSurvival(**SMALL).fit(X, y)
@@ -49,7 +48,7 @@ def lived(rows):
 
 @pytest.fixture(scope="module")
 def graded(rows):
-    X, z, _ = rows
+    X, z = rows
     y = np.array(["low", "middle", "high"])[np.digitize(z, [-0.5, 0.7])]
     return X, y, PBDNOrdinalClassifier(categories=["low", "middle", "high"], **SMALL).fit(X, y)
 
@@ -57,8 +56,8 @@ def graded(rows):
 @pytest.fixture(scope="module")
 def counted(rows):
     """Counted over different lengths of time, whose logarithm is a feature."""
-    X, _, seed = rows
-    rng = np.random.default_rng(seed)
+    X, _ = rows
+    rng = np.random.default_rng(SEED)
     hours = rng.choice([0.5, 6.0], size=N)
     X = np.column_stack([X, np.log(hours)])
     rate = np.exp(0.5 + X[:, 0])
@@ -100,7 +99,7 @@ class TestSurvival:
 
     def test_left_and_interval_censoring(self, rows):
         """Only looked at three times: bounds are enough to learn from."""
-        X, z, _ = rows
+        X, z = rows
         looks = np.array([0.0, 0.5, 1.0, 2.0, np.inf])
         place = np.digitize(np.exp(z), looks[1:-1])
         y = np.column_stack([looks[place], looks[place + 1]])
@@ -161,7 +160,7 @@ class TestSurvival:
     @pytest.mark.filterwarnings("ignore:The chains of layer:UserWarning")
     def test_events_at_zero_lie_before_the_smallest_time(self, rows):
         """The same bits as bounds that say so; a row censored at zero is left out; ranks still know that zero comes first."""
-        X, z, _ = rows
+        X, z = rows
         time = np.exp(z)
         seen, time[:12] = time < 2.0, 0.0
         y, first = events(seen, np.minimum(time, 2.0)), np.sort(time)[12]
@@ -186,7 +185,7 @@ class TestSurvival:
             PBDNSurvival(**SMALL).fit([(X, y)])
 
     def test_all_censored(self, rows):
-        X, z, _ = rows
+        X, z = rows
         with pytest.raises(InvalidInputError, match="censored from above"):
             PBDNSurvival(**SMALL).fit(X, events(np.zeros(N, bool), np.exp(z)))
 
@@ -424,19 +423,30 @@ class TestGrades:
 
     def test_an_ordered_categorical_says_its_order(self, rows):
         pd = pytest.importorskip("pandas")
-        X, z, _ = rows
+        X, z = rows
         names = ["worse", "same", "better"]
         y = pd.Series(pd.Categorical(np.array(names)[np.digitize(z, [-0.5, 0.7])], names, ordered=True))
         short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
         assert PBDNOrdinalClassifier(**short).fit(X, y).classes_.tolist() == names
 
     def test_labels_that_cannot_be_are_told(self, rows):
-        X, z, _ = rows
+        X, z = rows
         with pytest.raises(InvalidInputError, match="not among categories"):
             PBDNOrdinalClassifier(categories=[0, 1], **SMALL).fit(X, np.digitize(z, [0.0, 1.0]))
+        with pytest.raises(InvalidInputError, match="has a grade twice"):
+            PBDNOrdinalClassifier(categories=[0, 1, 1], **SMALL).fit(X, np.digitize(z, [0.0]))
         with pytest.warns(UserWarning, match="only one class"):
             one = PBDNOrdinalClassifier(**SMALL).fit(X, np.ones(N, int))
         np.testing.assert_array_equal(one.predict_proba(X[:3]), np.ones((3, 1)))
+
+    def test_the_order_of_an_enum_is_that_of_the_grades(self, rows):
+        pl = pytest.importorskip("polars")
+        X, z = rows
+        grades = np.array(["lo", "mid", "hi"])[np.digitize(z, [-0.5, 0.7])]
+        model = PBDNOrdinalClassifier(**SMALL).fit(X, pl.Series(grades, dtype=pl.Enum(["lo", "mid", "hi"])))
+        assert model.classes_.tolist() == ["lo", "mid", "hi"]
+        with pytest.warns(UserWarning, match="order of the alphabet: hi, lo, mid"):
+            PBDNOrdinalClassifier(**SMALL).fit(X, grades)
 
 
 class TestCounts:
@@ -459,17 +469,30 @@ class TestCounts:
         assert all(below[i, m] >= 0.5 and (m == 0 or below[i, m - 1] < 0.5) for i, m in enumerate(median))
 
     def test_counts_that_cannot_be_are_told(self, rows):
-        X, _, seed = rows
-        y = np.random.default_rng(seed).poisson(3.0, N)
+        X, _ = rows
+        y = np.random.default_rng(SEED).poisson(3.0, N)
         with pytest.raises(InvalidInputError, match="counts must be 0 or more"):
             PBDNCountRegressor(**SMALL).fit(X, y - 5)
+
+    def test_counts_of_nothing(self, rows):
+        X, _ = rows
+        with pytest.warns(UserWarning, match="y is 0 in every row"):
+            model = PBDNCountRegressor(**SMALL).fit(X, np.zeros(N, int))
+        np.testing.assert_allclose(model.predict(X[:3]), 0.0, atol=1e-12)
+        np.testing.assert_allclose(model.predict_probability(X[:3], [0, 1]), [[1.0, 0.0]] * 3, atol=1e-12)
+
+    def test_fractions_are_no_counts(self, counted):
+        X, *_, model = counted
+        found = model.predict_probability(X[:5], [0, 0.5, 1])
+        assert np.all(found[:, 1] == 0.0)
+        assert np.all(found[:, [0, 2]] > 0.0)
 
 
 @pytest.fixture(scope="module")
 def paid(rows):
     """Log-normal amounts, zero where another feature is small."""
-    X, z, seed = rows
-    y = np.where(X[:, 1] + 0.5 * np.random.default_rng(seed).logistic(size=N) > 0.0, np.exp(z), 0.0)
+    X, z = rows
+    y = np.where(X[:, 1] + 0.5 * np.random.default_rng(SEED).logistic(size=N) > 0.0, np.exp(z), 0.0)
     return X, y, PBDNAmountRegressor(**SMALL).fit(X, y)
 
 
@@ -528,7 +551,7 @@ class TestAmounts:
         np.testing.assert_allclose(zeros, shown, atol=1e-12)
 
     def test_amounts_without_zeros_and_without_others(self, rows):
-        X, z, _ = rows
+        X, z = rows
         short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
         model = PBDNAmountRegressor(**short).fit(X, np.exp(z))
         np.testing.assert_array_equal(model.predict_distribution(X).cdf(0.0) < 1e-300, True)
@@ -537,49 +560,3 @@ class TestAmounts:
         np.testing.assert_array_equal(model.predict(X), 0.0)
         with pytest.raises(InvalidInputError, match="amounts must be 0 or more"):
             PBDNAmountRegressor(**short).fit(X, z)
-
-
-def test_counts_of_nothing(rows):
-    X, *_ = rows
-    with pytest.warns(UserWarning, match="y is 0 in every row"):
-        model = PBDNCountRegressor(**SMALL).fit(X, np.zeros(N, int))
-    np.testing.assert_allclose(model.predict(X[:3]), 0.0, atol=1e-12)
-    np.testing.assert_allclose(model.predict_probability(X[:3], [0, 1]), [[1.0, 0.0]] * 3, atol=1e-12)
-
-
-def test_what_a_regressor_cannot_say_is_told(rows):
-    X, z, _ = rows
-    with pytest.warns(UserWarning, match="two values only.*PBDNClassifier"):
-        model = PBDNRegressor(**SMALL).fit(X, (z > 0) * 1.0)
-    with pytest.raises(InvalidInputError, match="use log_score"):
-        model.score(X, np.column_stack([z, z + 1.0]))
-    with pytest.raises(InvalidInputError, match="dates or lengths of time"):
-        PBDNRegressor(**SMALL).fit(X, np.full(N, np.datetime64("2024-01-01")))
-    with pytest.raises(InvalidInputError, match="has a grade twice"):
-        PBDNOrdinalClassifier(categories=[0, 1, 1], **SMALL).fit(X, np.digitize(z, [0.0]))
-
-
-@pytest.mark.parametrize(
-    "wrong", [{"standardize": "no"}, {"n_jobs": "a"}, {"verbose": "a"}, {"checkpoint": 3}], ids=lambda one: str(*one)
-)
-def test_parameters_are_checked_by_name(rows, wrong):
-    X, z, _ = rows
-    with pytest.raises(InvalidInputError, match=f"^{next(iter(wrong))}="):
-        PBDNRegressor(**SMALL | wrong).fit(X, z)
-
-
-def test_the_order_of_an_enum_is_that_of_the_grades(rows):
-    pl = pytest.importorskip("polars")
-    X, z, _ = rows
-    grades = np.array(["lo", "mid", "hi"])[np.digitize(z, [-0.5, 0.7])]
-    model = PBDNOrdinalClassifier(**SMALL).fit(X, pl.Series(grades, dtype=pl.Enum(["lo", "mid", "hi"])))
-    assert model.classes_.tolist() == ["lo", "mid", "hi"]
-    with pytest.warns(UserWarning, match="order of the alphabet: hi, lo, mid"):
-        PBDNOrdinalClassifier(**SMALL).fit(X, grades)
-
-
-def test_fractions_are_no_counts(counted):
-    X, *_, model = counted
-    found = model.predict_probability(X[:5], [0, 0.5, 1])
-    assert np.all(found[:, 1] == 0.0)
-    assert np.all(found[:, [0, 2]] > 0.0)

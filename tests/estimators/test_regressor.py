@@ -245,3 +245,22 @@ def test_a_few_huge_values_do_not_hide_the_rest(rng):
         PBDNRegressor(random_state=0, max_depth=1, map_config=MapConfig(n_minibatches=50)).fit(
             X, np.column_stack([wrong, wrong])
         )
+
+
+def test_what_a_regressor_cannot_say_is_told(rng):
+    X, y = bent(rng)
+    with pytest.warns(UserWarning, match="two values only.*PBDNClassifier"):
+        model = small().fit(X, (y > 0) * 1.0)
+    with pytest.raises(InvalidInputError, match="use log_score"):
+        model.score(X, np.column_stack([y, y + 1.0]))
+    with pytest.raises(InvalidInputError, match="dates or lengths of time"):
+        small().fit(X, np.full(len(y), np.datetime64("2024-01-01")))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"standardize": "no"}, {"n_jobs": "a"}, {"verbose": "a"}, {"checkpoint": 3}], ids=lambda one: str(*one)
+)
+def test_parameters_are_checked_by_name(rng, wrong):
+    X, y = bent(rng)
+    with pytest.raises(InvalidInputError, match=f"^{next(iter(wrong))}="):
+        small(**wrong).fit(X, y)

@@ -198,10 +198,10 @@ checkpoint, time_limit
                 raise InvalidInputError(f"categories={self.categories!r} has a grade twice; give each of them once.")
             return order
         dtype: Any = getattr(y, "dtype", None)
-        if not getattr(dtype, "ordered", False):  # no categorical of pandas or Dask
-            dtype = getattr(nw.from_native(y, pass_through=True, allow_series=True), "dtype", None)
-            dtype = dtype if isinstance(dtype, nw.Enum) else None
-        return None if dtype is None else np.asarray(dtype.categories)
+        if getattr(dtype, "ordered", False):  # a categorical of pandas or Dask
+            return np.asarray(dtype.categories)
+        dtype = getattr(nw.from_native(y, pass_through=True, allow_series=True), "dtype", None)
+        return np.asarray(dtype.categories) if isinstance(dtype, nw.Enum) else None
 
     def _grades(self, y: Any) -> NDArray[np.int64]:
         """The place of every label in the order."""

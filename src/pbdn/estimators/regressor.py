@@ -8,8 +8,7 @@ from sklearn.base import RegressorMixin
 
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import numeric_bounds, positive_bounds
-from pbdn.data.row_source import as_counts
+from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds, weigh_rows
 from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
@@ -143,10 +142,11 @@ criterion_path_
             self._fit_source(opening.open_source(X, y, sample_weight), self._bounds, tasks, self.log)
         else:
             rows, bounds = self._rows(X, y), self._bounds(y)
+            weighed = weigh_rows(rows, None, bounds, sample_weight)
             if np.asarray(y).ndim == 1 and np.array_equal(*bounds.T):
                 _tell_of_two_values(bounds[:, 0])
-                sample_weight = _without_far_values(bounds[:, 0], sample_weight)
-            self._fit_bounds(rows, bounds, sample_weight, tasks, self.log)
+                weighed = _without_far_values(weighed)
+            self._fit_bounds(weighed.inputs, weighed.targets, weighed.weights, tasks, self.log)
         tasks.end()
         return self
 
@@ -251,21 +251,14 @@ def _tell_of_two_values(y: FloatArray) -> None:
         )
 
 
-def _without_far_values(values: FloatArray, sample_weight: Any) -> Any:
-    """Weights of rows, zero where a value is very far from all others; a warning says so."""
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
-    if weights is not None:
-        counts = weights.shape == values.shape and bool(np.all((weights >= 0.0) & (weights < np.inf)) and weights.any())
-        if not counts:
-            return sample_weight  # which is refused later
-        weights = as_counts(weights)
-    far = np.flatnonzero(far_values(values, weights))
-    if not far.size:
-        return sample_weight
+def _without_far_values(rows: LabelledRows) -> LabelledRows:
+    """The rows but for those whose value is very far from all others; a warning says so."""
+    values = rows.targets[:, 0]
+    far = far_values(values, rows.weights)
+    if not far.any():
+        return rows
     warn(
-        f"{far.size} of {len(values)} values of y are very far from all others, such as {values[far[0]]:g}; their rows are left out. "
-        "Mend them, or give y as two equal columns to keep them."
+        f"{far.sum()} of {len(values)} values of y are very far from all others, such as {values[far][0]:g}; their rows are left "
+        "out. Mend them, or give y as two equal columns to keep them."
     )
-    weights = np.ones(len(values)) if weights is None else weights.copy()
-    weights[far] = 0.0
-    return weights
+    return rows.take(~far)

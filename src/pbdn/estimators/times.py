@@ -58,8 +58,10 @@ def named_events(y: Any) -> NDArray[Any]:
 
 def _are_causes(column: Any) -> bool:
     """Whether a column holds booleans, or whole numbers from 0 on of which few are different."""
-    if column.dtype == nw.Boolean or not column.dtype.is_integer() or not len(column):
-        return bool(column.dtype == nw.Boolean)
+    if column.dtype == nw.Boolean:
+        return True
+    if not column.dtype.is_integer() or not len(column):
+        return False
     return bool(column.min() >= 0 and column.max() < MOST_CAUSES and (column.min() == 0 or column.max() == 1))
 
 

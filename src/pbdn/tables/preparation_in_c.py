@@ -194,7 +194,7 @@ def to_c_with_preparation(
     """
     check_name(name)
     used = preparation.used
-    fields = _fields([plan.name for plan in used])
+    fields = _fields([plan.name for plan in used], f"{name.upper()}_")
     members = [_member(plan, field) for plan, field in zip(used, fields, strict=True)]
     tables, lines, at = [], [], 0
     for j, (plan, field) in enumerate(zip(used, fields, strict=True)):
@@ -215,19 +215,16 @@ def to_c_with_preparation(
     return to_c(network, classes, preparation.feature_names, name=name, preparation=code, counts=counts)
 
 
-def _fields(names: Sequence[str]) -> list[str]:
-    """Names of members: letters, digits and _, each once."""
+def _fields(names: Sequence[str], macros: str) -> list[str]:
+    """Names of members: letters, digits and _, each once; none begins as ``macros`` do."""
     fields: list[str] = []
     for name in names:
         ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
         base = re.sub(r"[^A-Za-z0-9]+", "_", ascii_only).strip("_")[:50] or "column"
-        base = (
-            f"column_{base}"
-            if base[0].isdigit()
-            else f"{base}_"
-            if base in RESERVED or base.startswith("PBDN_")
-            else base
-        )
+        if base[0].isdigit():
+            base = f"column_{base}"
+        elif base in RESERVED or base.startswith(macros):
+            base += "_"
         field, count = base, 2
         while field in fields:
             field, count = f"{base}_{count}", count + 1
