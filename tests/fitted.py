@@ -21,9 +21,9 @@ from pbdn import (
     PBDNRegressor,
     PBDNSurvival,
 )
-from pbdn.data.frames import NamedArray
 from pbdn.datasets import make_xor
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
+from pbdn.numerics.arrays import NamedArray
 
 HOSTILE = "<script>alert('x')</script>\"&|`*{{7*7}}$x_$\n"
 QUICK_MAP = MapConfig(n_minibatches=300)

@@ -26,6 +26,7 @@ from pbdn.files import (
     read_container,
     write_container,
 )
+from pbdn.files.network import AVERAGED_RATES
 from pbdn.model.network import Layer, Network
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.wiring import Curve
@@ -229,6 +230,7 @@ BENT_INJURIES = [
     ("members are not one number per expert", more("network.members", np.zeros(11, np.int32))),
     ("members are not one number per expert of", more("network.members", np.zeros(12))),
     ("more than 1000 members", put("network.members", 11, 1000)),
+    ("members are mixed up", put("network.members", 0, 1)),
     ("more than 1000 members.", put("network.members", 0, -1)),
     ("number of rows for every class", more("network.class_rows", np.ones(3))),
     ("number of rows for every class.", more("network.class_rows", np.array([1.0, -1.0]))),
@@ -303,7 +305,8 @@ def test_golden_file_predicts_its_stored_probabilities(path):
         own = {key.removeprefix(f"{name}."): a for key, a in arrays.items() if key.startswith(f"{name}.")}
         network = network_from_arrays(part, own)
         assert network.response.kind == {"curved": "two_classes", "committee": "two_classes"}.get(name, name)
-        assert network.n_members == (5 if name == "committee" else 1)
+        assert (network.folds or network).n_members == (5 if name == "committee" else 1)
+        assert network.n_members == (5 if name == "committee" and part["schema"] > AVERAGED_RATES else 1)
         assert (network.curve is not None) == (name in ("curved", "committee"))
         np.testing.assert_allclose(network.predict(rows), arrays[f"golden.{name}.prediction"], rtol=0, atol=1e-13)
         if name != "committee":

@@ -11,7 +11,6 @@ import pytest
 from fitted import QUICK_MAP, lone_side, optimised, quickly, sampled, three_classes
 from networks import random_network
 from pbdn import PBDNClassifier
-from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import network_of
 from pbdn.inspection.columns import ColumnGroup, date_text, number_text
@@ -21,6 +20,7 @@ from pbdn.inspection.effects import ChangedColumns, feature_effects, shuffled_mo
 from pbdn.inspection.rules import subtype_rules
 from pbdn.inspection.shapley import SMALLEST
 from pbdn.model.wiring import Curve
+from pbdn.numerics.arrays import NamedArray
 
 BUILDS = [sampled, optimised, three_classes, lone_side]
 

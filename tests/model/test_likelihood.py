@@ -12,6 +12,7 @@ from scipy import sparse as sp
 from networks import random_curve, random_network
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import (
+    average_answer,
     expert_rates,
     log_likelihood,
     log_probability,
@@ -47,6 +48,17 @@ def test_probability_and_its_logarithm():
             assert abs(log_p - float(exact_log)) <= 4e-16 * max(abs(float(exact_log)), 1e-300) or lam > 700
     assert (probability(RATES) > 0).all()
     assert (probability(RATES) <= 1).all()
+
+
+def test_average_of_answers():
+    """The rate of the average answer, to a few units in the last place of mpmath; of equal answers it is theirs."""
+    of_three = np.stack([RATES, RATES[::-1], np.roll(RATES, 7)])
+    with mp.workdps(700):
+        for lams, found in zip(of_three.T, average_answer(of_three), strict=True):
+            no = sum(mp.exp(-mp.mpf(lam)) if lam < 1e4 else mp.mpf(0) for lam in lams) / 3
+            exact = -mp.log(no) if no else None
+            assert exact is None or abs(found - float(exact)) <= 8e-16 * float(exact)
+    np.testing.assert_array_equal(average_answer(np.stack([RATES] * 3)), RATES)
 
 
 def test_log_likelihood_extremes():

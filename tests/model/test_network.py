@@ -14,7 +14,8 @@ from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
 from pbdn.model.committee import committee, jackknife_error, jackknife_interval, log_odds, share_error
-from pbdn.model.forward import side_rates
+from pbdn.model.forward import answer_rates
+from pbdn.model.likelihood import average_answer
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
 from pbdn.model.scaling import Scaling
@@ -134,12 +135,16 @@ def test_compiled_pass_over_many_rows(rng, depth, curved, n_members):
         [random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0) for _ in range(n_members)]
     )
     x = 5.0 * rng.standard_normal((1030, N_FEATURES))
-    expected = net.top.side_rate(net.top_inputs(x))
-    found = net.side_rate(x)
+    inputs = net.top_inputs(x)
+    members = np.stack([net.member(m).top.side_rate(inputs) for m in range(n_members)])
+    expected, found = average_answer(members), net.side_rate(x)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(net.predict(x), net.response.pool(expected), rtol=1e-12, atol=1e-15)
+    rates = answer_rates(net._plan, 2 * n_members, x)
+    np.testing.assert_allclose(rates.reshape(2, n_members, -1), members.transpose(2, 0, 1), rtol=1e-12, atol=1e-300)
     for part in (slice(0, 1), slice(3, 20), slice(100, 228), slice(1, None)):
-        np.testing.assert_array_equal(side_rates(net._plan, 2, x[part]), found[part])
+        some = np.ascontiguousarray(x[part])
+        np.testing.assert_array_equal(answer_rates(net._plan, 2 * n_members, some), rates[:, part])
     x.flags.writeable = False
     np.testing.assert_array_equal(net.side_rate(x), found)
     for other in (x.astype(np.float32), np.asfortranarray(x), sp.csr_array(x), x[:50]):
@@ -259,20 +264,21 @@ def test_forward_simulation_shares_the_likelihood(rng):
     assert simulate_target(rng, rates).dtype == bool
 
 
-# Several networks as one: averaged rates, zeros that cost nothing.
+# Several networks as one: averaged answers, zeros that cost nothing.
 
 
 @pytest.mark.parametrize("bent", [False, True])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_rates_are_averaged(rng, depth, bent):
+def test_answers_are_averaged(rng, depth, bent):
     curve = random_curve(rng, N_MEMBER_FEATURES, 3) if bent else None
     one, members = random_committee(
         rng, [w[:depth] for w in MEMBER_WIDTHS], N_MEMBER_FEATURES, curve=curve, total_spread=2.0
     )
     x = rng.normal(size=(50, N_MEMBER_FEATURES))
+    np.testing.assert_allclose(one.predict(x), np.mean([net.predict(x) for net in members], axis=0), rtol=1e-12)
+    np.testing.assert_allclose(one.member_rates(x), [net.side_rate(x) for net in members], rtol=1e-12)
     rates = np.mean([net.top.side_rate(net.top_inputs(x)) for net in members], axis=0)
     np.testing.assert_allclose(one.top.side_rate(one.top_inputs(x)), rates, rtol=1e-12)
-    np.testing.assert_allclose(one.predict(x), one.response.pool(rates), rtol=1e-12)
     assert one.n_units == tuple(np.sum([net.n_units for net in members], axis=0))
     assert one.curve is curve
 
@@ -280,8 +286,9 @@ def test_rates_are_averaged(rng, depth, bent):
 def test_three_classes_too(rng):
     one, members = random_committee(rng, SEVERAL, N_MEMBER_FEATURES, total_spread=2.0)
     x = rng.normal(size=(50, N_MEMBER_FEATURES))
-    rates = np.mean([net.top.side_rate(net.top_inputs(x)) for net in members], axis=0)
-    np.testing.assert_allclose(one.predict(x), one.response.pool(rates), rtol=1e-12)
+    answers = np.mean([net.side_probability(x) for net in members], axis=0)
+    np.testing.assert_allclose(one.side_probability(x), answers, rtol=1e-12)
+    np.testing.assert_allclose(one.predict(x), one.response.pool(-np.log1p(-answers)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])

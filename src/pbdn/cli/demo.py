@@ -67,9 +67,9 @@ def run_demo(
     from sklearn.svm import SVC
 
     from pbdn import PBDNClassifier
-    from pbdn.data.frames import NamedArray
     from pbdn.datasets import make_circles
     from pbdn.growth.progress import COMPILING
+    from pbdn.numerics.arrays import NamedArray
     from pbdn.numerics.compiled import before_compiling
 
     data = make_circles(rows + TEST_ROWS, noise=NOISE, seed=seed)

@@ -13,14 +13,13 @@ from sklearn.model_selection import train_test_split
 from pbdn.cli.responses import ESTIMATORS, make_model, quality_of
 from pbdn.cli.target import Labels, RowWeights, Target, find_target, row_weights
 from pbdn.config import FOLDS, HOLDOUT, MapConfig, choose_inference
-from pbdn.data.frames import NamedArray
 from pbdn.data.labelled_rows import rows_to_prepare
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.frames import PreparedRows, RowPreparation
 from pbdn.files.estimator import estimator_bytes, read_extra
 from pbdn.growth.fit_network import words_on_expert_limit
 from pbdn.inspection.access import feature_names, name_sides, parts_of
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, NamedArray
 from pbdn.tables import (
     ColumnOptions,
     Preparation,

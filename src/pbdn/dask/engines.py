@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pbdn.config import FitConfig, starts_for
 from pbdn.dask import workers
 from pbdn.dask.cluster import Group
-from pbdn.data.frames import NamedArray
 from pbdn.data.row_source import Block, Minibatches, Result, Transform, shuffled_orders
 from pbdn.gibbs.responses import RowResponse
 from pbdn.gibbs.rows import Rows, RowsElsewhere
@@ -29,7 +28,7 @@ from pbdn.model.network import Layer
 from pbdn.model.response import Response
 from pbdn.model.timed import timed_log_likelihoods
 from pbdn.model.wiring import sources_of
-from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.arrays import FloatArray, IntArray, NamedArray
 from pbdn.sgd.adam import take_step
 from pbdn.sgd.kernel_arguments import SNAPSHOT_EVERY
 from pbdn.sgd.map_settings import MapSettings

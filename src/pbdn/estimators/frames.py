@@ -11,12 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from pbdn.config import MapConfig
-from pbdn.data.frames import NamedArray, as_table
 from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, collected, needs_preparation
 from pbdn.tables.transformer import TablePreparation

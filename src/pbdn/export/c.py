@@ -48,6 +48,18 @@ _CLASSES = """\
 
 static const char *const {name}_classes[] = {classes};
 """
+_AVERAGE = """
+/* the rate of which 1 - exp(-rate) is the average */
+static inline double {name}_average(const double *rates)
+{{
+    double least = rates[0], sum = 0.0;
+    for (int m = 1; m < {n}; ++m)
+        least = rates[m] < least ? rates[m] : least;
+    for (int m = 0; m < {n}; ++m)
+        sum += expm1(least - rates[m]);
+    return least - log1p(sum / {n}.0);
+}}
+"""
 _FUNCTIONS = """
 static inline void {name}_{core}(const double *x, double *probability)
 {{
@@ -119,13 +131,23 @@ _LAYER = """\
     }}
     (void)h{t};
 """
+_RATES = """\
+    const double answers[] = {{
+        {answers}}};
+    double rates[{n_sides}];
+    for (int s = 0; s < {n_sides}; ++s)
+        rates[s] = {name}_average(answers + {n} * s);
+"""
+_ONE = """\
+    probability[1] = -expm1(-rates[0]);
+    probability[0] = 1.0 - probability[1];
+"""
 _TWO = """\
-    const double second = 0.5 * (exp(-{rate0}) - expm1(-{rate1}));
+    const double second = 0.5 * (exp(-rates[0]) - expm1(-rates[1]));
     probability[0] = 1.0 - second;
     probability[1] = second;
 """
 _PAIRS = """\
-    const double rates[] = {rates};
     double total = 0.0, sum = 0.0, w;
     int best = 0;
     for (int c = 0; c < {n}; ++c) {{
@@ -199,13 +221,19 @@ def to_c(
         ]
         return several.in_c(network, parts, name, preparation, numbers, strings)
     planned = plan(network, classes, feature_names, stand_ins, counts)
+    top = planned.layers[-1]
     tables = [_tables(planned, t, name) for t in range(1, len(planned.layers) + 1)]
-    tables.append(f"static const double {name}_weights[] = {numbers(planned.layers[-1].expert_weights.tolist())};\n")
+    tables.append(
+        f"static const double {name}_weights[] = {numbers((top.n_averaged * top.expert_weights).tolist())};\n"
+    )
     if planned.stand_ins is not None:
         tables.append(f"static const double {name}_stand_ins[] = {numbers(planned.stand_ins)};\n")
     words = {"name": name, "upper": name.upper(), "row": f"{name}_row *row" if preparation else "double *x"}
     layers = _features(planned, name) + "".join(_layer(planned, t, name) for t in range(1, len(planned.layers) + 1))
-    functions = "" if planned.line is None else line_in_c.below(planned, name, numbers)
+    if planned.line is None:
+        functions = _AVERAGE.format(name=name, n=top.n_averaged)
+    else:
+        functions = line_in_c.below(planned, name, numbers)
     if planned.gives_numbers:
         functions += line_in_c.functions(planned, name, numbers, layers, preparation)
     else:
@@ -254,13 +282,14 @@ def _pooling(planned: Plan, name: str) -> str:
     if planned.line is not None:
         return line_in_c.grades(planned, name, numbers)
     t = len(planned.layers)
-    rates = [f"{name}_dot({name}_weights + {a}, h{t} + {a}, {b - a})" for a, b in planned.layers[-1].sides]
+    top = planned.layers[-1]
+    answers = [f"{name}_dot({name}_weights + {a}, h{t} + {a}, {b - a})" for a, b in top.answers]
+    rates = _RATES.format(name=name, answers=",\n        ".join(answers), n_sides=planned.n_sides, n=top.n_averaged)
     if planned.response == OneSide.kind:
-        return f"    probability[1] = -expm1(-{rates[0]});\n    probability[0] = 1.0 - probability[1];\n"
+        return rates + _ONE
     if planned.response == TwoClasses.kind:
-        return _TWO.format(rate0=rates[0], rate1=rates[1])
-    listed, least = "{" + ", ".join(rates) + "}", number(SMALLEST_CHANCE)
-    return _PAIRS.format(n=len(rates) // 2, rates=listed, least=least, steps=NEWTON_STEPS)
+        return rates + _TWO
+    return rates + _PAIRS.format(n=planned.n_sides // 2, least=number(SMALLEST_CHANCE), steps=NEWTON_STEPS)
 
 
 def _tables(planned: Plan, t: int, name: str) -> str:

@@ -204,32 +204,34 @@ def _distances(graph: Graph, layer: PlannedLayer, sources: list[str]) -> str:
 
 
 def _rates(graph: Graph, weighted: str, top: PlannedLayer) -> str:
-    """λ of every side, shape (n, n_sides)."""
+    """λ of every answer, shape (n, n_sides, number of networks that are averaged)."""
     axis = graph.constant(np.array([1], dtype=np.int64))
     sums = []
-    for first, last in top.sides:
+    for first, last in top.answers:
         ends = [graph.constant(np.array([end], dtype=np.int64)) for end in (first, last)]
         sums.append(graph.op("ReduceSum", graph.op("Slice", weighted, *ends, axis), axis, keepdims=1))
-    return sums[0] if len(sums) == 1 else graph.op("Concat", *sums, axis=1)
+    rates = sums[0] if len(sums) == 1 else graph.op("Concat", *sums, axis=1)
+    shape = graph.constant(np.array([-1, len(top.sides), top.n_averaged], dtype=np.int64))
+    return graph.op("Mul", graph.op("Reshape", rates, shape), graph.number(float(top.n_averaged)))
 
 
 def _pool(graph: Graph, rates: str, planned: Plan) -> str:
     """Class probabilities as in `pbdn.model.pooling`, shape (n, n_classes)."""
-    p = graph.probability(rates)
+    p = graph.op("ReduceMean", graph.probability(rates), axes=[2], keepdims=0)
     if planned.response == OneSide.kind:
         return graph.op("Concat", graph.op("Sub", graph.number(1.0), p), p, axis=1)
     if planned.response == TwoClasses.kind:  # (p_c + 1 - p_other) / 2 for both classes: p times a matrix plus a half
         mixing = graph.number([[0.5, -0.5], [-0.5, 0.5]])
         return graph.op("Add", graph.op("MatMul", p, mixing), graph.number(0.5))
-    return _pool_pairs(graph, rates, p, planned.n_sides // 2)
+    not_p = graph.op("ReduceMean", graph.op("Exp", graph.op("Neg", rates)), axes=[2], keepdims=0)
+    return _pool_pairs(graph, p, not_p, planned.n_sides // 2)
 
 
-def _pool_pairs(graph: Graph, rates: str, p: str, n: int) -> str:
+def _pool_pairs(graph: Graph, p: str, not_p: str, n: int) -> str:
     """As `pbdn.model.pooling.pool_pairs`: the odds of n pairs times the factor with which all sum to one."""
     begin, middle, end, axis = (graph.constant(np.array([value], dtype=np.int64)) for value in (0, n, 2 * n, 1))
     one, two = graph.number(1.0), graph.number(2.0)
     least = graph.number(SMALLEST_CHANCE if graph.dtype == np.float64 else SMALLEST_CHANCE_SINGLE)
-    not_p = graph.op("Exp", graph.op("Neg", rates))
 
     def halves(values: str) -> tuple[str, str]:
         return graph.op("Slice", values, begin, middle, axis), graph.op("Slice", values, middle, end, axis)

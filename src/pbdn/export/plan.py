@@ -87,8 +87,11 @@ class PlannedLayer:
     hyperplanes : array (n_units, n_inputs + 1)
         Bias first.
     expert_weights : array (n_units,)
+        Those that experts have in a network of their own are `n_averaged` times as large.
     sides : tuple of (first, last + 1)
         The units of each side.
+    answers : tuple of (first, last + 1)
+        In a top layer of classes, the units of each network that is averaged, side after side; elsewhere those of each side.
     time_coefs : array (n_units,) or None
         τ_k of a response on a line.
     """
@@ -97,12 +100,18 @@ class PlannedLayer:
     hyperplanes: FloatArray
     expert_weights: FloatArray
     sides: tuple[tuple[int, int], ...]
+    answers: tuple[tuple[int, int], ...]
     time_coefs: FloatArray | None = None
 
     @property
     def n_units(self) -> int:
         """Experts over all sides."""
         return len(self.expert_weights)
+
+    @property
+    def n_averaged(self) -> int:
+        """Answers that are averaged for each side."""
+        return len(self.answers) // len(self.sides)
 
 
 @dataclass(frozen=True)
@@ -275,16 +284,23 @@ def asked(planned: Plan, quantiles: Sequence[float], above: Sequence[float]) -> 
 
 def _layer(network: Network, t: int) -> PlannedLayer:
     layer = network.layers[t - 1]
-    ends = np.cumsum([0, *layer.n_experts]).tolist()
+    averaged = network.n_members if t == network.depth and not network.response.timed else 1
+    counts = [np.bincount(own, minlength=averaged) for own in network.owners] if averaged > 1 else [layer.n_experts]
     return PlannedLayer(
         sources_of(t),
         np.concatenate([side.hyperplanes for side in layer.sides]),
         np.concatenate([side.expert_weights for side in layer.sides]),
-        tuple(pairwise(ends)),
+        _parts(layer.n_experts),
+        _parts(np.concatenate(counts)),
         np.concatenate([side.time_coefs for side in layer.sides if side.time_coefs is not None])
         if network.response.timed
         else None,
     )
+
+
+def _parts(counts: Any) -> tuple[tuple[int, int], ...]:
+    """(first, last + 1) of parts of these lengths, one after the other."""
+    return tuple(pairwise(np.cumsum([0, *counts]).tolist()))
 
 
 def _plain(label: Any) -> Label:

@@ -22,7 +22,7 @@ TAILS = {tails}  # (j, c, s, b, a): tails of (x_j - c) / s are pulled in by the 
 SQUARES = {squares}  # (j, c, s): the square ((x_j - c) / s)² stands after the features
 LAYERS = (  # sources of the inputs (0: features and squares, t: units of layer t); hyperplanes: bias, (place, coefficients) …
 {layers})
-SIDES = (  # first unit, last unit + 1, weights of the units of each side of the top layer
+SIDES = (  # first unit, last unit + 1, weights of the units of each side of the top layer, in every network that is averaged
 {sides})
 {line}
 
@@ -61,12 +61,19 @@ def _distances(row):
 {functions}'''
 
 _CLASSES = '''
+def _average(rates):
+    # the rate of which 1 - exp(-rate) is the average
+    least = min(rates)
+    return least - log1p(sum(expm1(least - rate) for rate in rates) / len(rates))
+
+
 def {name}(row):
     """Probability of each of CLASSES; row is a sequence in the order of FEATURES, or a dict by name."""
     distances = _distances(row)
 '''
 _RATES = """\
-    rates = [sum(r * _softplus(z) for r, z in zip(weights, distances[first:last])) for first, last, weights in SIDES]
+    answers = [sum(r * _softplus(z) for r, z in zip(weights, distances[first:last])) for first, last, weights in SIDES]
+    rates = [_average(answers[s:s + {n}]) for s in range(0, len(answers), {n})]
     p = [-expm1(-rate) for rate in rates]
 """
 _BELOW = """
@@ -202,7 +209,9 @@ def to_python(
     planned = plan(network, classes, feature_names, stand_ins, counts)
     top = planned.layers[-1]
     layers = "".join(f"    ({layer.sources!r}, {_rows(layer.hyperplanes)}),\n" for layer in planned.layers)
-    sides = "".join(f"    ({a}, {b}, {_tuple(top.expert_weights[a:b].tolist())}),\n" for a, b in top.sides)
+    sides = "".join(
+        f"    ({a}, {b}, {_tuple((top.n_averaged * top.expert_weights[a:b]).tolist())}),\n" for a, b in top.answers
+    )
     return _SOURCE.format(
         what="the predicted distribution" if planned.gives_numbers else "class probabilities",
         labels="" if planned.gives_numbers else f"CLASSES = {_tuple(planned.labels)}\n",
@@ -231,7 +240,7 @@ def _line(planned: Plan) -> str:
 def _functions(planned: Plan, name: str, prepared: bool) -> str:
     line = planned.line
     if line is None:
-        return _CLASSES.format(name=name) + _RATES + _pooling(planned)
+        return _CLASSES.format(name=name) + _RATES.format(n=planned.layers[-1].n_averaged) + _pooling(planned)
     if planned.labels:
         return _BELOW + _CLASSES.format(name=name) + _GRADES
     value = f"{line.center!r} + {line.scale!r} * u"

@@ -23,7 +23,7 @@ from pbdn.export.sql_text import (
 )  # fmt: skip
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
-from pbdn.model.response import OneSide, TwoClasses
+from pbdn.model.response import OneSide, SeveralClasses, TwoClasses
 
 Dialect = Literal["sqlite", "postgresql", "duckdb", "generic"]
 
@@ -277,25 +277,33 @@ def _names(planned: Plan, source: int) -> list[str]:
 
 
 def _pooling(planned: Plan) -> Iterator[list[str]]:
-    """Rates and probabilities of the sides, then c0, c1, …: the probabilities of the classes."""
-    top, t, sides = planned.layers[-1], len(planned.layers), range(planned.n_sides)
-    weights, units = top.expert_weights.tolist(), _names(planned, t)
-    rates = [f"r{s}" for s in sides]
-    yield [f"{linear(weights[a:b], units[a:b], 0.0)} AS r{s}" for s, (a, b) in enumerate(top.sides)]
-    yield [*rates, *(f"{probability(f'r{s}')} AS p{s}" for s in sides)]
+    """Rates r0, r1, … of the answers, how likely each side says yes (p0, p1, …) and no (e0, e1, …), then c0, c1, …: the
+    probabilities of the classes.
+    """
+    top, t, n = planned.layers[-1], len(planned.layers), planned.layers[-1].n_averaged
+    weights, units = (n * top.expert_weights).tolist(), _names(planned, t)
+    yield [f"{linear(weights[a:b], units[a:b], 0.0)} AS r{k}" for k, (a, b) in enumerate(top.answers)]
+    of_side = [[f"r{n * s + m}" for m in range(n)] for s in range(planned.n_sides)]
+    yes = [f"{_average([probability(rate) for rate in rates])} AS p{s}" for s, rates in enumerate(of_side)]
+    no = [f"{_average([exponential(f'-{rate}') for rate in rates])} AS e{s}" for s, rates in enumerate(of_side)]
+    yield yes + (no if planned.response == SeveralClasses.kind else [])
     if planned.response == OneSide.kind:
         yield ["1e0 - p0 AS c0", "p0 AS c1"]
     elif planned.response == TwoClasses.kind:
         yield ["5e-1 * (p0 + (1e0 - p1)) AS c0", "5e-1 * (p1 + (1e0 - p0)) AS c1"]
     else:
-        yield from _pool_pairs(len(sides) // 2)
+        yield from _pool_pairs(planned.n_sides // 2)
+
+
+def _average(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{total([f'({text})' for text in texts])} / {number(len(texts))}"
 
 
 def _pool_pairs(n: int) -> Iterator[list[str]]:
     """As `pbdn.model.pooling.pool_pairs`: odds o0, o1, … of n classes, that of the best, Newton's steps, c0, c1, …"""
     classes, others = range(n), [f"a{s}" for s in range(n)]
-    chances = [(f"y{s}", f"p{s} + {exponential(f'-r{s + n}')}") for s in classes]
-    chances += [(f"n{s}", f"{exponential(f'-r{s}')} + p{s + n}") for s in classes]
+    chances = [(f"y{s}", f"p{s} + e{s + n}") for s in classes]
+    chances += [(f"n{s}", f"e{s} + p{s + n}") for s in classes]
     yield [f"{text} AS {name}" for name, text in chances]
     yield [f"{_at_least(f'y{s}')} / {_at_least(f'n{s}')} AS o{s}" for s in classes]
     odds = [f"o{s}" for s in classes]

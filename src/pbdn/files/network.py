@@ -16,8 +16,9 @@ from pbdn.model.timed import OnALine
 from pbdn.model.wiring import Curve, width_of_inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 OLDEST_SCHEMA = 4  # files of versions before the first release are not read
+AVERAGED_RATES = 4  # schema up to which networks of classes were averaged by their rates, not by their answers
 MOST_MEMBERS = 1000  # networks averaged into one: each predicts where intervals are asked for
 MOST_ZEROS = 16  # numbers that one stored number may stand for: a small file stays small in memory
 
@@ -52,7 +53,8 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     (n_draws, n_sides), which cuts ``network.t.draws.hyperplanes`` and ``….expert_weights`` into sides. Values on a line add
     ``network.t.time_coefs``, and to the header ``line``, the settings of `pbdn.model.timed.OnALine`.
 
-    A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to.
+    A network that averages several has the array ``network.members``: which of them each expert of the top layer belongs to, in
+    rising order on each side.
     Where an average of networks of folds stands beside it, ``folds`` is the header part of that one, and its arrays are
     ``folds.network.…``.
     ``network.class_rows`` are the rows of each class that networks of folds shared.
@@ -135,16 +137,26 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
         class_rows=_class_rows(arrays, response),
     )
     _check_wiring(network)
-    return replace(network, folds=_folds(header, arrays, network)) if "folds" in header else network
+    if "folds" in header:
+        return _by_rates(replace(network, folds=_folds(header, arrays, network)), header)
+    return _by_rates(network, header)
+
+
+def _by_rates(network: Network, header: Mapping[str, Any]) -> Network:
+    """An average of rates as the one network that it is, with its members beside it for intervals; others as they are."""
+    if header["schema"] > AVERAGED_RATES or network.response.timed or network.n_members == 1:
+        return network
+    return replace(network, members=(), folds=network.folds or network)
 
 
 def _folds(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], network: Network) -> Network:
     """The average of networks of folds that stands beside a network."""
     part = header["folds"]
     _require(isinstance(part, Mapping) and "folds" not in part, "its networks of folds are not described")
+    check_schema(part.get("schema"))
     prefix = "folds."
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-    folds = network_from_arrays(part, own)
+    folds = network_from_arrays({**part, "schema": SCHEMA_VERSION}, own)  # of folds only the members are asked for
     _require(
         folds.n_features == network.n_features and folds.response == network.response and folds.n_members > 1,
         "its networks of folds have other features or outputs than the network, or are not several",
@@ -235,7 +247,9 @@ def _members(arrays: Mapping[str, NDArray[Any]], top: Layer) -> tuple[IntArray, 
         "its members are not one number per expert of the top layer",
     )
     _require(bool(np.all((members >= 0) & (members < MOST_MEMBERS))), f"it has more than {MOST_MEMBERS} members")
-    return tuple(side.astype(np.int64) for side in np.split(members, np.cumsum(top.n_experts)[:-1]))
+    sides = tuple(side.astype(np.int64) for side in np.split(members, np.cumsum(top.n_experts)[:-1]))
+    _require(all(np.all(np.diff(side) >= 0) for side in sides), "the experts of its members are mixed up")
+    return sides
 
 
 def _class_rows(arrays: Mapping[str, NDArray[Any]], response: Response) -> FloatArray | None:

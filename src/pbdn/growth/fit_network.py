@@ -197,8 +197,7 @@ def words_on_expert_limit(network: Network, max_experts: int) -> str:
 
     Whether more experts would help is then not known. Of an average of networks each counts by itself.
     """
-    owners = network.members or tuple(np.zeros(count, np.int64) for count in network.top.n_experts)
-    full = [s for s, own in enumerate(owners) if np.bincount(own).max() >= max_experts]
+    full = [s for s, own in enumerate(network.owners) if np.bincount(own).max() >= max_experts]
     if not full:
         return ""
     return (

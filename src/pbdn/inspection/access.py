@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from pbdn.data.frames import NamedArray, as_table
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
 from pbdn.model.timed import OnALine
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
 
 N_DRAWS = 12
 

@@ -33,7 +33,7 @@ class ChangedColumns:
         """Compute once, for every layer, what the features and the bias add to its distances."""
         self.network, self.rows = network, rows
         self._planes = [np.concatenate([side.hyperplanes for side in layer.sides]) for layer in network.layers]
-        self._top = _on_distances(network.top)
+        self._on_distances = replace(network, layers=(_on_distances(network.top),))
         widths = [network.n_expanded, *(len(planes) for planes in self._planes)]
         self._parts = []  # per layer: [(source, its coefficients)]
         for t, planes in enumerate(self._planes, 1):
@@ -81,7 +81,7 @@ class ChangedColumns:
             if len(units) + 1 == self.network.depth:
                 break
             units.append(softplus(distance))
-        return self.network.response.prediction(self._top, distance)
+        return self._on_distances.predict_above(distance)
 
 
 def _on_distances(layer: Layer) -> Layer:

@@ -1,8 +1,9 @@
-"""Several networks as one: its rates are the averages of theirs, and how far they differ says how sure it is.
+"""Several networks as one: its answers are the averages of theirs, and how far they differ says how sure it is.
 
 The experts of all members stand side by side in every layer; an expert sees the features and the units of its own member
-only. The weights of the top layer are divided by the number of members, so that λ = mean of the members' λ. What predicts is
-then one network like any other.
+only. Of classes the answers are averaged: side s says yes with the probability mean_m (1 - e^{-λ_ms}), and with two classes
+`predict_proba` is the average of the members' own. Of values on a line the rates are: λ = mean_m λ_m. The weights of the top layer
+are divided by the number of members M, so that they are shares of the whole; a member's own weights are M times as large.
 
 Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. Their spread says how far
 a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). All folds
@@ -28,7 +29,7 @@ SMALLEST = 1e-12  # probability whose log-odds are still told apart
 
 
 def committee(members: Sequence[Network]) -> Network:
-    """One network whose rates are the averages of the members' rates.
+    """One network that averages its members.
 
     Parameters
     ----------

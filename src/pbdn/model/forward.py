@@ -39,9 +39,10 @@ class Plan(NamedTuple):
     coefficients : (sum of experts, padded, x inputs)
         Without the biases.
     experts : (2, n_experts)
-        Biases, and the weights of experts of top layers.
-    sides : (n_experts,)
-        Which side an expert of a top layer belongs to.
+        Biases, and the weights that experts of top layers have in their own network.
+    answers : (n_experts,)
+        Which answer an expert of a top layer belongs to: one after the other those of all networks that are averaged, side after
+        side.
     squared : (n_squares,)
         Features that are squared.
     square : (2, n_squares)
@@ -51,7 +52,7 @@ class Plan(NamedTuple):
     steps: IntArray
     coefficients: FloatArray
     experts: FloatArray
-    sides: IntArray
+    answers: IntArray
     squared: IntArray
     square: FloatArray
 
@@ -59,13 +60,12 @@ class Plan(NamedTuple):
 def plan_of(network: "Network") -> Plan:
     """What the compiled pass needs of a network."""
     steps: list[tuple[int, ...]] = []
-    coefficients, biases, weights, sides = [], [], [], []
+    coefficients, biases, weights, answers = [], [], [], []
     filled = n_experts = 0
-    owners = np.zeros(network.n_units[-1], np.int64)
-    if network.members and network.depth > 1:  # one layer has no units of others to leave out
-        owners = np.concatenate(network.members)
-    for m in range(owners.max(initial=0) + 1):
-        chosen = _needed(network, owners == m)
+    owners = np.concatenate(network.owners)
+    together = network.depth == 1  # one layer has no units of others to leave out
+    for m in range(1 if together else network.n_members):
+        chosen = _needed(network, np.ones_like(owners, np.bool_) if together else owners == m)
         place = [0, network.n_expanded]  # where the features begin, and the units of every layer
         for t, layer in enumerate(network.layers, 1):
             planes = np.concatenate([side.hyperplanes for side in layer.sides])[chosen[t]]
@@ -78,8 +78,9 @@ def plan_of(network: "Network") -> Plan:
             block[:count] = planes[:, 1:]
             coefficients.append(block.ravel())
             biases.append(planes[:, 0])
-            weights.append(np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]])
-            sides.append(np.repeat(np.arange(len(layer.sides)), layer.n_experts)[chosen[t]])
+            weights.append(network.n_members * np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]])
+            of_side = np.repeat(np.arange(len(layer.sides)), layer.n_experts)[chosen[t]]
+            answers.append(network.n_members * of_side + (owners[chosen[t]] if top else 0))
             filled, n_experts = filled + block.size, n_experts + count
     curve = network.curve
     square = np.zeros((2, 0)) if curve is None else np.stack([curve.centers, curve.scales])
@@ -87,7 +88,7 @@ def plan_of(network: "Network") -> Plan:
         np.array(steps, np.int64),
         np.concatenate(coefficients),
         np.stack([np.concatenate(biases), np.concatenate(weights)]),
-        np.concatenate(sides).astype(np.int64),
+        np.concatenate(answers).astype(np.int64),
         np.empty(0, np.int64) if curve is None else curve.columns.astype(np.int64),
         square,
     )
@@ -115,18 +116,18 @@ def is_worth_it(features: Inputs) -> bool:
     return bool(features.shape[0] >= FEWEST_ROWS and features.shape[1] <= MOST_FEATURES)
 
 
-def side_rates(plan: Plan, n_sides: int, features: FloatArray) -> FloatArray:
-    """λ of every side of the top layer on C-contiguous rows, shape (n, n_sides)."""
+def answer_rates(plan: Plan, n_answers: int, features: FloatArray) -> FloatArray:
+    """λ of every answer on C-contiguous rows, shape (n_answers, n)."""
     n_rows, n_features = features.shape
     most, n_inputs = (
         plan.steps[:, 2].max(),
         max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
     )
     inputs, distance = np.zeros(n_inputs * TILE), np.empty((most + BLOCK_ROWS) * TILE)
-    out = np.zeros((n_sides, n_rows))
+    out = np.zeros((n_answers, n_rows))
     address = features.__array_interface__["data"][0]  # so that rows that cannot be written to need no other kernel
     _add_rates(address, n_rows, n_features, *plan, inputs, distance, out)
-    return out.T
+    return out
 
 
 @summing_kernel
@@ -137,14 +138,14 @@ def _add_rates(
     steps: Any,
     coefficients: Any,
     experts: Any,
-    sides: Any,
+    answers: Any,
     squared: Any,
     square: Any,
     inputs: Any,
     distance: Any,
     out: Any,
 ) -> None:
-    """Add λ, one side after the other; ``inputs`` and ``distance`` are memory of one tile."""
+    """Add λ, one answer after the other; ``inputs`` and ``distance`` are memory of one tile."""
     at_coefficients, at_inputs, at_distance = coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
     for begin in range(0, n_rows, TILE):
         n = n_rows - begin if n_rows - begin < TILE else TILE
@@ -171,6 +172,6 @@ def _add_rates(
                 for i in range(0, n, LANES):
                     softplus_lanes(at_distance + 8 * (k * TILE + i), experts[0, expert], to + 8 * i)
                 if target < 0:
-                    side, weight = sides[expert], experts[1, expert]
+                    answer, weight = answers[expert], experts[1, expert]
                     for i in range(n):
-                        out[side, begin + i] += weight * distance[k * TILE + i]
+                        out[answer, begin + i] += weight * distance[k * TILE + i]

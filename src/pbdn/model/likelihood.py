@@ -33,6 +33,13 @@ def probability(rate: FloatArray) -> FloatArray:
     return -np.expm1(-np.asarray(rate))
 
 
+def average_answer(rates: FloatArray, axis: int = 0) -> FloatArray:
+    """λ of which 1 - e^{-λ} is the average of 1 - e^{-λ_m} over an axis, accurate for tiny and huge λ_m."""
+    rates = np.asarray(rates, dtype=float)
+    least = rates.min(axis=axis, keepdims=True)
+    return np.asarray(least.squeeze(axis) - np.log1p(np.expm1(least - rates).mean(axis=axis)))
+
+
 def log_probability(rate: FloatArray) -> FloatArray:
     """ln P(y=1) = ln(1 - e^{-λ}), accurate for tiny and huge λ; -inf only at λ = 0."""
     rate = np.asarray(rate, dtype=float)

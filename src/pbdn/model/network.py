@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
-from pbdn.model.likelihood import probability, signed_distances, softplus
+from pbdn.model.forward import Plan, answer_rates, is_worth_it, plan_of
+from pbdn.model.likelihood import average_answer, probability, signed_distances, softplus
 from pbdn.model.response import Classes, Response
 from pbdn.model.tails import Tails
 from pbdn.model.wiring import Curve, Inputs, inputs_of, sees_features, width_of_inputs
@@ -153,6 +153,11 @@ class Network:
         return 1 + max((int(side.max(initial=0)) for side in self.members), default=0)
 
     @property
+    def owners(self) -> tuple[IntArray, ...]:
+        """Which of the networks that are averaged each expert of the top layer belongs to, side by side."""
+        return self.members or tuple(np.zeros(count, np.int64) for count in self.top.n_experts)
+
+    @property
     def has_intervals(self) -> bool:
         """Whether it says how sure it is: by posterior draws, or by networks of folds."""
         return bool(self.top.draws) or self.has_folds
@@ -196,13 +201,35 @@ class Network:
 
     def side_probability(self, features: Inputs) -> FloatArray:
         """P(side s says yes) from the point of the top layer, shape (n, n_sides)."""
-        return self.top.side_probability(self.top_inputs(features))
+        return probability(self.side_rate(features))
 
     def side_rate(self, features: Inputs) -> FloatArray:
-        """λ of every side of the top layer, shape (n, n_sides); many dense rows by the compiled pass."""
+        """λ of every side, shape (n, n_sides): the answer of a side is the average of the members' answers."""
+        return _answer(self.member_rates(features))
+
+    def member_rates(self, features: Inputs) -> FloatArray:
+        """λ of every side of every network that is averaged, shape (n_members, n, n_sides); many dense rows by the compiled pass."""
         if is_worth_it(features):
-            return side_rates(self._plan, len(self.top.sides), self.tamed(features))
-        return self.top.side_rate(self.top_inputs(features))
+            n_members, n_sides = self.n_members, len(self.top.sides)
+            rates = answer_rates(self._plan, n_sides * n_members, self.tamed(features))
+            return rates.reshape(n_sides, n_members, -1).transpose(1, 2, 0)
+        return self._rates_above(self.top_inputs(features))
+
+    def _rates_above(self, inputs: Inputs) -> FloatArray:
+        """`member_rates` from inputs of the top layer."""
+        if self.n_members == 1:
+            return self.top.side_rate(inputs)[None]
+        of_sides = (side.units(inputs) @ own for side, own in zip(self.top.sides, self.weights_of_members, strict=True))
+        return np.stack([rates.T for rates in of_sides], axis=-1)
+
+    @cached_property
+    def weights_of_members(self) -> list[FloatArray]:
+        """Of each side, the weight that every expert has in every member, shape (n_experts, n_members)."""
+        own = np.arange(self.n_members)
+        return [
+            np.where(owners[:, None] == own, self.n_members * side.expert_weights[:, None], 0.0)
+            for side, owners in zip(self.top.sides, self.owners, strict=True)
+        ]
 
     @cached_property
     def _plan(self) -> Plan:
@@ -212,7 +239,13 @@ class Network:
         """The prediction of the recorded point, shape (n, n_outputs)."""
         if isinstance(self.response, Classes):  # which ask for rates only
             return self.response.prediction(self, features)
-        return self.response.prediction(self.top, self.top_inputs(features))
+        return self.predict_above(self.top_inputs(features))
+
+    def predict_above(self, inputs: Inputs) -> FloatArray:
+        """The prediction from inputs of the top layer, shape (n, n_outputs)."""
+        if isinstance(self.response, Classes):
+            return self.response.pool(_answer(self._rates_above(inputs)))
+        return self.response.prediction(self.top, inputs)
 
     def predict_draws(self, features: Inputs) -> FloatArray:
         """The prediction of every kept draw of the top layer, shape (n_draws, n, n_outputs)."""
@@ -294,3 +327,8 @@ class Network:
             with np.errstate(over="ignore"):
                 limits[self.tails.columns] = tamed * self.tails.scales
         return np.asarray(limits[: self.n_features])
+
+
+def _answer(rates: FloatArray) -> FloatArray:
+    """λ of every side from those of the networks that are averaged, along the first axis."""
+    return np.asarray(rates[0]) if len(rates) == 1 else average_answer(rates)

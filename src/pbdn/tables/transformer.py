@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from pbdn.data.frames import NamedArray
 from pbdn.errors import InvalidInputError, TableWarning, warn
+from pbdn.numerics.arrays import NamedArray
 from pbdn.tables.decide_columns import ColumnOptions
 from pbdn.tables.plan_columns import fit_preparation
 from pbdn.tables.preparation import Preparation

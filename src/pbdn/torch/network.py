@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.linalg import block_diag
 
 from pbdn.errors import MissingExtraError
 from pbdn.gibbs.device_rows import pool
@@ -46,11 +47,10 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
             planes = np.concatenate([side.hyperplanes for side in layer.sides])
             self._keep(f"coefficients{t}", planes[:, 1:])
             self._keep(f"bias{t}", planes[:, 0])
-        weights = np.zeros((sum(network.top.n_experts), len(network.top.sides)))
-        ends = np.cumsum(network.top.n_experts)
-        for s, side in enumerate(network.top.sides):
-            weights[ends[s] - side.n_experts : ends[s], s] = side.expert_weights
-        self._keep("expert_weights", weights)
+        self._keep(
+            "expert_weights", block_diag(*network.weights_of_members)
+        )  # answers: side after side, member after member
+        self.n_members = network.n_members
         self.has_tails = network.tails is not None
         if network.tails is not None:
             self.register_buffer("tailed", torch.as_tensor(network.tails.columns))
@@ -81,7 +81,9 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
             inputs = torch.cat([seen[source] for source in sources_of(t)], 1)
             distance = torch.nn.functional.linear(inputs, getattr(self, f"coefficients{t}"), getattr(self, f"bias{t}"))
             seen.append(torch.nn.functional.softplus(distance))
-        return pool(self.kind, seen[-1] @ self.expert_weights)
+        rates = (seen[-1] @ self.expert_weights).unflatten(1, (-1, self.n_members))
+        least = rates.amin(2, keepdim=True)
+        return pool(self.kind, least[:, :, 0] - torch.log1p(torch.expm1(least - rates).mean(2)))
 
 
 def to_onnx(trunk: Any, network: Network, example: Any, classes: Sequence[Any] | None = None) -> bytes:
