@@ -14,7 +14,7 @@ from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
 from pbdn.model.committee import committee, jackknife_error, jackknife_interval, log_odds, share_error
-from pbdn.model.forward import answer_rates
+from pbdn.model.forward import side_rates
 from pbdn.model.likelihood import average_answer
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
@@ -140,11 +140,8 @@ def test_compiled_pass_over_many_rows(rng, depth, curved, n_members):
     expected, found = average_answer(members), net.side_rate(x)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-300)
     np.testing.assert_allclose(net.predict(x), net.response.pool(expected), rtol=1e-12, atol=1e-15)
-    rates = answer_rates(net._plan, 2 * n_members, x)
-    np.testing.assert_allclose(rates.reshape(2, n_members, -1), members.transpose(2, 0, 1), rtol=1e-12, atol=1e-300)
     for part in (slice(0, 1), slice(3, 20), slice(100, 228), slice(1, None)):
-        some = np.ascontiguousarray(x[part])
-        np.testing.assert_array_equal(answer_rates(net._plan, 2 * n_members, some), rates[:, part])
+        np.testing.assert_array_equal(side_rates(net._plan, 2, n_members, x[part]), found[part])
     x.flags.writeable = False
     np.testing.assert_array_equal(net.side_rate(x), found)
     for other in (x.astype(np.float32), np.asfortranarray(x), sp.csr_array(x), x[:50]):
@@ -276,7 +273,6 @@ def test_answers_are_averaged(rng, depth, bent):
     )
     x = rng.normal(size=(50, N_MEMBER_FEATURES))
     np.testing.assert_allclose(one.predict(x), np.mean([net.predict(x) for net in members], axis=0), rtol=1e-12)
-    np.testing.assert_allclose(one.member_rates(x), [net.side_rate(x) for net in members], rtol=1e-12)
     rates = np.mean([net.top.side_rate(net.top_inputs(x)) for net in members], axis=0)
     np.testing.assert_allclose(one.top.side_rate(one.top_inputs(x)), rates, rtol=1e-12)
     assert one.n_units == tuple(np.sum([net.n_units for net in members], axis=0))

@@ -15,8 +15,8 @@ import numpy as np
 
 from pbdn.model.wiring import FEATURES, Inputs, sources_of
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
-from pbdn.numerics.compiled import summing_kernel
-from pbdn.numerics.elementary import LANES
+from pbdn.numerics.compiled import summing_kernel, vectorised
+from pbdn.numerics.elementary import LANES, minus_log_one_minus, one_minus_exp
 from pbdn.numerics.products import BLOCK_ROWS, block_product, number_at
 from pbdn.numerics.softplus import softplus_lanes
 
@@ -116,18 +116,18 @@ def is_worth_it(features: Inputs) -> bool:
     return bool(features.shape[0] >= FEWEST_ROWS and features.shape[1] <= MOST_FEATURES)
 
 
-def answer_rates(plan: Plan, n_answers: int, features: FloatArray) -> FloatArray:
-    """λ of every answer on C-contiguous rows, shape (n_answers, n)."""
+def side_rates(plan: Plan, n_sides: int, n_members: int, features: FloatArray) -> FloatArray:
+    """λ of every side on C-contiguous rows, shape (n, n_sides): of the average of the members' answers."""
     n_rows, n_features = features.shape
     most, n_inputs = (
         plan.steps[:, 2].max(),
         max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
     )
     inputs, distance = np.zeros(n_inputs * TILE), np.empty((most + BLOCK_ROWS) * TILE)
-    out = np.zeros((n_answers, n_rows))
+    rates, out = np.empty((n_sides, n_members, TILE)), np.empty((n_sides, n_rows))
     address = features.__array_interface__["data"][0]  # so that rows that cannot be written to need no other kernel
-    _add_rates(address, n_rows, n_features, *plan, inputs, distance, out)
-    return out
+    _add_rates(address, n_rows, n_features, *plan, inputs, distance, rates, out)
+    return out.T
 
 
 @summing_kernel
@@ -143,9 +143,11 @@ def _add_rates(
     square: Any,
     inputs: Any,
     distance: Any,
+    rates: Any,
     out: Any,
 ) -> None:
-    """Add λ, one answer after the other; ``inputs`` and ``distance`` are memory of one tile."""
+    """Add λ, one answer after the other, and average; ``inputs``, ``distance`` and ``rates`` are memory of one tile."""
+    n_sides, n_members = rates.shape[0], rates.shape[1]
     at_coefficients, at_inputs, at_distance = coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
     for begin in range(0, n_rows, TILE):
         n = n_rows - begin if n_rows - begin < TILE else TILE
@@ -157,6 +159,7 @@ def _add_rates(
             for i in range(n):
                 z = (inputs[seen + i] - center) / scale
                 inputs[to + i] = z * z
+        rates[:] = 0.0
         for j in range(steps.shape[0]):
             filled, count, source, depth, target = steps[j, 0], steps[j, 2], steps[j, 3], steps[j, 4], steps[j, 5]
             for k in range(0, count, BLOCK_ROWS):
@@ -172,6 +175,28 @@ def _add_rates(
                 for i in range(0, n, LANES):
                     softplus_lanes(at_distance + 8 * (k * TILE + i), experts[0, expert], to + 8 * i)
                 if target < 0:
-                    answer, weight = answers[expert], experts[1, expert]
+                    side, member, weight = answers[expert] // n_members, answers[expert] % n_members, experts[1, expert]
                     for i in range(n):
-                        out[answer, begin + i] += weight * distance[k * TILE + i]
+                        rates[side, member, i] += weight * distance[k * TILE + i]
+        for side in range(n_sides):
+            _average(rates[side], n, out[side, begin : begin + n])
+
+
+@vectorised
+def _average(rates: Any, n: int, out: Any) -> None:
+    """The rates of which 1 - e^{-λ} is the average over members (`pbdn.model.likelihood.average_answer`); ``rates`` change."""
+    n_members = rates.shape[0]
+    for i in range(n):
+        out[i] = rates[0, i]
+    for m in range(1, n_members):
+        for i in range(n):
+            out[i] = min(out[i], rates[m, i])
+    if n_members > 1:
+        for m in range(n_members):
+            for i in range(n):
+                rates[m, i] = one_minus_exp(rates[m, i] - out[i])
+        for m in range(1, n_members):
+            for i in range(n):
+                rates[0, i] += rates[m, i]
+        for i in range(n):
+            out[i] += minus_log_one_minus(rates[0, i] / n_members)

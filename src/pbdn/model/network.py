@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.model.forward import Plan, answer_rates, is_worth_it, plan_of
+from pbdn.model.forward import Plan, is_worth_it, plan_of, side_rates
 from pbdn.model.likelihood import average_answer, probability, signed_distances, softplus
 from pbdn.model.response import Classes, Response
 from pbdn.model.tails import Tails
@@ -204,23 +204,17 @@ class Network:
         return probability(self.side_rate(features))
 
     def side_rate(self, features: Inputs) -> FloatArray:
-        """λ of every side, shape (n, n_sides): the answer of a side is the average of the members' answers."""
-        return _answer(self.member_rates(features))
-
-    def member_rates(self, features: Inputs) -> FloatArray:
-        """λ of every side of every network that is averaged, shape (n_members, n, n_sides); many dense rows by the compiled pass."""
+        """λ of every side, shape (n, n_sides): its answer is the average of the members'. Many dense rows by the compiled pass."""
         if is_worth_it(features):
-            n_members, n_sides = self.n_members, len(self.top.sides)
-            rates = answer_rates(self._plan, n_sides * n_members, self.tamed(features))
-            return rates.reshape(n_sides, n_members, -1).transpose(1, 2, 0)
-        return self._rates_above(self.top_inputs(features))
+            return side_rates(self._plan, len(self.top.sides), self.n_members, self.tamed(features))
+        return self._rate_above(self.top_inputs(features))
 
-    def _rates_above(self, inputs: Inputs) -> FloatArray:
-        """`member_rates` from inputs of the top layer."""
+    def _rate_above(self, inputs: Inputs) -> FloatArray:
+        """`side_rate` from inputs of the top layer."""
         if self.n_members == 1:
-            return self.top.side_rate(inputs)[None]
-        of_sides = (side.units(inputs) @ own for side, own in zip(self.top.sides, self.weights_of_members, strict=True))
-        return np.stack([rates.T for rates in of_sides], axis=-1)
+            return self.top.side_rate(inputs)
+        of_sides = zip(self.top.sides, self.weights_of_members, strict=True)
+        return np.column_stack([average_answer(side.units(inputs) @ own, axis=1) for side, own in of_sides])
 
     @cached_property
     def weights_of_members(self) -> list[FloatArray]:
@@ -244,7 +238,7 @@ class Network:
     def predict_above(self, inputs: Inputs) -> FloatArray:
         """The prediction from inputs of the top layer, shape (n, n_outputs)."""
         if isinstance(self.response, Classes):
-            return self.response.pool(_answer(self._rates_above(inputs)))
+            return self.response.pool(self._rate_above(inputs))
         return self.response.prediction(self.top, inputs)
 
     def predict_draws(self, features: Inputs) -> FloatArray:
@@ -327,8 +321,3 @@ class Network:
             with np.errstate(over="ignore"):
                 limits[self.tails.columns] = tamed * self.tails.scales
         return np.asarray(limits[: self.n_features])
-
-
-def _answer(rates: FloatArray) -> FloatArray:
-    """λ of every side from those of the networks that are averaged, along the first axis."""
-    return np.asarray(rates[0]) if len(rates) == 1 else average_answer(rates)
