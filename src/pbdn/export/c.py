@@ -9,7 +9,7 @@ from pbdn.export import line_in_c, several
 from pbdn.export.plan import Plan, Several, check_name, number, plan, stretches
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
-from pbdn.model.response import OneSide, TwoClasses
+from pbdn.model.response import OneSide, SeveralClasses
 
 _PLAIN = frozenset(f"{string.ascii_letters}{string.digits} _-.,:=()".encode())
 
@@ -230,10 +230,8 @@ def to_c(
         tables.append(f"static const double {name}_stand_ins[] = {numbers(planned.stand_ins)};\n")
     words = {"name": name, "upper": name.upper(), "row": f"{name}_row *row" if preparation else "double *x"}
     layers = _features(planned, name) + "".join(_layer(planned, t, name) for t in range(1, len(planned.layers) + 1))
-    if planned.line is None:
-        functions = _AVERAGE.format(name=name, n=top.n_averaged)
-    else:
-        functions = line_in_c.below(planned, name, numbers)
+    average = _AVERAGE.format(name=name, n=top.n_averaged)
+    functions = average if planned.line is None else line_in_c.below(planned, name, numbers)
     if planned.gives_numbers:
         functions += line_in_c.functions(planned, name, numbers, layers, preparation)
     else:
@@ -285,10 +283,8 @@ def _pooling(planned: Plan, name: str) -> str:
     top = planned.layers[-1]
     answers = [f"{name}_dot({name}_weights + {a}, h{t} + {a}, {b - a})" for a, b in top.answers]
     rates = _RATES.format(name=name, answers=",\n        ".join(answers), n_sides=planned.n_sides, n=top.n_averaged)
-    if planned.response == OneSide.kind:
-        return rates + _ONE
-    if planned.response == TwoClasses.kind:
-        return rates + _TWO
+    if planned.response != SeveralClasses.kind:
+        return rates + (_ONE if planned.response == OneSide.kind else _TWO)
     return rates + _PAIRS.format(n=planned.n_sides // 2, least=number(SMALLEST_CHANCE), steps=NEWTON_STEPS)
 
 
