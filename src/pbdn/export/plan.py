@@ -284,7 +284,7 @@ def asked(planned: Plan, quantiles: Sequence[float], above: Sequence[float]) -> 
 
 def _layer(network: Network, t: int) -> PlannedLayer:
     layer = network.layers[t - 1]
-    averaged = network.n_members if t == network.depth and not network.response.timed else 1
+    averaged = network.n_averaged if t == network.depth else 1
     counts = [np.bincount(own, minlength=averaged) for own in network.owners] if averaged > 1 else [layer.n_experts]
     return PlannedLayer(
         sources_of(t),

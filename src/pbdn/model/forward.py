@@ -78,9 +78,11 @@ def plan_of(network: "Network") -> Plan:
             block[:count] = planes[:, 1:]
             coefficients.append(block.ravel())
             biases.append(planes[:, 0])
-            weights.append(network.n_members * np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]])
+            weights.append(
+                network.n_averaged * np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]]
+            )
             of_side = np.repeat(np.arange(len(layer.sides)), layer.n_experts)[chosen[t]]
-            answers.append(network.n_members * of_side + (owners[chosen[t]] if top else 0))
+            answers.append(network.n_averaged * of_side + (owners[chosen[t]] % network.n_averaged if top else 0))
             filled, n_experts = filled + block.size, n_experts + count
     curve = network.curve
     square = np.zeros((2, 0)) if curve is None else np.stack([curve.centers, curve.scales])

@@ -153,6 +153,11 @@ class Network:
         return 1 + max((int(side.max(initial=0)) for side in self.members), default=0)
 
     @property
+    def n_averaged(self) -> int:
+        """How many answers are averaged for each side: those of all members; on a line one, since rates are averaged there."""
+        return 1 if self.response.timed else self.n_members
+
+    @property
     def owners(self) -> tuple[IntArray, ...]:
         """Which of the networks that are averaged each expert of the top layer belongs to, side by side."""
         return self.members or tuple(np.zeros(count, np.int64) for count in self.top.n_experts)
@@ -206,12 +211,12 @@ class Network:
     def side_rate(self, features: Inputs) -> FloatArray:
         """λ of every side, shape (n, n_sides): its answer is the average of the members'. Many dense rows by the compiled pass."""
         if is_worth_it(features):
-            return side_rates(self._plan, len(self.top.sides), self.n_members, self.tamed(features))
+            return side_rates(self._plan, len(self.top.sides), self.n_averaged, self.tamed(features))
         return self._rate_above(self.top_inputs(features))
 
     def _rate_above(self, inputs: Inputs) -> FloatArray:
         """`side_rate` from inputs of the top layer."""
-        if self.n_members == 1:
+        if self.n_averaged == 1:
             return self.top.side_rate(inputs)
         of_sides = zip(self.top.sides, self.weights_of_members, strict=True)
         return np.column_stack([average_answer(side.units(inputs) @ own, axis=1) for side, own in of_sides])
