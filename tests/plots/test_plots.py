@@ -34,6 +34,7 @@ from pbdn.plots import (
     SurvivalCurvesDisplay,
     TraceDisplay,
 )
+from pbdn.plots.base import shown
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -395,3 +396,12 @@ def test_a_picture_of_many_values_holds_those_that_its_words_name(rng):
     assert {labels[second.argmin()], labels[second.argmax()]} <= set(written)
     assert f"lowest at {labels[second.argmin()]} " in words
     assert display.ax_.get_xlabel().startswith("12 of 40 values")
+
+
+def test_long_names_that_begin_alike_stay_different():
+    names = [f"feature_with_a_long_name_{j}" for j in range(30)]
+    for length in (12, 16, 22, 24, 40):
+        cut = [shown(name, length) for name in names]
+        assert len(set(cut)) == len(names)
+        assert max(map(len, cut)) <= length
+    assert shown("feature_with_a_long_name_17", 16) == "feature_with…_17"

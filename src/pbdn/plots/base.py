@@ -48,9 +48,10 @@ def ink_and_paper() -> tuple[Any, Any]:
 
 
 def shown(text: Any, length: int = 40) -> str:
-    """Text on one line, printable, cut where it is long, that matplotlib does not take for a formula."""
+    """Text on one line, printable, cut in the middle where it is long, that matplotlib does not take for a formula."""
     line = "".join(one for one in " ".join(str(text).split()) if one.isprintable())
-    line = line if len(line) <= length else line[: length - 1] + "…"
+    end = max(1, (length - 1) // 4)
+    line = line if len(line) <= length else f"{line[: length - 1 - end]}…{line[-end:]}"
     return line.replace("$", r"\$")
 
 
