@@ -11,7 +11,7 @@ from pbdn.inspection.curves import EffectCurve, effect_curves
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import IntArray
-from pbdn.plots.base import ACCENT, SOFT, Marks, axes, shown
+from pbdn.plots.base import ACCENT, SOFT, Marks, axes, check_estimator, shown
 
 MOST_BARS = 10
 MOST_CLASSES = 5
@@ -28,6 +28,7 @@ class ImportanceDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, ax: Any = None, draw: bool = True) -> "ImportanceDisplay":
         """Shuffle each column in the rows X and, unless ``draw`` is False, draw."""
+        check_estimator(estimator, cls)
         display = cls(feature_effects(estimator, dense_rows(estimator, X)))
         return display.plot(ax) if draw else display
 
@@ -90,7 +91,8 @@ class EffectCurveDisplay:
         ax: Any = None,
         draw: bool = True,
     ) -> "EffectCurveDisplay":
-        """Compute the curve of one column on the rows X and, unless ``draw`` is False, draw it."""
+        """Compute the curve of one column, by its name or its place in X, on the rows X and, unless ``draw`` is False, draw it."""
+        check_estimator(estimator, cls)
         if scale not in ("probability", "log_odds"):
             raise InvalidInputError(f"scale={scale!r} must be 'probability' or 'log_odds'.")
         display = cls(effect_curves(estimator, X, [column])[0], scale)

@@ -11,7 +11,7 @@ from pbdn.inspection.subtypes import as_frame
 from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
+from pbdn.plots.base import LOWERS, RAISES, Marks, axes, check_estimator, ink_and_paper, shown
 
 MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 MAX_UNITS = 60  # experts drawn per layer, strongest first; a remark says how many are left out
@@ -59,6 +59,7 @@ class NetworkDiagramDisplay:
         cls, estimator: Any, X: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "NetworkDiagramDisplay":
         """Lay out the network and, unless ``draw`` is False, draw it."""
+        check_estimator(estimator, cls)
         network, names, sides = network_of(estimator), input_names(estimator), side_names(estimator)
         spreads = _spreads(network, None if X is None else dense_rows(estimator, X))
         first = np.abs(np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides]))
