@@ -1,5 +1,7 @@
 """Displays: data first, drawing on demand, a table under each."""
 
+from functools import lru_cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -232,7 +234,7 @@ def test_feature_names_choose_axes_and_unknown_ones_are_named():
     model, X, _ = three_classes()
     display = DecisionMapDisplay.from_estimator(model, X, features=("x = 'y'", 1), grid=4, label="c", draw=False)
     assert display.plane.features == (2, 1)
-    with pytest.raises(InvalidInputError, match="no feature 'zz'"):
+    with pytest.raises(InvalidInputError, match="'zz' is not in X; .* 0 "):
         DecisionMapDisplay.from_estimator(model, X, features=("zz", 1), draw=False)
 
 
@@ -398,7 +400,7 @@ def test_a_picture_of_many_values_holds_those_that_its_words_name(rng):
     assert len(written) == 12
     assert {labels[second.argmin()], labels[second.argmax()]} <= set(written)
     assert f"lowest at {labels[second.argmin()]} " in words
-    assert display.ax_.get_xlabel().startswith("12 of 40 values")
+    assert display.ax_.get_xlabel().startswith("city\n12 of 40 values")
 
 
 # What displays are given: estimators of the right kind, fitted, and targets that belong to the rows.
@@ -533,6 +535,65 @@ def test_training_is_shown_of_one_network_only(display):
     constant = quickly(PBDNRegressor(), np.eye(4), np.ones(4))
     with pytest.raises(InvalidInputError, match="There is no .* rows of different values"):
         display.from_estimator(constant)
+
+
+# Columns go by their places in X, and pictures say what they show.
+
+
+@lru_cache
+def with_columns_left_out():
+    rng = np.random.default_rng(0)
+    columns = {"key": [f"k{j}" for j in range(200)], "same": 1.0, "size": rng.normal(size=200)}
+    frame = pd.DataFrame({**columns, "kind": rng.choice(["a", "b", "c"], 200), "age": rng.normal(size=200)})
+    y = (frame["size"] + frame["age"] > 0).astype(int)
+    model = PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0)
+    return quickly(model, frame, y), frame
+
+
+def test_columns_go_by_their_places_in_x():
+    model, frame = with_columns_left_out()
+    for column, name in ((2, "size"), (np.int64(4), "age"), ("kind", "kind")):
+        display = EffectCurveDisplay.from_estimator(model, frame, column)
+        assert display.curve.group.name == display.ax_.get_xlabel() == name
+    there = "use the place or the name of one of these: 2 'size', 3 'kind', 4 'age'."
+    for column in (0, 1, "same"):
+        with pytest.raises(InvalidInputError, match=f"{column!r} was left out of the model; {there}"):
+            EffectCurveDisplay.from_estimator(model, frame, column)
+    for column in (5, -1, 1.5, "zzz"):
+        with pytest.raises(InvalidInputError, match=f"{column!r} is not in X; {there}"):
+            EffectCurveDisplay.from_estimator(model, frame, column)
+
+
+def test_maps_take_columns_by_their_places_and_categories_by_their_values():
+    model, frame = with_columns_left_out()
+    for features in ((2, 4), ("size", "age")):
+        display = DecisionMapDisplay.from_estimator(model, frame, features=features, grid=4, draw=False)
+        assert display.plane.names == ("size", "age")
+    display = DecisionMapDisplay.from_estimator(model, frame, features=("kind = b", 4), grid=4, draw=False)
+    assert display.plane.names == ("kind = b", "age")
+    for features, words in (
+        ((3, 4), "'kind' has a feature for each of its values; use one of 'kind = a', 'kind = b', 'kind = c'"),
+        ((0, 4), "0 was left out"),
+        ((2,), "two features"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            DecisionMapDisplay.from_estimator(model, frame, features=features)
+
+
+def test_curves_of_times_are_of_the_median():
+    model, X, _ = numbers("time")
+    display = EffectCurveDisplay.from_estimator(model, X, "size")
+    assert display.ax_.get_ylabel() == "median time"
+    assert set(display.table()["class"]) == {"median time"}
+    assert curve_words(display.curve).startswith("The median time rises from ")
+
+
+@pytest.mark.parametrize(("kind", "head"), [("number", "numbers"), ("time", "times"), ("grade", "grades")])
+def test_diagrams_say_what_is_predicted(kind, head):
+    model, X, _ = numbers(kind)
+    texts = [text.get_text() for text in NetworkDiagramDisplay.from_estimator(model, X).ax_.texts]
+    assert head in texts
+    assert "classes" not in texts
 
 
 def test_long_names_that_begin_alike_stay_different():

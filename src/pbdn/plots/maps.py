@@ -54,8 +54,9 @@ class DecisionMapDisplay:
     ) -> "DecisionMapDisplay":
         """Compute the map around the rows X and, unless ``draw`` is False, draw it.
 
-        ``features`` are two names or numbers (default: the two that move predictions most), ``label`` the class
-        whose probability is shown (default: the last).
+        ``features`` are two numbers or dates, each by its name or by the place of its column in X; a category has a feature
+        for each value, by its name (default: the two features that move predictions most). ``label`` is the class whose
+        probability is shown (default: the last).
         """
         check_estimator(estimator, cls, *CLASSES)
         y = None if y is None else known_labels(y, estimator.classes_)
