@@ -28,6 +28,7 @@ from pbdn.plots import (
     CumulativeIncidenceDisplay,
     DecisionMapDisplay,
     EffectCurveDisplay,
+    ExpertImagesDisplay,
     ExpertWeightsDisplay,
     ImportanceDisplay,
     NetworkDiagramDisplay,
@@ -507,6 +508,10 @@ def test_displays_say_which_estimators_they_are_for():
     for display in (*OF_ROWS, *OF_NO_ROWS):
         with pytest.raises(InvalidInputError, match="is for estimators of pbdn; Pipeline is none. If it holds one"):
             display.from_estimator(pipeline, *[X] * (display in OF_ROWS))
+    with pytest.raises(
+        InvalidInputError, match="ExpertImagesDisplay is for ConvPBDNClassifier of pbdn.torch; PBDNClass"
+    ):
+        ExpertImagesDisplay.from_estimator(model, X)
     assert CalibrationDisplay.from_estimator(pipeline, X, y, draw=False).count.sum() == len(y)
 
 

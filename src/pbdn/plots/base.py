@@ -54,11 +54,16 @@ def check_estimator(estimator: Any, display: type, *kinds: str, method: str = ""
         return
     if getattr(estimator, "_predicts", None) not in (kinds or PREDICTED):
         words = " or ".join(", ".join(PREDICTED[kind] for kind in kinds).rsplit(", ", 1))
-        raise InvalidInputError(
-            f"{display.__name__} is for estimators of pbdn{' that predict ' if kinds else ''}{words}; "
-            f"{type(estimator).__name__} is none. If it holds one, as a pipeline does, give that one and the rows that it takes."
-        )
+        raise not_for(display, f"estimators of pbdn{' that predict ' if kinds else ''}{words}", estimator)
     check_is_fitted(estimator)
+
+
+def not_for(display: type, meant: str, estimator: Any) -> InvalidInputError:
+    """The error where a display is for other estimators, which are meant."""
+    return InvalidInputError(
+        f"{display.__name__} is for {meant}; {type(estimator).__name__} is none. If it holds one, as a pipeline does, give that "
+        "one and the rows that it takes."
+    )
 
 
 def observed_numbers(estimator: Any, y: Any, n_rows: int, display: type) -> FloatArray:

@@ -12,7 +12,7 @@ from pbdn.inspection.access import dense_rows, feature_names, network_of, side_n
 from pbdn.inspection.subtypes import as_frame, subtype_means
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import axes, beside, check_estimator, shown
+from pbdn.plots.base import axes, beside, check_estimator, not_for, shown
 
 
 @dataclass
@@ -201,6 +201,8 @@ class ExpertImagesDisplay:
 
         ``saliency`` shows beside the images, in the first layer, which pixels make the expert vote for them.
         """
+        if not hasattr(estimator, "features"):
+            raise not_for(cls, "ConvPBDNClassifier of pbdn.torch", estimator)
         features, model = estimator.features(X), estimator.classifier_
         network, images = network_of(model), np.asarray(X, dtype=np.float64)
         if not 1 <= layer <= network.depth:
