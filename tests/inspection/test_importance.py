@@ -15,7 +15,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import network_of
 from pbdn.inspection.columns import ColumnGroup, date_text, number_text
 from pbdn.inspection.curves import SMALLEST as KEPT_OFF
-from pbdn.inspection.curves import curve_words, effect_curves
+from pbdn.inspection.curves import EffectCurve, curve_words, effect_curves
 from pbdn.inspection.effects import ChangedColumns, feature_effects, shuffled_moves
 from pbdn.inspection.rules import subtype_rules
 from pbdn.inspection.shapley import SMALLEST
@@ -289,3 +289,23 @@ def test_decisions_are_finite_far_out():
     model, _, _ = optimised()
     far = np.array([[1e6, -1e6], [1e6, 1e6], [-1e9, 1e9]])
     assert np.isfinite(model.decision_function(far)).all()
+
+
+@pytest.mark.parametrize(
+    ("probability", "words"),
+    [
+        ((0.268, 0.30, 0.316, 0.312, 0.308, 0.304, 0.300, 0.296, 0.292, 0.288, 0.283), "is highest, 32 %, near a = 2"),
+        ((0.38, 0.383, 0.387, 0.391, 0.387, 0.383, 0.379), "is highest, 39.1 %, near a = 3 and lowest, 37.9 %, near 6"),
+        ((0.376, 0.378, 0.381, 0.384, 0.388), "rises from 37.6 % to 38.8 % as a grows"),
+        ((0.9, 0.5, 0.502, 0.3, 0.1), "falls from 90 % to 10 % as a grows"),
+        ((0.5, 0.504, 0.5), "hardly moves the probability of yes"),
+    ],
+)
+def test_a_hump_neither_rises_nor_falls(probability, words):
+    p, at = np.array(probability), np.arange(float(len(probability)))
+    both, group = np.column_stack([1.0 - p, p]), ColumnGroup("a", "number", (0,))
+    labels = [number_text(value) for value in at]
+    curve = EffectCurve(group, ["no", "yes"], at, labels, False, both, both, both, both, at, at[1:])
+    assert words in curve_words(curve, "yes")
+    with pytest.raises(InvalidInputError, match="label='maybe'"):
+        curve_words(curve, "maybe")

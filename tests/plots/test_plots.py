@@ -1,13 +1,18 @@
 """Displays: data first, drawing on demand, a table under each."""
 
+from functools import lru_cache
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.exceptions import DataConversionWarning, NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from checks import ALPHA
 from fitted import QUICK_MAP, lone_side, numbers, optimised, quickly, sampled, three_classes, with_network
 from networks import random_curve, random_network
-from pbdn import PBDNClassifier
+from pbdn import PBDNClassifier, PBDNRegressor
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import with_names
 from pbdn.inspection.curves import curve_words
@@ -23,6 +28,7 @@ from pbdn.plots import (
     CumulativeIncidenceDisplay,
     DecisionMapDisplay,
     EffectCurveDisplay,
+    ExpertImagesDisplay,
     ExpertWeightsDisplay,
     ImportanceDisplay,
     NetworkDiagramDisplay,
@@ -34,6 +40,7 @@ from pbdn.plots import (
     SurvivalCurvesDisplay,
     TraceDisplay,
 )
+from pbdn.plots.base import shown
 
 plt = pytest.importorskip("matplotlib.pyplot")
 
@@ -228,7 +235,7 @@ def test_feature_names_choose_axes_and_unknown_ones_are_named():
     model, X, _ = three_classes()
     display = DecisionMapDisplay.from_estimator(model, X, features=("x = 'y'", 1), grid=4, label="c", draw=False)
     assert display.plane.features == (2, 1)
-    with pytest.raises(InvalidInputError, match="no feature 'zz'"):
+    with pytest.raises(InvalidInputError, match="'zz' is not in X; .* 0 "):
         DecisionMapDisplay.from_estimator(model, X, features=("zz", 1), draw=False)
 
 
@@ -394,4 +401,210 @@ def test_a_picture_of_many_values_holds_those_that_its_words_name(rng):
     assert len(written) == 12
     assert {labels[second.argmin()], labels[second.argmax()]} <= set(written)
     assert f"lowest at {labels[second.argmin()]} " in words
-    assert display.ax_.get_xlabel().startswith("12 of 40 values")
+    assert display.ax_.get_xlabel().startswith("city\n12 of 40 values")
+
+
+# What displays are given: estimators of the right kind, fitted, and targets that belong to the rows.
+
+OF_NUMBERS = [PredictedObservedDisplay, PITDisplay, CoverageDisplay]
+OF_LABELS = [CalibrationDisplay, ConfidenceDisplay, DecisionMapDisplay]
+OF_TIMES = [SurvivalCurvesDisplay, SurvivalCalibrationDisplay, CumulativeIncidenceDisplay]
+OF_ROWS = [ImportanceDisplay, NetworkDiagramDisplay, SubtypesDisplay, PolytopeViolationDisplay]
+OF_NO_ROWS = [CriterionPathDisplay, TraceDisplay, ExpertWeightsDisplay]
+
+
+@pytest.mark.parametrize("display", OF_NUMBERS)
+@pytest.mark.parametrize("kind", ["number", "count", "amount"])
+def test_numbers_in_a_column_are_numbers(display, kind):
+    model, X, y = numbers(kind)
+    plain = display.from_estimator(model, X, y, draw=False).table()
+    for column in (np.asarray(y)[:, None], pd.DataFrame({"y": np.asarray(y)})):
+        with pytest.warns(DataConversionWarning):
+            found = display.from_estimator(model, X, column, draw=False).table()
+        pd.testing.assert_frame_equal(found, plain)
+
+
+@pytest.mark.parametrize("display", OF_NUMBERS)
+def test_numbers_that_do_not_belong_to_the_rows_are_refused(display):
+    model, X, y = numbers()
+    for wrong in (y[:1], np.concatenate([y, y])):
+        with pytest.raises(InvalidInputError, match=f"y has the length {len(wrong)}, but X has 150 rows"):
+            display.from_estimator(model, X, wrong)
+    with pytest.raises(ValueError, match="NaN"):
+        display.from_estimator(model, X, np.where(y > np.median(y), np.nan, y))
+    with pytest.raises(InvalidInputError, match="compares with values"):
+        display.from_estimator(model, X, np.column_stack([y - 1.0, y]))
+
+
+@pytest.mark.parametrize("display", OF_LABELS)
+def test_labels_are_one_known_class_for_each_row(display):
+    model, X, y = sampled()
+    plain = display.from_estimator(model, X, y, draw=False)
+    with pytest.warns(DataConversionWarning):
+        column = display.from_estimator(model, X, pd.DataFrame({"y": y}), draw=False)
+    pd.testing.assert_frame_equal(column.table(), plain.table())
+    for wrong, words in (
+        (y[:1], "y has the length 1, but X has 160 rows"),
+        (np.concatenate([y, y]), "y has the length 320"),
+        (y.astype(str), "y has the label '[01]', which the model was not fitted on; its classes are 0, 1"),
+        (np.where(y == 1, 2, y), "y has the label 2"),
+        (np.where(y == 1, np.nan, y), "missing label"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            display.from_estimator(model, X, wrong)
+
+
+def test_labels_beside_predictions_belong_to_the_rows():
+    p = np.full((20, 2), 0.5)
+    for display in (CalibrationDisplay, ConfidenceDisplay):
+        for wrong, words in ((np.zeros(1), "length 1"), (np.full(20, np.nan), "missing")):
+            with pytest.raises(InvalidInputError, match=words):
+                display.from_predictions(wrong, p, [0, 1])
+
+
+@pytest.mark.parametrize("display", OF_TIMES)
+def test_times_are_seen_or_censored_from_the_right(display):
+    model, X, y = numbers("time")
+    before = np.column_stack([np.where(y["time"] > 2.0, 0.0, y["time"]), y["time"]])
+    with pytest.raises(InvalidInputError, match="seen or censored from the right"):
+        display.from_estimator(model, X, before)
+    with pytest.raises(InvalidInputError, match="y has the length 9"):
+        display.from_estimator(model, X, y[:9])
+
+
+def test_without_an_event_times_to_compare_at_are_needed():
+    model, X, y = numbers("time")
+    none = y.copy()
+    none["event"] = False
+    with pytest.raises(InvalidInputError, match="No event was seen in y.*give times"):
+        SurvivalCalibrationDisplay.from_estimator(model, X, none)
+    display = SurvivalCalibrationDisplay.from_estimator(model, X, none, times=[2.0], draw=False)
+    assert np.all(display.observed == 1.0)
+
+
+@pytest.mark.parametrize("display", OF_TIMES)
+def test_times_may_be_a_frame(display):
+    model, X, y = numbers("causes")
+    frame = pd.DataFrame({name: y[name] for name in y.dtype.names})
+    plain = display.from_estimator(model, X, y, draw=False).table()
+    pd.testing.assert_frame_equal(display.from_estimator(model, X, frame, draw=False).table(), plain)
+
+
+def test_displays_say_which_estimators_they_are_for():
+    (model, X, y), (regressor, rows, values) = sampled(), numbers()
+    for display in OF_NUMBERS:
+        with pytest.raises(InvalidInputError, match=f"{display.__name__} is for .*counts, amounts or times; PBDNClass"):
+            display.from_estimator(model, X, y)
+    for display in OF_LABELS:
+        with pytest.raises(InvalidInputError, match=f"{display.__name__} is for .*classes or grades; PBDNRegressor"):
+            display.from_estimator(regressor, rows, values)
+    for display in OF_TIMES:
+        for one in (model, regressor):
+            with pytest.raises(
+                InvalidInputError, match=f"{display.__name__} is for .*predict times; {type(one).__name__}"
+            ):
+                display.from_estimator(one, X, y)
+    pipeline = make_pipeline(model)
+    for display in (*OF_ROWS, *OF_NO_ROWS):
+        with pytest.raises(InvalidInputError, match="is for estimators of pbdn; Pipeline is none. If it holds one"):
+            display.from_estimator(pipeline, *[X] * (display in OF_ROWS))
+    with pytest.raises(
+        InvalidInputError, match="ExpertImagesDisplay is for ConvPBDNClassifier of pbdn.torch; PBDNClass"
+    ):
+        ExpertImagesDisplay.from_estimator(model, X)
+    assert CalibrationDisplay.from_estimator(pipeline, X, y, draw=False).count.sum() == len(y)
+
+
+@pytest.mark.parametrize("display", [*OF_LABELS, *OF_NUMBERS, *OF_TIMES, *OF_ROWS, *OF_NO_ROWS])
+def test_estimators_that_are_not_fitted_say_so(display):
+    kinds = [(OF_NUMBERS, "number"), (OF_TIMES, "time")]
+    kind = next((kind for displays, kind in kinds if display in displays), None)
+    unfitted = PBDNClassifier() if kind is None else type(numbers(kind)[0])()
+    given = () if display in OF_NO_ROWS else (np.eye(4),) if display in OF_ROWS else (np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(NotFittedError):
+        display.from_estimator(unfitted, *given)
+
+
+def test_maps_of_unknown_classes_are_refused():
+    model, X, _ = sampled()
+    with pytest.raises(InvalidInputError, match="label='1' is not known; use one of 0, 1"):
+        DecisionMapDisplay.from_estimator(model, X, label="1")
+
+
+@pytest.mark.parametrize("display", [CriterionPathDisplay, TraceDisplay])
+def test_training_is_shown_of_one_network_only(display):
+    for kind in ("causes", "amount"):
+        with pytest.raises(InvalidInputError, match=r"several networks; ask one of them: model.models_\[0\]"):
+            display.from_estimator(numbers(kind)[0])
+    assert CriterionPathDisplay.from_estimator(numbers("causes")[0].models_[0], draw=False).steps
+    constant = quickly(PBDNRegressor(), np.eye(4), np.ones(4))
+    with pytest.raises(InvalidInputError, match="There is no .* rows of different values"):
+        display.from_estimator(constant)
+
+
+# Columns go by their places in X, and pictures say what they show.
+
+
+@lru_cache
+def with_columns_left_out():
+    rng = np.random.default_rng(0)
+    columns = {"key": [f"k{j}" for j in range(200)], "same": 1.0, "size": rng.normal(size=200)}
+    frame = pd.DataFrame({**columns, "kind": rng.choice(["a", "b", "c"], 200), "age": rng.normal(size=200)})
+    y = (frame["size"] + frame["age"] > 0).astype(int)
+    model = PBDNClassifier(inference="map", map_config=QUICK_MAP, max_depth=1, random_state=0)
+    return quickly(model, frame, y), frame
+
+
+def test_columns_go_by_their_places_in_x():
+    model, frame = with_columns_left_out()
+    for column, name in ((2, "size"), (np.int64(4), "age"), ("kind", "kind")):
+        display = EffectCurveDisplay.from_estimator(model, frame, column)
+        assert display.curve.group.name == display.ax_.get_xlabel() == name
+    there = "use the place or the name of one of these: 2 'size', 3 'kind', 4 'age'."
+    for column in (0, 1, "same"):
+        with pytest.raises(InvalidInputError, match=f"{column!r} was left out of the model; {there}"):
+            EffectCurveDisplay.from_estimator(model, frame, column)
+    for column in (5, -1, 1.5, "zzz"):
+        with pytest.raises(InvalidInputError, match=f"{column!r} is not in X; {there}"):
+            EffectCurveDisplay.from_estimator(model, frame, column)
+
+
+def test_maps_take_columns_by_their_places_and_categories_by_their_values():
+    model, frame = with_columns_left_out()
+    for features in ((2, 4), ("size", "age")):
+        display = DecisionMapDisplay.from_estimator(model, frame, features=features, grid=4, draw=False)
+        assert display.plane.names == ("size", "age")
+    display = DecisionMapDisplay.from_estimator(model, frame, features=("kind = b", 4), grid=4, draw=False)
+    assert display.plane.names == ("kind = b", "age")
+    for features, words in (
+        ((3, 4), "'kind' has a feature for each of its values; use one of 'kind = a', 'kind = b', 'kind = c'"),
+        ((0, 4), "0 was left out"),
+        ((2,), "two features"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            DecisionMapDisplay.from_estimator(model, frame, features=features)
+
+
+def test_curves_of_times_are_of_the_median():
+    model, X, _ = numbers("time")
+    display = EffectCurveDisplay.from_estimator(model, X, "size")
+    assert display.ax_.get_ylabel() == "median time"
+    assert set(display.table()["class"]) == {"median time"}
+    assert curve_words(display.curve).startswith("The median time rises from ")
+
+
+@pytest.mark.parametrize(("kind", "head"), [("number", "numbers"), ("time", "times"), ("grade", "grades")])
+def test_diagrams_say_what_is_predicted(kind, head):
+    model, X, _ = numbers(kind)
+    texts = [text.get_text() for text in NetworkDiagramDisplay.from_estimator(model, X).ax_.texts]
+    assert head in texts
+    assert "classes" not in texts
+
+
+def test_long_names_that_begin_alike_stay_different():
+    names = [f"feature_with_a_long_name_{j}" for j in range(30)]
+    for length in (12, 16, 22, 24, 40):
+        cut = [shown(name, length) for name in names]
+        assert len(set(cut)) == len(names)
+        assert max(map(len, cut)) <= length
+    assert shown("feature_with_a_long_name_17", 16) == "feature_with…_17"

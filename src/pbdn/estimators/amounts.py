@@ -229,6 +229,11 @@ checkpoint, time_limit
         both = [(1.0 - p) * mean for p, mean in zip(zero, means, strict=False)]
         return np.ascontiguousarray(np.quantile(both, [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0).T)
 
+    def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
+        """Amounts as bounds, and as they are."""
+        values = checked_amounts(y)
+        return np.column_stack([values, values]), values
+
     def predict_distribution(self, X: Any) -> Distribution:
         """The predicted distributions: an object with cdf, ppf, mean, std, sample, … (`pbdn.model.distribution`)."""
         return self._distribution(X)

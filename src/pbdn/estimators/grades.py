@@ -21,6 +21,7 @@ from pbdn.estimators.frames import require_target
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator
 from pbdn.growth.run import FitTasks, with_callbacks
+from pbdn.inspection.access import known_labels
 from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.timed import OnALine
@@ -229,13 +230,7 @@ checkpoint, time_limit
     def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
         """Grades as bounds on the line, and as places in ``classes_``."""
         places = {label: j for j, label in enumerate(self.classes_.tolist())}
-        labels = np.asarray(y).tolist()
-        unknown = [label for label in labels if label not in places]
-        if unknown:
-            raise InvalidInputError(
-                f"y has the grade {unknown[0]!r}, which the model was not fitted on; leave such rows out."
-            )
-        codes = np.array([places[label] for label in labels], dtype=np.int64)
+        codes = np.array([places[label] for label in known_labels(y, self.classes_).tolist()], dtype=np.int64)
         return grade_bounds(codes, self._line.cuts), codes.astype(float)
 
     def predict_proba(self, X: Any) -> FloatArray:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
+from pbdn.data.labelled_rows import check_labels_present
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
@@ -168,6 +170,21 @@ def with_names(estimator: Any, rows: FloatArray) -> FloatArray:
     if not hasattr(estimator, "feature_names_in_") and not hasattr(estimator, "preparation_"):
         return rows
     return NamedArray(rows, feature_names(estimator))
+
+
+def known_labels(y: Any, classes: Any = None) -> NDArray[Any]:
+    """Labels in one line, none of them missing and all among ``classes``, if these are given."""
+    check_labels_present(y)
+    labels = np.asarray(column_or_1d(y, warn=True))
+    known = [] if classes is None else np.asarray(classes).tolist()
+    unknown = set() if classes is None else set(labels.tolist()) - set(known)
+    if unknown:
+        first = next(label for label in labels.tolist() if label in unknown)
+        raise InvalidInputError(
+            f"y has the label {first!r}, which the model was not fitted on; its classes are "
+            f"{', '.join(map(repr, known[:10]))}{', …' if len(known) > 10 else ''}. Mend such labels, or leave their rows out."
+        )
+    return labels
 
 
 def predictions(estimator: Any, rows: FloatArray) -> FloatArray:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import feature_names
 from pbdn.numerics.arrays import FloatArray
 
@@ -96,3 +97,18 @@ def column_groups(estimator: Any) -> list[ColumnGroup]:
     if known is not None:
         return list(known)
     return [ColumnGroup(name, "number", (j,)) for j, name in enumerate(feature_names(estimator))]
+
+
+def column_group(estimator: Any, column: Any) -> ColumnGroup:
+    """A column by its name, or by its place in X; refuses one that is not there, or that the preparation left out."""
+    groups = {group.name: group for group in column_groups(estimator)}
+    preparation = getattr(estimator, "preparation_", None)
+    names = list(groups) if preparation is None else [plan.name for plan in preparation.preparation_.columns]
+    is_place = isinstance(column, int | np.integer) and not isinstance(column, bool) and 0 <= column < len(names)
+    name = names[column] if is_place else column
+    if isinstance(name, str) and name in groups:
+        return groups[name]
+    found = ", ".join(f"{names.index(one)} {one!r}" for one in list(groups)[:10])
+    more = f" and {len(groups) - 10} more" if len(groups) > 10 else ""
+    why = "was left out of the model" if isinstance(name, str) and name in names else "is not in X"
+    raise InvalidInputError(f"The column {column!r} {why}; use the place or the name of one of these: {found}{more}.")

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from pbdn.inspection.access import dense_rows, has_draws, lone_networks, predictions
-from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, number_text, percent_text
+from pbdn.inspection.columns import MISSING, ColumnGroup, column_group, column_groups, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_choice
 
 N_POINTS = 24
 N_ROWS = 60
 N_BARS = 20
 N_DRAWS = 40  # posterior draws that say how sure a curve is
 FEW_VALUES = 8  # a number with at most so many different values is shown value by value
+HARDLY = 0.01  # of the range of predictions; a curve that moves less is told to move hardly
+AGAINST = 0.005  # of that range; a curve that rises may fall by so much in all, and the other way round
 SMALLEST = 1e-6  # probabilities are kept off 0 and 1 by so much before log-odds are taken
 
 
@@ -44,6 +47,8 @@ class EffectCurve:
         The curve of each single network, or posterior draw, of those that say how sure the curve is; one network: none.
     by_draws : bool
         Whether these are posterior draws.
+    of : str
+        What is predicted, where there are no classes: "prediction", of times "median time".
     """
 
     group: ColumnGroup
@@ -59,6 +64,7 @@ class EffectCurve:
     counts: FloatArray
     lone: FloatArray = field(default_factory=lambda: np.empty((0, 0, 0)), repr=False)
     by_draws: bool = False
+    of: str = "prediction"
 
     @property
     def band(self) -> tuple[FloatArray, FloatArray] | None:
@@ -83,17 +89,14 @@ def effect_curves(
     n_points: int = N_POINTS,
     n_rows: int = N_ROWS,
 ) -> list[EffectCurve]:
-    """One curve per column (names or numbers; default: all).
+    """One curve per column (names, or places in X; default: all).
 
     Each is the average, over at most ``n_rows`` rows of X, of what is predicted when the column takes each value in turn
     (a partial dependence). Numbers and dates run over the middle 98 % of the rows. As a date moves, its month moves with
     it; weekday and hour stay.
     """
     rows = dense_rows(estimator, X)
-    groups = column_groups(estimator)
-    if columns is not None:
-        names = [group.name for group in groups]
-        groups = [groups[names.index(one) if isinstance(one, str) else one] for one in columns]
+    groups = column_groups(estimator) if columns is None else [column_group(estimator, one) for one in columns]
     base = rows[some_rows(rows, n_rows)]
     lone = lone_networks(estimator, N_DRAWS)
     return [_curve(estimator, lone, rows, base, group, n_points) for group in groups]
@@ -155,6 +158,7 @@ def _curve(
         counts=counts,
         lone=np.array([one.mean(axis=1) for one in alone]) if alone else np.empty((0, 0, 0)),
         by_draws=has_draws(estimator),
+        of="median time" if estimator._predicts == "time" else "prediction",
     )
 
 
@@ -177,19 +181,24 @@ def band_words(curve: EffectCurve) -> str:
 
 def curve_words(curve: EffectCurve, label: Any = None, spread: float = 1.0) -> str:
     """One sentence: where the column takes the probability of a class, or a number; ``spread`` is the range of predictions."""
-    j = curve.classes.index(label) if curve.classes else 0
-    of, written = (f"P({label})", percent_text) if curve.classes else ("The prediction", number_text)
-    name = " ".join(curve.group.name.split())
-    p = curve.probability[:, j]
+    if curve.classes:
+        check_choice("label", label, tuple(curve.classes))
+    p = curve.probability[:, curve.classes.index(label) if curve.classes else 0]
     low, high = int(np.argmin(p)), int(np.argmax(p))
-    if p[high] - p[low] < 0.01 * spread:
-        return f"{name} hardly moves {f'the probability of {label}' if curve.classes else 'the prediction'}."
-    steps = np.diff(p) / spread
+    name, moves = " ".join(curve.group.name.split()), float(p[high] - p[low])
+    if moves < HARDLY * spread:
+        return f"{name} hardly moves the {f'probability of {label}' if curve.classes else curve.of}."
+    of = f"P({label})" if curve.classes else f"The {curve.of}"
+
+    def written(value: float) -> str:
+        return percent_text(value, int(moves < 0.02)) if curve.classes else number_text(value)
+
+    steps = np.diff(p)
     if curve.group.moving is None or curve.discrete:
         ends = [f"{curve.labels[j]} ({written(p[j])})" for j in (low, high)]
         return f"{of} is lowest at {ends[0]} and highest at {ends[1]}."
-    if np.all(steps >= -0.005) or np.all(steps <= 0.005):
-        goes = "rises" if p[-1] > p[0] else "falls"
+    goes, against = ("rises", -steps) if p[-1] > p[0] else ("falls", steps)
+    if against[against > 0.0].sum() <= AGAINST * spread:
         return f"{of} {goes} from {written(p[0])} to {written(p[-1])} as {name} grows."
     return (
         f"{of} is highest, {written(p[high])}, near {name} = {curve.labels[high]} "

@@ -198,10 +198,10 @@ def measure_times(estimator: Any, X: Any, y: Any, sample_weight: FloatArray | No
     """Compare predicted times with those that were seen or censored from the right."""
     bounds = estimator._said(y)[0]
     risk = concordance(bounds, estimator.predict(X))
-    time, event = bounds[:, 0], np.isfinite(bounds[:, 1])
+    time, event, entry = seen_times(bounds, "A comparison")
     at = np.unique(np.quantile(time[event], [0.25, 0.5, 0.75]))
     predicted = estimator.predict_distribution(X).sf(at[:, None]).mean(axis=1)
-    observed, half = kaplan_meier(time, event, at, entries(bounds))
+    observed, half = kaplan_meier(time, event, at, entry)
     calibration = [
         {"time": float(t), "predicted": float(p), "observed": float(o), "low": max(o - h, 0.0), "high": min(o + h, 1.0)}
         for t, p, o, h in zip(at, predicted, observed, half, strict=True)
@@ -215,9 +215,7 @@ def concordance(bounds: FloatArray, risk: FloatArray) -> Estimate:
     A pair is comparable where the earlier event was seen, and the other row had entered by then. The interval comes from what
     every row adds.
     """
-    time, event, entry = bounds[:, 0], bounds[:, 0] == bounds[:, 1], entries(bounds)
-    if not np.all(event | np.isinf(bounds[:, 1])):
-        raise InvalidInputError("A concordance needs times that were seen or censored from the right; use log_score.")
+    time, event, entry = seen_times(bounds, "A concordance")
     right, comparable = np.zeros(len(time)), np.zeros(len(time))  # pairs that a row is in
     seen = np.flatnonzero(event)
     step = max(1, PAIRS_AT_ONCE // max(len(time), 1))
@@ -237,9 +235,12 @@ def concordance(bounds: FloatArray, risk: FloatArray) -> Estimate:
     return Estimate(value, max(value - half, 0.0), min(value + half, 1.0))
 
 
-def entries(bounds: FloatArray) -> FloatArray:
-    """Times of entry, -inf where a row was watched from the start."""
-    return bounds[:, 2] if bounds.shape[1] > 2 else np.full(len(bounds), -np.inf)
+def seen_times(bounds: FloatArray, what: str) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+    """Times, whether each was seen, and of entry (-inf: watched from the start); ``what`` needs no other censoring than from the right."""
+    event = bounds[:, 0] == bounds[:, 1]
+    if not np.all(event | np.isinf(bounds[:, 1])):
+        raise InvalidInputError(f"{what} needs times that were seen or censored from the right; use log_score.")
+    return bounds[:, 0], event, bounds[:, 2] if bounds.shape[1] > 2 else np.full(len(bounds), -np.inf)
 
 
 def kaplan_meier(
@@ -302,9 +303,8 @@ def _pairs_in_order(above: NDArray[Any], below: NDArray[Any], axis: int = -1) ->
 
     if above.ndim == 1:
         return share(above, below)
-    return np.array(
-        [share(*one) for one in zip(np.moveaxis(above, axis, -1), np.moveaxis(below, axis, -1), strict=True)]
-    )
+    resamples = zip(np.moveaxis(above, axis, -1), np.moveaxis(below, axis, -1), strict=True)
+    return np.array([share(*one) for one in resamples])
 
 
 def _interval(value: float, samples: list[NDArray[Any]], statistic: Any, seed: int) -> Estimate:

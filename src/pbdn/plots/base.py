@@ -3,10 +3,27 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pbdn.errors import MissingExtraError
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from pbdn.errors import InvalidInputError, MissingExtraError
+from pbdn.inspection.access import known_labels
+from pbdn.inspection.quality import seen_times
+from pbdn.numerics.arrays import FloatArray
 
 RAISES, LOWERS = "#b2182b", "#2166ac"  # what raises or lowers a unit
 ACCENT, SOFT = "#2563a8", "#64748b"  # what is meant to be read first, and what stays behind
+PREDICTED = {
+    "class": "classes",
+    "grade": "grades",
+    "number": "numbers",
+    "count": "counts",
+    "amount": "amounts",
+    "time": "times",
+}  # what estimators predict, in words
+NUMBERS = ("number", "count", "amount", "time")
+CLASSES = ("class", "grade")
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,55 @@ class Marks(dict[str, Mark]):
         key = f"mark{len(self)}"
         part.set_gid(key)
         self[key] = Mark(title, css, tuple(data.items()))
+
+
+def check_estimator(estimator: Any, display: type, *kinds: str, method: str = "") -> None:
+    """Refuse an estimator that a display is not for, or that is not fitted.
+
+    ``kinds`` are what it may predict (none given: anything). Any other that has the ``method`` will do too.
+    """
+    if method and hasattr(estimator, method):
+        return
+    if getattr(estimator, "_predicts", None) not in (kinds or PREDICTED):
+        words = " or ".join(", ".join(PREDICTED[kind] for kind in kinds).rsplit(", ", 1))
+        raise not_for(display, f"estimators of pbdn{' that predict ' if kinds else ''}{words}", estimator)
+    check_is_fitted(estimator)
+
+
+def not_for(display: type, meant: str, estimator: Any) -> InvalidInputError:
+    """The error where a display is for other estimators, which are meant."""
+    return InvalidInputError(
+        f"{display.__name__} is for {meant}; {type(estimator).__name__} is none. If it holds one, as a pipeline does, give that "
+        "one and the rows that it takes."
+    )
+
+
+def observed_numbers(estimator: Any, y: Any, n_rows: int, display: type) -> FloatArray:
+    """Numbers as the estimator reads them, one for each row."""
+    bounds, values = estimator._said(y)
+    if estimator._predicts != "count" and not np.array_equal(bounds[:, 0], bounds[:, 1]):
+        raise InvalidInputError(
+            f"{display.__name__} compares with values, but y has bounds of some, as of censored times; use log_score."
+        )
+    return _one_for_each(values, n_rows)
+
+
+def observed_labels(y: Any, n_rows: int, classes: Any = None) -> NDArray[Any]:
+    """Labels, one for each row, all of them among ``classes`` if these are given."""
+    return _one_for_each(known_labels(y, classes), n_rows)
+
+
+def observed_times(
+    estimator: Any, y: Any, n_rows: int, display: type
+) -> tuple[FloatArray, NDArray[np.bool_], FloatArray]:
+    """`seen_times` of what the estimator reads in y, one for each row."""
+    return seen_times(_one_for_each(estimator._said(y)[0], n_rows), display.__name__)
+
+
+def _one_for_each(values: NDArray[Any], n_rows: int) -> NDArray[Any]:
+    if len(values) != n_rows:
+        raise InvalidInputError(f"y has the length {len(values)}, but X has {n_rows} rows; give one value for each.")
+    return values
 
 
 def axes(ax: Any = None, **options: Any) -> tuple[Any, Any]:
@@ -48,9 +114,10 @@ def ink_and_paper() -> tuple[Any, Any]:
 
 
 def shown(text: Any, length: int = 40) -> str:
-    """Text on one line, printable, cut where it is long, that matplotlib does not take for a formula."""
+    """Text on one line, printable, cut in the middle where it is long, that matplotlib does not take for a formula."""
     line = "".join(one for one in " ".join(str(text).split()) if one.isprintable())
-    line = line if len(line) <= length else line[: length - 1] + "…"
+    end = max(1, (length - 1) // 4)
+    line = line if len(line) <= length else f"{line[: length - 1 - end]}…{line[-end:]}"
     return line.replace("$", r"\$")
 
 

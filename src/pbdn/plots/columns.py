@@ -11,7 +11,7 @@ from pbdn.inspection.curves import EffectCurve, effect_curves
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import IntArray
-from pbdn.plots.base import ACCENT, SOFT, Marks, axes, shown
+from pbdn.plots.base import ACCENT, SOFT, Marks, axes, check_estimator, shown
 
 MOST_BARS = 10
 MOST_CLASSES = 5
@@ -28,6 +28,7 @@ class ImportanceDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, *, ax: Any = None, draw: bool = True) -> "ImportanceDisplay":
         """Shuffle each column in the rows X and, unless ``draw`` is False, draw."""
+        check_estimator(estimator, cls)
         display = cls(feature_effects(estimator, dense_rows(estimator, X)))
         return display.plot(ax) if draw else display
 
@@ -90,7 +91,8 @@ class EffectCurveDisplay:
         ax: Any = None,
         draw: bool = True,
     ) -> "EffectCurveDisplay":
-        """Compute the curve of one column on the rows X and, unless ``draw`` is False, draw it."""
+        """Compute the curve of one column, by its name or its place in X, on the rows X and, unless ``draw`` is False, draw it."""
+        check_estimator(estimator, cls)
         if scale not in ("probability", "log_odds"):
             raise InvalidInputError(f"scale={scale!r} must be 'probability' or 'log_odds'.")
         display = cls(effect_curves(estimator, X, [column])[0], scale)
@@ -136,14 +138,14 @@ class EffectCurveDisplay:
             if self.scale == "probability" and curve.band is not None:
                 self._band(at, curve.band[0][kept, j], curve.band[1][kept, j], colour)
             style = {"marker": "o", "linestyle": "none"} if curve.discrete else {"linewidth": 2.0}
-            name = curve.classes[j] if curve.classes else "prediction"
+            name = curve.classes[j] if curve.classes else curve.of
             (line,) = self.ax_.plot(at, values[:, j], color=colour, label=shown(name, 16), **style)
             self.marks_.put(line, f"{name}: {values[:, j].min():.4g} to {values[:, j].max():.4g}")
         self._strip(at, kept)
         self._ticks(at, kept)
         if not one:
             self.ax_.legend(fontsize="x-small", loc="best", framealpha=0.6)
-        of = "prediction" if not curve.classes else f"P({curve.classes[1]})" if one else "probability"
+        of = curve.of if not curve.classes else f"P({curve.classes[1]})" if one else "probability"
         self.ax_.set_ylabel(shown(of if self.scale == "probability" else f"log-odds of {of}", 24))
         return self
 
@@ -179,8 +181,9 @@ class EffectCurveDisplay:
             self.ax_.bar(curve.edges[:-1], tall, bottom=foot, width=wide, align="edge", color=SOFT, alpha=0.5)
 
     def _ticks(self, at: Any, kept: Any) -> None:
-        """Names of single values; dates as dates."""
+        """The name of the column, and of single values; dates as dates."""
         curve = self.curve
+        self.ax_.set_xlabel(shown(curve.group.name))
         if curve.discrete:
             names = [shown(curve.labels[j], 12) for j in kept]
             crowded = sum(map(len, names)) > 30
@@ -188,7 +191,8 @@ class EffectCurveDisplay:
             self.ax_.set_xlim(-0.6, at.size - 0.4)
             self.ax_.grid(axis="x", visible=False)
             if at.size < curve.at.size:
-                self.ax_.set_xlabel(f"{at.size} of {curve.at.size} values, the ends among them")
+                few = f"{at.size} of {curve.at.size} values, the ends among them"
+                self.ax_.set_xlabel(f"{shown(curve.group.name)}\n{few}")
         elif curve.group.parts[0] == "days":
             ticks = np.linspace(at[0], at[-1], 3)
             self.ax_.set_xticks(ticks, [curve.group.text(tick) for tick in ticks])
@@ -203,7 +207,7 @@ class EffectCurveDisplay:
         return as_frame(
             {
                 "value": np.repeat(np.array(curve.labels, dtype=object), k),
-                "class": np.tile(np.array(curve.classes or ["prediction"], dtype=object), n),
+                "class": np.tile(np.array(curve.classes or [curve.of], dtype=object), n),
                 "probability": curve.probability.ravel(),
                 "low": curve.low.ravel(),
                 "high": curve.high.ravel(),

@@ -11,7 +11,7 @@ from pbdn.inspection.subtypes import as_frame
 from pbdn.model.network import Layer, Network
 from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import LOWERS, RAISES, Marks, axes, ink_and_paper, shown
+from pbdn.plots.base import LOWERS, PREDICTED, RAISES, Marks, axes, check_estimator, ink_and_paper, shown
 
 MAX_INPUTS = 20  # features drawn; a remark says how many are left out
 MAX_UNITS = 60  # experts drawn per layer, strongest first; a remark says how many are left out
@@ -42,10 +42,11 @@ class Edge:
 
 @dataclass
 class NetworkDiagramDisplay:
-    """Features, experts of every layer and side, classes, and the strongest connections.
+    """Features, experts of every layer and side, classes (or low and high values), and the strongest connections.
 
     The strength of a connection is β times the spread of its input over the rows given (without rows: β).
     ``n_hidden`` inputs (features, and squares in a curved network) and ``n_hidden_units`` experts of little weight are left out.
+    ``predicted`` heads the last column.
     """
 
     nodes: list[Node] = field(repr=False)
@@ -53,12 +54,14 @@ class NetworkDiagramDisplay:
     depth: int
     n_hidden: int = 0
     n_hidden_units: int = 0
+    predicted: str = "classes"
 
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "NetworkDiagramDisplay":
         """Lay out the network and, unless ``draw`` is False, draw it."""
+        check_estimator(estimator, cls)
         network, names, sides = network_of(estimator), input_names(estimator), side_names(estimator)
         spreads = _spreads(network, None if X is None else dense_rows(estimator, X))
         first = np.abs(np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides]))
@@ -82,7 +85,8 @@ class NetworkDiagramDisplay:
         drawn = {node.key for node in nodes}
         edges = _few([edge for edge in edges if edge.source in drawn])
         hidden_units = sum(network.n_units) - sum(0 < node.layer <= network.depth for node in nodes)
-        display = cls(nodes, edges, network.depth, len(names) - len(chosen), hidden_units)
+        predicted = PREDICTED[estimator._predicts]
+        display = cls(nodes, edges, network.depth, len(names) - len(chosen), hidden_units, predicted)
         return display.plot(ax) if draw else display
 
     @property
@@ -98,7 +102,7 @@ class NetworkDiagramDisplay:
         return " and ".join(f"{n} weaker {what}" for n, what in hidden if n)
 
     def plot(self, ax: Any = None) -> "NetworkDiagramDisplay":
-        """Columns from the features to the classes; red edges raise a unit, blue ones lower it."""
+        """Columns from the features to what is predicted; red edges raise a unit, blue ones lower it."""
         self.figure_, self.ax_ = axes(ax, figsize=self.figure_size)
         self.marks_ = Marks()
         place = {node.key: (node.layer, 1.0 - node.place) for node in self.nodes}
@@ -110,7 +114,7 @@ class NetworkDiagramDisplay:
             self.marks_.put(line, css="edge", **{"from": edge.source, "to": edge.target})
         for node in self.nodes:
             self._draw_node(node, *place[node.key])
-        heads = ["features", *(f"layer {t}" for t in range(1, self.depth + 1)), "classes"]
+        heads = ["features", *(f"layer {t}" for t in range(1, self.depth + 1)), self.predicted]
         for t, head in enumerate(heads):
             above = {"xytext": (0, 6), "textcoords": "offset points", "ha": "center", "va": "bottom"}
             self.ax_.annotate(head, (t, 1.0), fontsize=8, fontweight="bold", **above)

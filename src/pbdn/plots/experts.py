@@ -12,7 +12,7 @@ from pbdn.inspection.access import dense_rows, feature_names, network_of, side_n
 from pbdn.inspection.subtypes import as_frame, subtype_means
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import axes, beside, shown
+from pbdn.plots.base import axes, beside, check_estimator, not_for, shown
 
 
 @dataclass
@@ -26,6 +26,7 @@ class ExpertWeightsDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "ExpertWeightsDisplay":
         """Read the weights and, unless ``draw`` is False, draw them."""
+        check_estimator(estimator, cls)
         layers = network_of(estimator).layers
         order = [[np.argsort(-side.expert_weights, kind="stable") for side in layer.sides] for layer in layers]
         weights = [
@@ -93,6 +94,7 @@ class SubtypesDisplay:
         draw: bool = True,
     ) -> "SubtypesDisplay":
         """Compute the subtypes of a layer (from 1); ``shape`` = (height, width) draws each as an image."""
+        check_estimator(estimator, cls)
         network = network_of(estimator)
         if not 1 <= layer <= network.depth:
             raise InvalidInputError(f"layer={layer!r} must lie between 1 and {network.depth}.")
@@ -199,6 +201,8 @@ class ExpertImagesDisplay:
 
         ``saliency`` shows beside the images, in the first layer, which pixels make the expert vote for them.
         """
+        if not hasattr(estimator, "features"):
+            raise not_for(cls, "ConvPBDNClassifier of pbdn.torch", estimator)
         features, model = estimator.features(X), estimator.classifier_
         network, images = network_of(model), np.asarray(X, dtype=np.float64)
         if not 1 <= layer <= network.depth:

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import network_of, side_names, with_names
+from pbdn.inspection.access import known_labels, network_of, side_names, with_names
 from pbdn.inspection.subtypes import violations
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import Marks, axes, shown
+from pbdn.plots.base import CLASSES, Marks, axes, check_estimator, observed_labels, shown
 from pbdn.plots.plane import Plane
+from pbdn.validation import check_choice
 
 MAX_LINES = 24  # hyperplanes drawn, strongest first; a remark says how many are left out
 STYLES = ("-", "--", ":", "-.")
@@ -53,11 +54,14 @@ class DecisionMapDisplay:
     ) -> "DecisionMapDisplay":
         """Compute the map around the rows X and, unless ``draw`` is False, draw it.
 
-        ``features`` are two names or numbers (default: the two that move predictions most), ``label`` the class
-        whose probability is shown (default: the last).
+        ``features`` are two numbers or dates, each by its name or by the place of its column in X; a category has a feature
+        for each value, by its name (default: the two features that move predictions most). ``label`` is the class whose
+        probability is shown (default: the last).
         """
-        labels = estimator.classes_.tolist()[-1:] if label is None else [label]
-        display = cls.per_class(estimator, X, y, features=features, labels=labels, grid=grid)[0]
+        check_estimator(estimator, cls, *CLASSES)
+        y = None if y is None else known_labels(y, estimator.classes_)
+        labels = None if label is None else [label]
+        display = cls.per_class(estimator, X, y, features=features, labels=labels, grid=grid)[-1]
         return display.plot(ax) if draw else display
 
     @classmethod
@@ -72,8 +76,12 @@ class DecisionMapDisplay:
         grid: int = 100,
     ) -> list["DecisionMapDisplay"]:
         """One map for each of the classes ``labels`` (default: all), not drawn; the cells are predicted once."""
-        plane = Plane.of(estimator, X, features, grid)
+        check_estimator(estimator, cls, *CLASSES)
         classes = estimator.classes_.tolist()
+        for label in labels or ():
+            check_choice("label", label, tuple(classes))
+        plane = Plane.of(estimator, X, features, grid)
+        y = None if y is None else observed_labels(y, len(plane.points))
         probability = estimator.predict_proba(with_names(estimator, plane.rows()))
         segments = []
         network = network_of(estimator)
@@ -81,7 +89,6 @@ class DecisionMapDisplay:
             drawn = plane.curves(network, side) if network.curve or network.tails else plane.segments(side.hyperplanes)
             for parts, weight in zip(drawn, side.expert_weights.tolist(), strict=True):
                 segments += [(name, weight, part) for part in parts]
-        y = None if y is None else np.asarray(y)
         return [
             cls(plane, label, plane.cells(probability[:, classes.index(label)]), segments, y)
             for label in (classes if labels is None else labels)
@@ -209,8 +216,9 @@ class PolytopeViolationDisplay:
         ``side`` counts the sides (default: the last), ``p0`` is the probability of Theorem 1; ``features`` as in
         `DecisionMapDisplay`.
         """
-        plane = Plane.of(estimator, X, features, grid)
+        check_estimator(estimator, cls)
         network = network_of(estimator)
+        plane = Plane.of(estimator, X, features, grid)
         inputs = network.top_inputs(plane.rows())
         counts = violations(network.top.sides[side], inputs, p0)
         display = cls(plane, side_names(estimator)[side], p0, plane.cells(counts))

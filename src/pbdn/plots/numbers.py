@@ -8,10 +8,21 @@ from scipy import stats
 
 from pbdn.inspection.access import dense_rows, intervals, predictions, with_names
 from pbdn.inspection.effects import some_rows
-from pbdn.inspection.quality import entries, inside_central, kaplan_meier, probability_transform, wilson
+from pbdn.inspection.quality import inside_central, kaplan_meier, probability_transform, wilson
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import ACCENT, RAISES, SOFT, Marks, axes, shown
+from pbdn.plots.base import (
+    ACCENT,
+    NUMBERS,
+    RAISES,
+    SOFT,
+    Marks,
+    axes,
+    check_estimator,
+    observed_numbers,
+    observed_times,
+    shown,
+)
 
 MOST_POINTS = 400
 N_BINS = 10
@@ -41,9 +52,10 @@ class PredictedObservedDisplay:
         cls, estimator: Any, X: Any, y: Any, *, target: str = "value", ax: Any = None, draw: bool = True
     ) -> "PredictedObservedDisplay":
         """Predict the rows X, best ones that were not fitted on, and compare with y."""
+        check_estimator(estimator, cls, *NUMBERS)
         rows = dense_rows(estimator, X)
+        observed = observed_numbers(estimator, y, len(rows), cls)
         low, high = intervals(estimator, rows).T
-        observed = np.asarray(y, dtype=float)
         display = cls(predictions(estimator, rows)[:, 0], observed, low, high, target)
         return display.plot(ax) if draw else display
 
@@ -93,8 +105,7 @@ class PITDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, draw: bool = True) -> "PITDisplay":
         """From the rows X, best ones that were not fitted on, and their values."""
-        named = with_names(estimator, dense_rows(estimator, X))
-        below, upto = probability_transform(estimator, named, np.asarray(y, dtype=float))
+        below, upto = _transformed(estimator, X, y, cls)
         display = cls(below + (upto - below) * np.random.default_rng(0).uniform(size=len(upto)))
         return display.plot(ax) if draw else display
 
@@ -130,6 +141,14 @@ class PITDisplay:
         return as_frame({"from": left, "to": left + 1.0 / N_BINS, "share": self.shares})
 
 
+def _transformed(estimator: Any, X: Any, y: Any, display: type) -> tuple[FloatArray, FloatArray]:
+    """`probability_transform` of rows and values, checked."""
+    check_estimator(estimator, display, *NUMBERS)
+    rows = dense_rows(estimator, X)
+    observed = observed_numbers(estimator, y, len(rows), display)
+    return probability_transform(estimator, with_names(estimator, rows), observed)
+
+
 @dataclass
 class CoverageDisplay:
     """Share of the observed values inside central intervals, against the probability for which these are made.
@@ -143,8 +162,7 @@ class CoverageDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, *, ax: Any = None, draw: bool = True) -> "CoverageDisplay":
         """From the rows X, best ones that were not fitted on, and their values."""
-        named = with_names(estimator, dense_rows(estimator, X))
-        below, upto = probability_transform(estimator, named, np.asarray(y, dtype=float))
+        below, upto = _transformed(estimator, X, y, cls)
         display = cls(np.array([inside_central(below, upto, level).mean() for level in COVERAGES]), len(upto))
         return display.plot(ax) if draw else display
 
@@ -198,6 +216,7 @@ class SurvivalCurvesDisplay:
         cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "SurvivalCurvesDisplay":
         """Thirds of the rows X by risk; y as in ``fit``, seen or right-censored."""
+        check_estimator(estimator, cls, "time")
         named = with_names(estimator, dense_rows(estimator, X))
         survival = estimator.predict_survival_function(named, return_array=True)
         order = np.argsort(estimator.predict(named), kind="stable")
@@ -205,8 +224,7 @@ class SurvivalCurvesDisplay:
         times = estimator.unique_times_
         observed = None
         if y is not None:
-            bounds = estimator._said(y)[0]
-            time, event, entry = bounds[:, 0], np.isfinite(bounds[:, 1]), entries(bounds)
+            time, event, entry = observed_times(estimator, y, len(named), cls)
             observed = np.stack([kaplan_meier(time[rows], event[rows], times, entry[rows])[0] for rows in groups])
         predicted = np.stack([survival[rows].mean(axis=0) for rows in groups])
         display = cls(times, predicted, observed, [len(rows) for rows in groups])

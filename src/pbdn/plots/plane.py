@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import dense_rows, feature_names, network_of
-from pbdn.inspection.columns import column_groups, date_text
+from pbdn.inspection.columns import column_group, column_groups, date_text
 from pbdn.inspection.effects import shuffled_moves, some_rows
 from pbdn.inspection.subtypes import as_frame
 from pbdn.model.likelihood import signed_distances
@@ -30,15 +30,15 @@ def leading_features(estimator: Any, rows: FloatArray) -> tuple[int, int]:
 
 
 def feature_number(estimator: Any, feature: Any) -> int:
-    """The column of a feature given by name or number."""
+    """The place of a feature given by its name, or by the name or place in X of a column that is a number or date."""
     names = feature_names(estimator)
-    if isinstance(feature, str):
-        if feature not in names:
-            raise InvalidInputError(f"There is no feature {feature!r}; the model has {', '.join(names[:10])}.")
-        return int(names.index(feature))
-    if not 0 <= int(feature) < len(names):
-        raise InvalidInputError(f"feature {feature!r} must lie between 0 and {len(names) - 1}.")
-    return int(feature)
+    if isinstance(feature, str) and feature in names:
+        return names.index(feature)
+    group = column_group(estimator, feature)
+    if group.moving is None:
+        own = ", ".join(repr(names[j]) for j in group.features[:10])
+        raise InvalidInputError(f"The column {group.name!r} has a feature for each of its values; use one of {own}.")
+    return group.features[group.moving]
 
 
 @dataclass
@@ -57,8 +57,13 @@ class Plane:
     def of(cls, estimator: Any, X: Any, features: tuple[Any, Any] | None, grid: int) -> "Plane":
         """Around the rows X, over the features given or the two that move predictions most."""
         rows = dense_rows(estimator, X)
-        features = leading_features(estimator, rows) if features is None else features
-        first, second = (feature_number(estimator, feature) for feature in features)
+        if features is not None and len(features) != 2:
+            raise InvalidInputError(f"features={features!r} must be two features, such as (0, 1).")
+        first, second = (
+            leading_features(estimator, rows)
+            if features is None
+            else (feature_number(estimator, feature) for feature in features)
+        )
         names = feature_names(estimator)
         ticks = []
         for j in (first, second):

@@ -5,11 +5,22 @@ from typing import Any
 
 import numpy as np
 
+from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import dense_rows, with_names
-from pbdn.inspection.quality import entries, kaplan_meier, wilson
+from pbdn.inspection.quality import kaplan_meier, wilson
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import ACCENT, RAISES, Marks, axes, shown
+from pbdn.plots.base import (
+    ACCENT,
+    CLASSES,
+    RAISES,
+    Marks,
+    axes,
+    check_estimator,
+    observed_labels,
+    observed_times,
+    shown,
+)
 
 N_BINS = 10
 MOST_TIMES = 100  # at which incidences are drawn
@@ -34,13 +45,14 @@ class CalibrationDisplay:
     def from_predictions(
         cls, y: Any, probability: Any, classes: Any, *, n_bins: int = 10, ax: Any = None, draw: bool = True
     ) -> "CalibrationDisplay":
-        """From labels and class probabilities (n, n_classes)."""
+        """From labels and class probabilities (n, n_classes). A label that is not among the classes counts as another one."""
         probability, classes = np.asarray(probability, dtype=float), np.asarray(classes)
+        y = observed_labels(y, len(probability))
         best = np.argmax(probability, axis=1)
         if classes.size == 2:
-            score, hit, of = probability[:, 1], np.asarray(y) == classes[1], f"class {classes[1]}"
+            score, hit, of = probability[:, 1], y == classes[1], f"class {classes[1]}"
         else:
-            score, hit, of = probability.max(axis=1), np.asarray(y) == classes[best], "the predicted class"
+            score, hit, of = probability.max(axis=1), y == classes[best], "the predicted class"
         # scikit-learn's calibration_curve does not count the rows of a bin, which the intervals need
         order = np.argsort(score, kind="stable")
         bins = [part for part in np.array_split(order, min(n_bins, order.size)) if part.size]
@@ -60,7 +72,9 @@ class CalibrationDisplay:
         cls, estimator: Any, X: Any, y: Any, *, n_bins: int = 10, ax: Any = None, draw: bool = True
     ) -> "CalibrationDisplay":
         """Predict the rows X, best ones that were not fitted on, and compare with y."""
+        check_estimator(estimator, cls, *CLASSES, method="predict_proba")
         probability = estimator.predict_proba(X)
+        y = observed_labels(y, len(probability), estimator.classes_)
         return cls.from_predictions(y, probability, estimator.classes_, n_bins=n_bins, ax=ax, draw=draw)
 
     def plot(self, ax: Any = None) -> "CalibrationDisplay":
@@ -110,7 +124,7 @@ class ConfidenceDisplay:
     def from_predictions(
         cls, y: Any, probability: Any, classes: Any, *, ax: Any = None, draw: bool = True
     ) -> "ConfidenceDisplay":
-        """From labels (None: not known) and class probabilities (n, n_classes)."""
+        """From labels (None: not known) and class probabilities (n, n_classes). A label that is not among the classes is wrong."""
         probability, classes = np.asarray(probability, dtype=float), np.asarray(classes)
         best = np.argmax(probability, axis=1)
         sure = probability[np.arange(len(best)), best]
@@ -118,7 +132,7 @@ class ConfidenceDisplay:
         edges = np.linspace(start, 1.0, N_BINS + 1)
         wrong = None
         if y is not None:
-            wrong = np.histogram(sure[classes[best] != np.asarray(y)], edges)[0].astype(float)
+            wrong = np.histogram(sure[classes[best] != observed_labels(y, len(best))], edges)[0].astype(float)
         display = cls(edges, np.histogram(sure, edges)[0].astype(float), wrong)
         return display.plot(ax) if draw else display
 
@@ -127,7 +141,10 @@ class ConfidenceDisplay:
         cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "ConfidenceDisplay":
         """Predict the rows X, best ones that were not fitted on."""
-        return cls.from_predictions(y, estimator.predict_proba(X), estimator.classes_, ax=ax, draw=draw)
+        check_estimator(estimator, cls, *CLASSES, method="predict_proba")
+        probability = estimator.predict_proba(X)
+        y = None if y is None else observed_labels(y, len(probability), estimator.classes_)
+        return cls.from_predictions(y, probability, estimator.classes_, ax=ax, draw=draw)
 
     def plot(self, ax: Any = None) -> "ConfidenceDisplay":
         """Stacked bars."""
@@ -178,17 +195,20 @@ class SurvivalCalibrationDisplay:
         cls, estimator: Any, X: Any, y: Any, *, times: Any = None, ax: Any = None, draw: bool = True
     ) -> "SurvivalCalibrationDisplay":
         """Predict the rows X, best ones that were not fitted on, and compare with y, seen or right-censored."""
-        bounds = estimator._said(y)[0]
-        time, event, entry = bounds[:, 0], np.isfinite(bounds[:, 1]), entries(bounds)
+        check_estimator(estimator, cls, "time")
+        rows = dense_rows(estimator, X)
+        time, event, entry = observed_times(estimator, y, len(rows), cls)
+        if times is None and not event.any():
+            raise InvalidInputError("No event was seen in y, so it does not say at which times to compare; give times.")
         at = np.unique(np.quantile(time[event], [0.25, 0.5, 0.75]) if times is None else np.asarray(times, dtype=float))
-        survival = estimator.predict_distribution(with_names(estimator, dense_rows(estimator, X))).sf(at[:, None])
+        survival = estimator.predict_distribution(with_names(estimator, rows)).sf(at[:, None])
         found = []
         for t, p in zip(at, survival, strict=True):
             groups = np.array_split(np.argsort(p, kind="stable"), min(N_GROUPS, len(p)))
-            ends = [kaplan_meier(time[rows], event[rows], np.array([t]), entry[rows]) for rows in groups]
+            ends = [kaplan_meier(time[some], event[some], np.array([t]), entry[some]) for some in groups]
             shares, halves = np.array([one[0][0] for one in ends]), np.array([one[1][0] for one in ends])
             low, high = np.maximum(shares - halves, 0.0), np.minimum(shares + halves, 1.0)
-            found.append((np.array([p[rows].mean() for rows in groups]), shares, low, high))
+            found.append((np.array([p[some].mean() for some in groups]), shares, low, high))
         display = cls(at, *(np.stack(parts) for parts in zip(*found, strict=True)))
         return display.plot(ax) if draw else display
 
@@ -240,11 +260,12 @@ class CumulativeIncidenceDisplay:
         cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None, draw: bool = True
     ) -> "CumulativeIncidenceDisplay":
         """The mean over the rows X; y as in ``fit``, with numbered causes."""
+        check_estimator(estimator, cls, "time")
         named, times, observed = with_names(estimator, dense_rows(estimator, X)), estimator.unique_times_, None
         times = times[np.unique(np.linspace(0, len(times) - 1, MOST_TIMES).round().astype(int))]
         if y is not None:
-            first = (np.asarray(y).dtype.names or ("cause",))[0]
-            observed = _aalen_johansen(estimator._said(y)[0], np.asarray(y)[first], estimator.causes_, times)
+            time, _, entry = observed_times(estimator, y, len(named), cls)
+            observed = _aalen_johansen(time, entry, estimator._causes_said(y), estimator.causes_, times)
         predicted = estimator.predict_cumulative_incidence(named, times).mean(axis=0)
         display = cls(times, predicted, observed, [f"cause {cause:g}" for cause in estimator.causes_])
         return display.plot(ax) if draw else display
@@ -270,9 +291,9 @@ class CumulativeIncidenceDisplay:
         return as_frame(columns if self.observed is None else columns | {"observed": self.observed.ravel()})
 
 
-def _aalen_johansen(bounds: FloatArray, cause: Any, causes: FloatArray, at: FloatArray) -> FloatArray:
+def _aalen_johansen(time: FloatArray, entry: FloatArray, cause: Any, causes: FloatArray, at: FloatArray) -> FloatArray:
     """Share with an event of each cause, at some times, (n_causes, n_times); rows count from their entry."""
-    time, entry, moments = bounds[:, 0], entries(bounds), np.unique(bounds[cause > 0, 0])
+    moments = np.unique(time[cause > 0])
     waiting = np.searchsorted(np.sort(entry), moments) - np.searchsorted(np.sort(time), moments)
     lived = np.concatenate([[1.0], kaplan_meier(time, cause > 0, moments, entry)[0]])[:-1]
     place = np.searchsorted(moments, at, side="right")

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.inspection.access import side_names
+from pbdn.inspection.access import network_of, side_names
 from pbdn.inspection.subtypes import as_frame
 from pbdn.numerics.arrays import FloatArray
-from pbdn.plots.base import Marks, axes, beside, ink_and_paper, shown
+from pbdn.plots.base import Marks, axes, beside, check_estimator, ink_and_paper, shown
 
 
 @dataclass
@@ -21,6 +21,12 @@ class CriterionPathDisplay:
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None, draw: bool = True) -> "CriterionPathDisplay":
         """Read the path and, unless ``draw`` is False, draw it."""
+        check_estimator(estimator, cls)
+        network_of(estimator)  # refuses several
+        if not estimator.criterion_path_:
+            raise InvalidInputError(
+                "There is no path: layers are tried by fit only, on rows of different values, not by partial_fit."
+            )
         display = cls([dict(step) for step in estimator.criterion_path_])
         return display.plot(ax) if draw else display
 
@@ -74,8 +80,13 @@ class TraceDisplay:
         ``quantity`` is "log_likelihood" (default), "n_active", "total_weight", "mass" or "inv_scale" after
         Gibbs sampling; what the optimiser followed ("loss" by default) after MAP.
         """
+        check_estimator(estimator, cls)
+        network_of(estimator)  # refuses several
         if not estimator.trace_:
-            raise InvalidInputError("There is no trace: a loaded model keeps none; fit it in this session.")
+            raise InvalidInputError(
+                "There is no trace: only fit on rows of different values has one, and a loaded model keeps none; fit it in "
+                "this session."
+            )
         traced = [t for t, one in enumerate(estimator.trace_, 1) if one]
         number = (traced or [len(estimator.trace_)])[-1] if layer is None else layer
         if not 1 <= number <= len(estimator.trace_):

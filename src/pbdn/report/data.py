@@ -303,8 +303,9 @@ def _maps(
     if features is None:
         moving = {group.name: group.features[0] for group in column_groups(estimator) if group.moving is not None}
         leading = [moving[one["feature"]] for one in effects if one["feature"] in moving][:2]
-        features = tuple(sorted(leading)) if len(leading) == 2 else leading_features(estimator, rows)  # type: ignore[assignment]
-    assert features is not None
+        names = feature_names(estimator)
+        first, second = sorted(leading) if len(leading) == 2 else leading_features(estimator, rows)
+        features = names[first], names[second]
     chosen = some_rows(rows, MAP_POINTS)
     classes = estimator.classes_.tolist()
     return DecisionMapDisplay.per_class(
