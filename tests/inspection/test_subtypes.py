@@ -49,7 +49,7 @@ def test_subtypes_are_equation_two(model_and_data):
                 p = 1.0 - np.exp(-side.expert_weights[k] * np.logaddexp(0.0, psi))
                 row = table.iloc[line]
                 label = side_names(model)[s]
-                assert (row["layer"], str(row["side"]), row["expert"]) == (t + 1, str(label), k)
+                assert (row["layer"], str(row["side"]), row["expert"]) == (t + 1, str(label), k + 1)
                 assert row["weight"] == side.expert_weights[k]
                 np.testing.assert_allclose(row["share"], p.mean(), rtol=1e-9, atol=1e-15)
                 if p.sum() > 1e-9:
@@ -76,7 +76,7 @@ def test_distances_are_euclidean(model_and_data):
     table = model.explain(X[:1])
     inputs = model.network_.top_inputs(X[:1])[0]
     side = model.network_.top.sides[0]
-    first = table[(table["side"] == model.classes_[0]) & (table["expert"] == 0)].iloc[0]
+    first = table[(table["side"] == model.classes_[0]) & (table["expert"] == 1)].iloc[0]
     beta = side.hyperplanes[0]
     foot = inputs - (inputs @ beta[1:] + beta[0]) * beta[1:] / (beta[1:] @ beta[1:])  # nearest point of the plane
     np.testing.assert_allclose(abs(first["distance"]), np.linalg.norm(inputs - foot), rtol=1e-8)

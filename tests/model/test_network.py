@@ -274,7 +274,7 @@ def test_answers_are_averaged(rng, depth, bent):
     x = rng.normal(size=(50, N_MEMBER_FEATURES))
     np.testing.assert_allclose(one.predict(x), np.mean([net.predict(x) for net in members], axis=0), rtol=1e-12)
     rates = np.mean([net.top.side_rate(net.top_inputs(x)) for net in members], axis=0)
-    np.testing.assert_allclose(one.top.side_rate(one.top_inputs(x)), rates, rtol=1e-12)
+    np.testing.assert_allclose(one.summed().side_rate(x), rates, rtol=1e-12)
     assert one.n_units == tuple(np.sum([net.n_units for net in members], axis=0))
     assert one.curve is curve
 

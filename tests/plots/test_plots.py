@@ -150,7 +150,7 @@ def test_weights_keep_the_numbers_of_the_experts():
     table = ExpertWeightsDisplay.from_estimator(model, draw=False).table()
     known = model.subtypes(X).set_index(["layer", "side", "expert"])["weight"]
     for line in table.itertuples():
-        assert known[line.layer, line.side, line.expert - 1] == line.weight
+        assert known[line.layer, line.side, line.expert] == line.weight
 
 
 def test_maps_take_the_features_that_matter():

@@ -159,7 +159,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def polytope_violations(self, X: Any, p0: float = 0.5) -> NDArray[np.int64]:
         """How many inequalities of Theorem 1 each row violates, per side of the top layer: shape (n, n_sides).
 
-        A row with P(side says yes) ≤ p0 violates none.
+        A row with P(side says yes) ≤ p0 violates none. Where networks are averaged, each has inequalities of its own.
         """
         if not 0.0 < p0 < 1.0:
             raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")

@@ -223,9 +223,7 @@ def to_c(
     planned = plan(network, classes, feature_names, stand_ins, counts)
     top = planned.layers[-1]
     tables = [_tables(planned, t, name) for t in range(1, len(planned.layers) + 1)]
-    tables.append(
-        f"static const double {name}_weights[] = {numbers((top.n_averaged * top.expert_weights).tolist())};\n"
-    )
+    tables.append(f"static const double {name}_weights[] = {numbers(top.expert_weights.tolist())};\n")
     if planned.stand_ins is not None:
         tables.append(f"static const double {name}_stand_ins[] = {numbers(planned.stand_ins)};\n")
     words = {"name": name, "upper": name.upper(), "row": f"{name}_row *row" if preparation else "double *x"}

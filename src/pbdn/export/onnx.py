@@ -212,7 +212,7 @@ def _rates(graph: Graph, weighted: str, top: PlannedLayer) -> str:
         sums.append(graph.op("ReduceSum", graph.op("Slice", weighted, *ends, axis), axis, keepdims=1))
     rates = sums[0] if len(sums) == 1 else graph.op("Concat", *sums, axis=1)
     shape = graph.constant(np.array([-1, len(top.sides), top.n_averaged], dtype=np.int64))
-    return graph.op("Mul", graph.op("Reshape", rates, shape), graph.number(float(top.n_averaged)))
+    return graph.op("Reshape", rates, shape)
 
 
 def _pool(graph: Graph, rates: str, planned: Plan) -> str:

@@ -87,7 +87,6 @@ class PlannedLayer:
     hyperplanes : array (n_units, n_inputs + 1)
         Bias first.
     expert_weights : array (n_units,)
-        Those that experts have in a network of their own are `n_averaged` times as large.
     sides : tuple of (first, last + 1)
         The units of each side.
     answers : tuple of (first, last + 1)

@@ -209,9 +209,7 @@ def to_python(
     planned = plan(network, classes, feature_names, stand_ins, counts)
     top = planned.layers[-1]
     layers = "".join(f"    ({layer.sources!r}, {_rows(layer.hyperplanes)}),\n" for layer in planned.layers)
-    sides = "".join(
-        f"    ({a}, {b}, {_tuple((top.n_averaged * top.expert_weights[a:b]).tolist())}),\n" for a, b in top.answers
-    )
+    sides = "".join(f"    ({a}, {b}, {_tuple(top.expert_weights[a:b].tolist())}),\n" for a, b in top.answers)
     return _SOURCE.format(
         what="the predicted distribution" if planned.gives_numbers else "class probabilities",
         labels="" if planned.gives_numbers else f"CLASSES = {_tuple(planned.labels)}\n",

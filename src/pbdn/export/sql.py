@@ -281,7 +281,7 @@ def _pooling(planned: Plan) -> Iterator[list[str]]:
     probabilities of the classes.
     """
     top, t, n = planned.layers[-1], len(planned.layers), planned.layers[-1].n_averaged
-    weights, units = (n * top.expert_weights).tolist(), _names(planned, t)
+    weights, units = top.expert_weights.tolist(), _names(planned, t)
     yield [f"{linear(weights[a:b], units[a:b], 0.0)} AS r{k}" for k, (a, b) in enumerate(top.answers)]
     of_side = [[f"r{n * s + m}" for m in range(n)] for s in range(planned.n_sides)]
     yes = [f"{_average([probability(rate) for rate in rates])} AS p{s}" for s, rates in enumerate(of_side)]

@@ -143,10 +143,12 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
 
 
 def _by_rates(network: Network, header: Mapping[str, Any]) -> Network:
-    """An average of rates as the one network that it is, with its members beside it for intervals; others as they are."""
-    if header["schema"] > AVERAGED_RATES or network.response.timed or network.n_members == 1:
+    """Of an old file, an average of rates as the one network that it is, with its members beside it for intervals."""
+    folds = network.folds or (network if network.n_members > 1 else None)
+    if header["schema"] > AVERAGED_RATES or network.response.timed or folds is None:
         return network
-    return replace(network, members=(), folds=network.folds or network)
+    own = tuple(Layer(tuple(side.scaled(folds.n_members) for side in layer.sides)) for layer in folds.layers)
+    return replace(network, members=(), folds=replace(folds, layers=own))
 
 
 def _folds(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], network: Network) -> Network:

@@ -119,7 +119,7 @@ def sample_top(growth: Growth, scaled: LabelledRows, response: Response, config:
     """
     network, last = _stack(growth, scaled.n_features, response), growth.fits[-1]
     inputs = scaled.with_inputs(network.top_inputs(scaled.inputs))
-    sampled = GibbsEngine(inputs, response, config, run, initial=network.top.sides).fit_layer(network.depth)
+    sampled = GibbsEngine(inputs, response, config, run, initial=network.summed().top.sides).fit_layer(network.depth)
     if not sampled.complete:
         return replace(growth, reason="interrupted")
     layer = Layer(last.layer.sides, sampled.layer.draws)
@@ -252,7 +252,7 @@ class Increment:
         """A fresh start, or one from a fitted network: its top layer goes on, the layers below are frozen."""
         if network is None:
             return cls(scaling, response, settings, seed)
-        scaled = scaling.unfold(network)
+        scaled = scaling.unfold(network.summed())
         frozen = tuple(Layer(layer.sides) for layer in scaled.layers[:-1])
         return cls(scaling, response, settings, seed, frozen, scaled.top.sides, None, scaled.curve, scaled.tails)
 

@@ -59,7 +59,7 @@ def subtype_table(network: Network, features: Inputs, classes: Any, names: list[
             for k in range(side.n_experts):
                 columns["layer"].append(t)
                 columns["side"].append(labels[s])
-                columns["expert"].append(k)
+                columns["expert"].append(k + 1)
                 columns["weight"].append(float(side.expert_weights[k]))
                 columns["share"].append(float(share[k]))
     table: dict[str, Any] = {key: np.array(values) for key, values in columns.items()}
@@ -81,7 +81,7 @@ def vote_table(network: Network, features: Inputs, classes: Any) -> dict[str, An
         k = side.n_experts
         columns["row"].append(np.repeat(np.arange(n), k))
         columns["side"].append(np.repeat(np.array([labels[s]]), n * k))
-        columns["expert"].append(np.tile(np.arange(k), n))
+        columns["expert"].append(np.tile(np.arange(1, k + 1), n))
         columns["vote"].append(p.ravel())
         columns["distance"].append(distance.ravel())
         columns["strongest"].append((p == p.max(axis=1, keepdims=True)).ravel())

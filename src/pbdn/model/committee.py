@@ -2,8 +2,8 @@
 
 The experts of all members stand side by side in every layer; an expert sees the features and the units of its own member
 only. Of classes the answers are averaged: side s says yes with the probability mean_m (1 - e^{-λ_ms}), and with two classes
-`predict_proba` is the average of the members' own. Of values on a line the rates are: λ = mean_m λ_m. The weights of the top layer
-are divided by the number of members M, so that they are shares of the whole; a member's own weights are M times as large.
+`predict_proba` is the average of the members' own. Experts keep the weights that they have in their own network. Of values on a line
+the rates are averaged: λ = mean_m λ_m, and weights are divided by the number of members.
 
 Intervals are the jackknife over folds. Each of K networks has been trained without one fold of the rows. Their spread says how far
 a prediction would move with other rows: se² = (K - 1)/K Σ_m (z_m - z̄)² (Tukey's jackknife over groups of rows). All folds
@@ -55,7 +55,7 @@ def _layer(members: Sequence[Network], t: int) -> Layer:
         own = [member.layers[t - 1].sides[s] for member in members]
         weights = np.concatenate([side.expert_weights for side in own])
         times = [side.time_coefs for side in own if side.time_coefs is not None]
-        sides.append(Side(planes, weights / len(members), np.concatenate(times) if times else None))
+        sides.append(Side(planes, weights / len(members), np.concatenate(times)) if times else Side(planes, weights))
     return Layer(tuple(sides))
 
 

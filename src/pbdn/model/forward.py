@@ -39,7 +39,7 @@ class Plan(NamedTuple):
     coefficients : (sum of experts, padded, x inputs)
         Without the biases.
     experts : (2, n_experts)
-        Biases, and the weights that experts of top layers have in their own network.
+        Biases, and the weights of experts of top layers.
     answers : (n_experts,)
         Which answer an expert of a top layer belongs to: one after the other those of all networks that are averaged, side after
         side.
@@ -78,9 +78,7 @@ def plan_of(network: "Network") -> Plan:
             block[:count] = planes[:, 1:]
             coefficients.append(block.ravel())
             biases.append(planes[:, 0])
-            weights.append(
-                network.n_averaged * np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]]
-            )
+            weights.append(np.concatenate([side.expert_weights for side in layer.sides])[chosen[t]])
             of_side = np.repeat(np.arange(len(layer.sides)), layer.n_experts)[chosen[t]]
             answers.append(network.n_averaged * of_side + (owners[chosen[t]] % network.n_averaged if top else 0))
             filled, n_experts = filled + block.size, n_experts + count

@@ -65,6 +65,10 @@ class Side:
         """λ_i = Σ_k r_k s(x_i'β_k), shape (n,)."""
         return self.units(inputs) @ self.expert_weights
 
+    def scaled(self, factor: float) -> "Side":
+        """The same side with a factor on its rate."""
+        return replace(self, expert_weights=factor * self.expert_weights)
+
     def strongest_first(self) -> "Side":
         """The same side with experts in order of falling weight."""
         return self.take(np.argsort(-self.expert_weights, kind="stable"))
@@ -226,7 +230,7 @@ class Network:
         """Of each side, the weight that every expert has in every member, shape (n_experts, n_members)."""
         own = np.arange(self.n_members)
         return [
-            np.where(owners[:, None] == own, self.n_members * side.expert_weights[:, None], 0.0)
+            np.where(owners[:, None] == own, side.expert_weights[:, None], 0.0)
             for side, owners in zip(self.top.sides, self.owners, strict=True)
         ]
 
@@ -273,8 +277,11 @@ class Network:
         if self.n_members == 1:
             return self
         parts = (side.take(own == m) for side, own in zip(self.top.sides, self.members, strict=True))
-        sides = tuple(replace(side, expert_weights=self.n_members * side.expert_weights) for side in parts)
-        return self.with_top(sides)
+        return self.with_top(tuple(side.scaled(self.n_members / self.n_averaged) for side in parts))
+
+    def summed(self) -> "Network":
+        """One network whose rates are the averages of the members' rates: where sampling and further training begin."""
+        return self.with_top(tuple(side.scaled(1.0 / self.n_averaged) for side in self.top.sides))
 
     def with_top(self, sides: tuple[Side, ...]) -> "Network":
         """One network with these sides in the place of its top layer."""
