@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import cross_val_score
@@ -196,6 +197,20 @@ def test_gaps_that_training_did_not_have(rng, tmp_path):
         model.predict(pl.DataFrame({"a": [1.0], "b": ["high"]}))
     with pytest.raises(ValueError, match="infinity"):
         model.predict(frame.assign(b=np.inf))
+
+
+def test_gaps_in_new_rows_of_streams_and_of_sparse_fits(rng):
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    filled, gappy = X[:5].copy(), X[:5].copy()
+    filled[3, 1], gappy[3, 1] = np.median(X[:, 1]), np.nan
+    model = small().fit([(X[:30], y[:30]), (X[30:], y[30:])])
+    with pytest.warns(TableWarning, match="x1: 1 missing, none in training; the median stands in"):
+        np.testing.assert_array_equal(model.predict_proba(gappy), model.predict_proba(filled))
+    with pytest.raises(InvalidInputError, match=r"X has 1 missing values.*they are sparse.*SimpleImputer"):
+        model.predict(sp.csr_array(gappy))
+    with pytest.raises(InvalidInputError, match=r"X has 1 missing values.*fitted on sparse rows.*SimpleImputer"):
+        small().fit(sp.csr_array(X), y).predict(gappy)
 
 
 def test_a_new_fit_forgets_the_columns_of_the_old(rng):

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class DaskPBDNAmountRegressor(PredictsNumbers, PBDNAmountRegressor):  # type: ignore[misc]
+class DaskPBDNAmountRegressor(PredictsNumbers, PBDNAmountRegressor):
     """`pbdn.PBDNAmountRegressor` on a Dask cluster: a `DaskPBDNClassifier` and a `DaskPBDNRegressor`, with their promises.
 
     Parameters
@@ -112,7 +112,7 @@ def _as_dask_array(column: Any) -> Any:
     return column.to_dask_array(lengths=True) if hasattr(column, "to_dask_array") else column
 
 
-class DaskPBDNCountRegressor(PredictsNumbers, PBDNCountRegressor):  # type: ignore[misc]
+class DaskPBDNCountRegressor(PredictsNumbers, PBDNCountRegressor):
     """`pbdn.PBDNCountRegressor` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters
@@ -155,7 +155,7 @@ time_limit
         return self
 
 
-class DaskPBDNOrdinalClassifier(PredictsClasses, LineOnCluster, PBDNOrdinalClassifier):  # type: ignore[misc]
+class DaskPBDNOrdinalClassifier(PredictsClasses, LineOnCluster, PBDNOrdinalClassifier):
     """`pbdn.PBDNOrdinalClassifier` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters
@@ -213,7 +213,7 @@ checkpoint, time_limit
         return read.with_bounds(bounds), cuts
 
 
-class DaskPBDNSurvival(LineOnCluster, PBDNSurvival):  # type: ignore[misc]
+class DaskPBDNSurvival(LineOnCluster, PBDNSurvival):
     """`pbdn.PBDNSurvival` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters

@@ -15,6 +15,7 @@ from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
+from pbdn.inspection.effects import training_importances
 from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, collected, needs_preparation
@@ -95,8 +96,7 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         return rows, y
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    if isinstance(rows, np.ndarray):
-        estimator._stand_ins = np.median(rows[:: max(1, len(rows) // MEDIAN_ROWS)], axis=0)
+    remember_medians(estimator, rows)
     return rows, y
 
 
@@ -114,6 +114,12 @@ def forget_preparation(estimator: Any) -> None:
     estimator._stand_ins = None
     if estimator.__dict__.pop("preparation_", None) is not None:
         del estimator.column_groups_
+
+
+def remember_medians(estimator: Any, rows: Any) -> None:
+    """What stands in for values that are missing later; sparse rows have nothing to stand in."""
+    if isinstance(rows, np.ndarray):
+        estimator._stand_ins = np.median(rows[:: max(1, len(rows) // MEDIAN_ROWS)], axis=0).astype(np.float64)
 
 
 def remember_preparation(estimator: Any, preparation: RowPreparation) -> None:
@@ -179,9 +185,9 @@ def with_signs_of_features(estimator: Any, config: MapConfig | None) -> MapConfi
     return replace(config, monotonic_cst=tuple(signs))
 
 
-def per_column(estimator: Any, shares: FloatArray) -> FloatArray:
-    """Importances of the groups of features as importances of the columns that came; those left out have none."""
-    preparation = getattr(estimator, "preparation_", None)
+def column_importances(estimator: Any, rows: Any) -> FloatArray:
+    """`training_importances` of the columns that came; those left out have none."""
+    shares, preparation = training_importances(estimator, rows), getattr(estimator, "preparation_", None)
     if preparation is None:
         return shares
     known = {group.name: share for group, share in zip(column_groups(estimator), shares, strict=True)}

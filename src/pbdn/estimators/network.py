@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.frames import restore_preparation
+from pbdn.estimators.frames import column_importances, restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, feature_names, network_of, parts_of, side_labels
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
@@ -40,6 +40,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     convergence_: list[dict[str, Any]]
     n_features_in_: int
     _importances: FloatArray | None = None
+    _unmeasured: FloatArray | None = None  # rows on which importances are to be measured when they are asked for
     _stand_ins: FloatArray | None = None  # for values that are missing in new rows, where nothing else is prepared
 
     @property
@@ -85,10 +86,13 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> FloatArray:
         """How far predictions moved when each column was shuffled in training rows, as shares that sum to one.
 
-        Measured at the end of the fit and kept with the model, so no rows are needed. One value for each column of X; the
-        features of one prepared column share it. It says what the network uses, not what causes what.
+        Measured at the end of the fit and kept with the model, so no rows are needed. The rows are a sample from all of a
+        stream; `partial_fit` keeps a sample of all its batches. One value for each column of X; the features of one prepared
+        column share it. It says what the network uses, not what causes what.
         """
         check_is_fitted(self)
+        if self._unmeasured is not None:
+            self._importances, self._unmeasured = column_importances(self, self._unmeasured), None
         if self._importances is None:
             raise AttributeError(
                 "This model was saved without feature_importances_; fit it again, or use model.effects(X)."

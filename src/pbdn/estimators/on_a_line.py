@@ -42,7 +42,7 @@ BEYOND = 1.0  # standard deviations of logarithms above all values of training t
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
 
-class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: ignore[misc]
+class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False
