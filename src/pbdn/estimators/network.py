@@ -48,6 +48,10 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """What the networks of ``models_`` are called."""
         return []
 
+    def _as_array(self, y: Any) -> NDArray[Any]:
+        """Targets as an array of rows."""
+        return np.asarray(y)
+
     # ------------------------------------------------------- what follows from the network
 
     @property
