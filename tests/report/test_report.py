@@ -27,6 +27,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from pbdn.errors import InvalidInputError, TableWarning
+from pbdn.inspection.columns import percent_text
 from pbdn.inspection.curves import band_words, effect_curves
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.quality import Estimate, measure_numbers, wilson
@@ -183,6 +184,26 @@ def test_rows_of_the_explorer_agree_with_predictions():
         assert classes[row["y"]] == y[i]
         best = int(np.argmax(p[i]))
         assert sum(row["a"]) + row["r"] + found["base"][best] == pytest.approx(1000 * p[i, best], abs=4)
+
+
+def test_the_page_says_what_was_done(rng):
+    X, y = blobs(rng)
+    one = fitted(small("folds", max_depth=1), X, y)
+    assert any(step["polished"] for step in one.criterion_path_)
+    page = one.report(X, y)
+    assert "tuned together" not in page
+    assert "rows that were kept back (their deviance). Lower is better." in page
+    assert "plus a charge" not in page
+    assert "exact: all combinations of columns were tried" in page
+    page = page_of(lone_side)
+    assert "training rows (their deviance), plus a charge for its size. Lower is better." in page
+    six = rng.normal(size=(60, 6))
+    page = fitted(small("map", max_depth=1), six, (six[:, 0] > 0).astype(int)).report(six)
+    assert "(sampled, with a standard error of" in page
+
+
+def test_the_same_share_is_written_the_same():
+    assert percent_text(3 / 400, 1) == percent_text(1.0 - 397 / 400, 1) == "0.8 %"
 
 
 def test_rivals_are_compared_on_the_same_rows(rng):

@@ -159,6 +159,7 @@ def collect(
         "predicts": estimator._predicts,
         "classes": estimator.classes_.tolist() if has_classes else [],
         "inference": estimator.inference_,
+        "criterion": estimator.config_.criterion if isinstance(estimator.config_.criterion, str) else "",
         "depth": int(estimator.depth_),
         "experts": [list(layer) for _, part in parts for layer in part.n_experts_],
         "networks": [(name, [list(layer) for layer in part.n_experts_]) for name, part in parts],
