@@ -297,6 +297,11 @@ class DistributionOfFirst(Distribution):
         return out
 
 
+def counts_of(values: FloatArray) -> FloatArray:
+    """The counts that predicted numbers stand for: y is a number above y and at most y + 1, and 0 any that is at most 1."""
+    return np.maximum(np.ceil(values) - 1.0, 0.0)
+
+
 def _check_levels(q: ArrayLike) -> None:
     if not np.all((np.asarray(q) >= 0.0) & (np.asarray(q) <= 1.0)):  # NaN too
         raise InvalidInputError(f"q={q!r} must lie between 0 and 1.")
