@@ -110,7 +110,13 @@ def test_explanations_speak_of_columns(fitted):
     used = ["number", "flag", "word", "level", "day"]
     assert sorted(model.effects(X)["feature"]) == sorted(used)
     assert [curve.group.name for curve in effect_curves(model, X)] == used
-    assert model.shap_values(X.iloc[:2], X.iloc[:10]).values.shape == (2, 5, 2)
+    told = model.shap_values(X.iloc[:2], X.iloc[:10])
+    assert told.values.shape == (2, X.shape[1], 2)
+    assert told.feature_names == list(X.columns)
+    assert not told.values[:, -1].any()  # left out
+    np.testing.assert_allclose(told.values.sum(axis=1) + told.base_values, model.predict_proba(X.iloc[:2]), atol=1e-9)
+    drawn = model.shap_values(X.iloc[:2], X.iloc[:10], method="orders", n_orders=10)
+    assert drawn.standard_error.shape == drawn.values.shape
     assert "number is missing" in model.subtypes(X).columns
     assert len(model.explain(X)) >= N
     assert model.transform(X).shape[0] == N

@@ -16,6 +16,7 @@ from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import training_importances
+from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, collected, needs_preparation
@@ -186,12 +187,29 @@ def with_signs_of_features(estimator: Any, config: MapConfig | None) -> MapConfi
 
 
 def column_importances(estimator: Any, rows: Any) -> FloatArray:
-    """`training_importances` of the columns that came; those left out have none."""
-    shares, preparation = training_importances(estimator, rows), getattr(estimator, "preparation_", None)
+    """`training_importances` of the columns that came."""
+    return per_column(estimator, training_importances(estimator, rows))
+
+
+def column_shapley_values(estimator: Any, X: Any, background: Any, **options: Any) -> ShapleyValues:
+    """`shapley_values` of the columns that came."""
+    found, preparation = shapley_values(estimator, X, background, **options), getattr(estimator, "preparation_", None)
     if preparation is None:
-        return shares
-    known = {group.name: share for group, share in zip(column_groups(estimator), shares, strict=True)}
-    return np.array([known.get(plan.name, 0.0) for plan in preparation.preparation_.columns])
+        return found
+    error = None if found.standard_error is None else per_column(estimator, found.standard_error, 1)
+    names = [plan.name for plan in preparation.preparation_.columns]
+    return replace(found, values=per_column(estimator, found.values, 1), standard_error=error, feature_names=names)
+
+
+def per_column(estimator: Any, values: FloatArray, axis: int = 0) -> FloatArray:
+    """Values of the groups of features as values of the columns that came; those left out have zeros."""
+    preparation = getattr(estimator, "preparation_", None)
+    if preparation is None:
+        return values
+    groups = [group.name for group in column_groups(estimator)]
+    known = {name: np.take(values, g, axis) for g, name in enumerate(groups)}
+    left_out = np.zeros(np.delete(values.shape, axis))
+    return np.stack([known.get(plan.name, left_out) for plan in preparation.preparation_.columns], axis)
 
 
 def checked_labels(X: Any, y: Any) -> NDArray[Any]:

@@ -11,10 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
 from pbdn.errors import InvalidInputError
-from pbdn.estimators.frames import column_importances, restore_preparation
+from pbdn.estimators.frames import column_importances, column_shapley_values, restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, feature_names, network_of, parts_of, side_labels
-from pbdn.inspection.shapley import ShapleyValues, shapley_values
+from pbdn.inspection.shapley import ShapleyValues
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
 
@@ -179,9 +179,10 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def shap_values(self, X: Any, background: Any, **options: Any) -> ShapleyValues:
         """What each column adds to each prediction, against background rows.
 
-        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`.
+        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`. Columns are
+        those of X, in their order; columns that were left out of the fit add zero.
         """
-        return shapley_values(self, X, background, **options)
+        return column_shapley_values(self, X, background, **options)
 
     def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
         """One offline HTML page about the model on these rows, written to ``path`` if given.
