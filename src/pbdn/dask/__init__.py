@@ -22,7 +22,7 @@ try:
     import dask
     import dask.array as da
 
-    from pbdn.dask.cluster import blocks_of
+    from pbdn.dask.cluster import blocks_of, check_named
     from pbdn.dask.engines import risks_of
     from pbdn.dask.on_cluster import (
         DaskPBDNClassifier,
@@ -91,6 +91,8 @@ time_limit
         self._check_parameters()
         self._begin_anew()
         tasks = FitTasks(self, X, y)
+        check_named(X, "y", y)
+        check_named(X, "sample_weight", sample_weight)
         named = [name for name in (y, sample_weight) if isinstance(name, str)]
         y, sample_weight = (X[one] if isinstance(one, str) else one for one in (y, sample_weight))
         blocks_of("y", y)

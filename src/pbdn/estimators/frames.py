@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from pbdn.config import MapConfig
+from pbdn.data.arrow_parquet import open_dataset
 from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
@@ -151,9 +152,8 @@ def raw_pieces(estimator: Any, X: Any) -> Any:
     if not hasattr(estimator, "preparation_") or not (is_path or hasattr(X, "get_fragments")):
         return X
     import pyarrow as pa
-    import pyarrow.dataset
 
-    data = pa.dataset.dataset(existing(X)) if is_path else X
+    data = open_dataset(existing(X)) if is_path else X
     names = [plan.name for plan in estimator.preparation_.preparation_.columns]
     return (pa.Table.from_batches([batch]) for batch in data.to_batches(columns=names) if batch.num_rows)
 

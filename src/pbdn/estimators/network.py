@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
-from pbdn.errors import InvalidInputError
 from pbdn.estimators.frames import column_importances, column_shapley_values, restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, feature_names, network_of, parts_of, side_labels
 from pbdn.inspection.shapley import ShapleyValues
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_share
 
 
 class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -169,8 +169,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         A row with P(side says yes) ≤ p0 violates none.
         """
-        if not 0.0 < p0 < 1.0:
-            raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")
+        check_share("p0", p0)
         X = checked_rows(self, X)
         network = network_of(self)
         inputs = network.top_inputs(X)
