@@ -22,7 +22,7 @@ try:
     import dask
     import dask.array as da
 
-    from pbdn.dask.cluster import blocks_of, check_named
+    from pbdn.dask.cluster import blocks_of
     from pbdn.dask.engines import risks_of
     from pbdn.dask.on_cluster import (
         DaskPBDNClassifier,
@@ -32,7 +32,7 @@ try:
         PredictsNumbers,
         parameters_of,
     )
-    from pbdn.dask.rows import ClusterRows, ReadRows, read_lazily, read_rows
+    from pbdn.dask.rows import ClusterRows, ReadRows, check_named, read_lazily, read_rows
 except ModuleNotFoundError as error:
     if error.name not in ("dask", "distributed"):
         raise

@@ -140,7 +140,6 @@ def partitions_alike(X: Any, columns: dict[str, Any]) -> tuple[list[Any], list[d
     for name, values in columns.items():
         values = list(values) if isinstance(values, tuple) else values
         if isinstance(values, str | list) or (values is None and name != "y"):
-            check_named(X, name, values)
             own[name] = [values] * len(parts)
             continue
         if getattr(values, "chunks", None) is not None and getattr(X, "chunks", None) is not None:
@@ -155,16 +154,6 @@ def partitions_alike(X: Any, columns: dict[str, Any]) -> tuple[list[Any], list[d
                 f"X has {len(parts)} partitions, but {name} has {len(own[name])}; partition them alike."
             )
     return parts, [dict(zip(own, some, strict=True)) for some in zip(*own.values(), strict=True)]
-
-
-def check_named(X: Any, name: str, values: Any) -> None:
-    """What names columns of X, one or several, names columns that are there; anything else is not looked at."""
-    asked = [values] if isinstance(values, str) else values if isinstance(values, list) else []
-    known = list(getattr(X, "columns", ()))
-    unknown = [one for one in asked if one not in known]
-    if unknown:
-        there = f"has the columns {known[:20]}" if known else f"is a {type(X).__name__} without names of columns"
-        raise InvalidInputError(f"{name}={values!r} names {unknown[0]!r}, but X {there}.")
 
 
 def with_columns(X: Any, columns: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
