@@ -270,7 +270,7 @@ def test_a_model_saved_from_python_can_be_used(tmp_path):
     gap = invoke("predict", tmp_path / "m.pbdn", "-", stdin="x0,x1\n1,\n2,3\n")
     assert "x1: 1 missing, almost none in training; the median stands in" in gap.stderr
     without = copy.copy(model)
-    without._stand_ins = None  # as after a fit on a stream
+    without._stand_ins = None  # as after a fit on sparse rows
     without.save(tmp_path / "m.pbdn")
     assert "missing values" in fails("predict", tmp_path / "m.pbdn", "-", stdin="x0,x1\n1,\n2,3\n")
 

@@ -734,6 +734,7 @@ def test_a_task_that_ends_every_worker_is_named(two_workers, monkeypatch):
 def test_what_a_cluster_does_not_do_is_said(two_workers):
     X, y = make_data(100)
     rows, labels = in_chunks(X, y, 50)
+    table = dd.from_pandas(pd.DataFrame({"a": X[:, 0], "b": y}), npartitions=2)
     cases = [
         ({"criterion": "folds"}, (rows, labels), "criterion='folds' needs rows in memory"),
         ({"inference": "map+gibbs"}, (rows, labels), "does not do inference='map\\+gibbs'"),
@@ -749,10 +750,15 @@ def test_what_a_cluster_does_not_do_is_said(two_workers):
             (dd.from_pandas(pd.DataFrame({"a": y}), npartitions=2), labels),
             "Partition 0 of X holds something that is no",
         ),
+        ({}, (table, "zz"), r"y='zz' names 'zz', but X has the columns \['a', 'b'\]"),
+        ({}, (table, "b", "w"), "sample_weight='w' names 'w', but X has the columns"),
+        ({}, (rows, "b"), "y='b' names 'b', but X is a Array without names of columns"),
     ]
     for options, arguments, words in cases:
         with pytest.raises(InvalidInputError, match=words):
             DaskPBDNClassifier(**options).fit(*arguments)
+    with pytest.raises(InvalidInputError, match="y='zz' names 'zz'"):
+        DaskPBDNAmountRegressor().fit(table, "zz")
 
 
 def test_one_class_and_saving(two_workers, tmp_path):

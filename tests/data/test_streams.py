@@ -203,6 +203,9 @@ def test_errors_say_what_to_do(folder, rows, seed, tmp_path, memmap):
         model(seed).fit(folder, "lable")
     with pytest.raises(InvalidInputError, match="nothing is there"):
         model(seed).fit(tmp_path / "absent.parquet", "label")
+    (tmp_path / "d.csv").write_text("x,y\n1,0\n2,1\n")
+    with pytest.raises(InvalidInputError, match=r"d.csv' cannot be read as a Parquet file.*pandas.read_csv.*pbdn fit"):
+        model(seed).fit(tmp_path / "d.csv", "y")
     with pytest.raises(InvalidInputError, match="one-shot generator"):
         model(seed).fit(part for part in batches_of(rows))
     with pytest.raises(InvalidInputError, match="one label per row"):

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_selection import SelectFromModel
 from sklearn.model_selection import cross_val_score
@@ -109,7 +110,13 @@ def test_explanations_speak_of_columns(fitted):
     used = ["number", "flag", "word", "level", "day"]
     assert sorted(model.effects(X)["feature"]) == sorted(used)
     assert [curve.group.name for curve in effect_curves(model, X)] == used
-    assert model.shap_values(X.iloc[:2], X.iloc[:10]).values.shape == (2, 5, 2)
+    told = model.shap_values(X.iloc[:2], X.iloc[:10])
+    assert told.values.shape == (2, X.shape[1], 2)
+    assert told.feature_names == list(X.columns)
+    assert not told.values[:, -1].any()  # left out
+    np.testing.assert_allclose(told.values.sum(axis=1) + told.base_values, model.predict_proba(X.iloc[:2]), atol=1e-9)
+    drawn = model.shap_values(X.iloc[:2], X.iloc[:10], method="orders", n_orders=10)
+    assert drawn.standard_error.shape == drawn.values.shape
     assert "number is missing" in model.subtypes(X).columns
     assert len(model.explain(X)) >= N
     assert model.transform(X).shape[0] == N
@@ -196,6 +203,20 @@ def test_gaps_that_training_did_not_have(rng, tmp_path):
         model.predict(pl.DataFrame({"a": [1.0], "b": ["high"]}))
     with pytest.raises(ValueError, match="infinity"):
         model.predict(frame.assign(b=np.inf))
+
+
+def test_gaps_in_new_rows_of_streams_and_of_sparse_fits(rng):
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    filled, gappy = X[:5].copy(), X[:5].copy()
+    filled[3, 1], gappy[3, 1] = np.median(X[:, 1]), np.nan
+    model = small().fit([(X[:30], y[:30]), (X[30:], y[30:])])
+    with pytest.warns(TableWarning, match="x1: 1 missing, none in training; the median stands in"):
+        np.testing.assert_array_equal(model.predict_proba(gappy), model.predict_proba(filled))
+    with pytest.raises(InvalidInputError, match=r"X has 1 missing values.*they are sparse.*SimpleImputer"):
+        model.predict(sp.csr_array(gappy))
+    with pytest.raises(InvalidInputError, match=r"X has 1 missing values.*fitted on sparse rows.*SimpleImputer"):
+        small().fit(sp.csr_array(X), y).predict(gappy)
 
 
 def test_a_new_fit_forgets_the_columns_of_the_old(rng):

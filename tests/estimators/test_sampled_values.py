@@ -190,6 +190,8 @@ def test_what_cannot_be_is_told(rows, numbers):
         sampled(PBDNRegressor, log=False, chain={"sampler": "counts"}).fit(X, z)
     with pytest.raises(InvalidInputError, match="level=1.0"):
         numbers[2].predict_mean_interval(X, 1.0)
+    with pytest.raises(InvalidInputError, match=r"level=\[1.0, 2.0\] must be a number above 0 and below 1"):
+        numbers[2].predict_mean_interval(X, [1.0, 2.0])
     with pytest.warns(UserWarning, match="only one value"):
         constant = sampled(PBDNRegressor).fit(X, np.ones(N))
     with pytest.raises(InvalidInputError, match="keeps no posterior draws"):

@@ -1,5 +1,6 @@
 """Posterior draws: the DataTree, and information criteria."""
 
+import warnings
 from copy import copy
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 from fitted import blobs, fitted, lone_side, optimised, sampled, small
+from pbdn import PBDNCountRegressor, PBDNOrdinalClassifier, PBDNRegressor
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import input_names
 from pbdn.inspection.quality import pointwise_log_likelihood, psis_loo, waic
@@ -71,13 +73,37 @@ def test_arviz_reads_it():
     tree = model.to_datatree(X, y)
     table = stats.summary(tree, var_names=["total_weight", "mass"])
     assert len(table) == 4
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few draws: LOO says so
         loo = stats.loo(tree)
     total = tree["log_likelihood"]["y"].to_numpy()
     assert loo.elpd < np.log(np.exp(total).mean(axis=(0, 1))).sum()
+
+
+def test_values_at_random_follow_what_draws_say_and_serve_predictive_checks(rng):
+    stats = pytest.importorskip("arviz_stats")
+    model, X, y = sampled()
+    tree = model.to_datatree(X, y)
+    told = tree["posterior_predictive"]
+    assert set(np.unique(told["y"])) <= {0, 1}
+    assert abs(float(told["y"].mean() - told["probability"][..., 1].mean())) < 0.02
+    assert np.array_equal(told["y"], model.to_datatree(X)["posterior_predictive"]["y"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few draws: LOO says so
+        pit = stats.loo_pit(tree)["y"].to_numpy()
+    assert ((pit >= 0.0) & (pit <= 1.0)).all()
+    assert stats.metrics(tree, kind="acc").mean > 0.8
+    X = rng.normal(size=(60, 2))
+    value = X[:, 0] + 0.3 * rng.normal(size=60)
+    counts = np.floor(np.exp(1.0 + value))
+    grades = np.digitize(value, [-0.5, 0.5])
+    for cls, y in ((PBDNRegressor, value), (PBDNCountRegressor, counts), (PBDNOrdinalClassifier, grades)):
+        tree = fitted(small("gibbs", cls, max_depth=1), X, y).to_datatree(X, y)
+        drawn = tree["posterior_predictive"]["y"]
+        assert drawn.dims == ("chain", "draw", "row")
+        assert abs(float(drawn.mean()) - y.mean()) < 0.2 * np.ptp(y)
+        assert cls is PBDNRegressor or np.array_equal(drawn, np.abs(np.round(drawn)))
+        assert stats.metrics(tree, kind="rmse").mean < y.std()
 
 
 def test_a_loaded_model_keeps_its_draws(tmp_path):

@@ -7,10 +7,12 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from fitted import QUICK_MAP, lone_side, optimised, quickly, sampled, three_classes
 from networks import random_network
 from pbdn import PBDNClassifier
+from pbdn.data.open_stream import KeptRows
 from pbdn.errors import InvalidInputError
 from pbdn.inspection.access import network_of
 from pbdn.inspection.columns import ColumnGroup, date_text, number_text
@@ -88,8 +90,6 @@ def test_importances_before_a_fit_of_one_class_and_of_old_files():
 
 
 def test_importances_of_sparse_streamed_and_incremental_fits():
-    import scipy.sparse as sp
-
     _, X, y = six_features()
     settings = {"inference": "map", "map_config": QUICK_MAP, "max_depth": 1, "random_state": 0}
     sparse = quickly(PBDNClassifier(**settings), sp.csr_array(X), y)
@@ -99,6 +99,45 @@ def test_importances_of_sparse_streamed_and_incremental_fits():
         steps.partial_fit(X, y, classes=[0, 1])
     for model in (sparse, streamed, steps):
         assert np.argmax(model.feature_importances_) == 2
+
+
+def rows_sorted_by_a_column(rng, n=1000):
+    X = rng.normal(size=(n, 3))
+    X[:, 0] = np.sort(rng.integers(0, 10, n))
+    return X, (rng.random(n) < 1.0 / (1.0 + np.exp(4.5 + X[:, 1] - X[:, 0]))).astype(int)
+
+
+def test_importances_of_a_sorted_stream_are_those_of_all_its_rows(rng):
+    X, y = rows_sorted_by_a_column(rng)
+    batches = [(X[X[:, 0] == value], y[X[:, 0] == value]) for value in range(10)]
+    model = quickly(PBDNClassifier(inference="map", map_config=QUICK_MAP, random_state=0), batches, None)
+    said = model.effects(X).set_index("feature").loc[["x0", "x1", "x2"], "share"]
+    np.testing.assert_allclose(model.feature_importances_, said, atol=0.05)
+
+
+def test_importances_of_batches_are_those_of_all_that_came(rng, tmp_path):
+    X, y = rows_sorted_by_a_column(rng)
+    model = PBDNClassifier(inference="map", map_config=QUICK_MAP, random_state=0)
+    for low in range(0, len(X), 100):
+        model.partial_fit(X[low : low + 100], y[low : low + 100], classes=[0, 1])
+    model.partial_fit(X[:1], y[:1])
+    said = model.effects(X).set_index("feature").loc[["x0", "x1", "x2"], "share"]
+    np.testing.assert_allclose(model.feature_importances_, said, atol=0.05)
+    model.save(tmp_path / "model.pbdn")
+    again = PBDNClassifier.load(tmp_path / "model.pbdn").partial_fit(X[:1], y[:1])  # one row tells nothing more
+    assert np.array_equal(again.feature_importances_, model.feature_importances_)
+    again.partial_fit(X[:50], y[:50])
+    assert not np.array_equal(again.feature_importances_, model.feature_importances_)
+
+
+def test_a_sample_of_batches_is_bounded_and_even():
+    kept = KeptRows.none(1, after_a_fit=False)
+    for low in range(0, 20_000, 500):
+        kept = kept.joined_by(sp.csr_array(np.arange(low, low + 500.0)[:, None]))
+    assert kept.inputs.shape == (1000, 1)
+    assert kept.n_seen == 20_000
+    assert np.unique(kept.inputs).size == 1000
+    assert abs(kept.inputs.mean() - 10_000) < 700
 
 
 def test_importances_of_very_many_columns(rng):

@@ -91,7 +91,7 @@ def test_theorem_one_on_a_fit(model_and_data):
         assert count.shape == p.shape
         assert not np.any(count[p <= p0])
         assert count.max() <= max(model.n_experts_[-1])
-    with pytest.raises(ValueError, match="p0=1.0 must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="p0=1.0 must be a number above 0 and below 1"):
         model.polytope_violations(X, 1.0)
 
 

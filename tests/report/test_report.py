@@ -26,13 +26,16 @@ from fitted import (
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
-from pbdn.errors import InvalidInputError
+from pbdn.errors import InvalidInputError, TableWarning
+from pbdn.inspection.columns import percent_text
 from pbdn.inspection.curves import band_words, effect_curves
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.quality import Estimate, measure_numbers, wilson
 from pbdn.inspection.rules import subtype_rules
 from pbdn.report import collect, measure, render_card, render_html
 from pbdn.report.numbers import _how_sure
+
+pd = pytest.importorskip("pandas")
 
 
 class Tags(HTMLParser):
@@ -183,6 +186,26 @@ def test_rows_of_the_explorer_agree_with_predictions():
         assert sum(row["a"]) + row["r"] + found["base"][best] == pytest.approx(1000 * p[i, best], abs=4)
 
 
+def test_the_page_says_what_was_done(rng):
+    X, y = blobs(rng)
+    one = fitted(small("folds", max_depth=1), X, y)
+    assert any(step["polished"] for step in one.criterion_path_)
+    page = one.report(X, y)
+    assert "tuned together" not in page
+    assert "rows that were kept back (their deviance). Lower is better." in page
+    assert "plus a charge" not in page
+    assert "exact: all combinations of columns were tried" in page
+    page = page_of(lone_side)
+    assert "training rows (their deviance), plus a charge for its size. Lower is better." in page
+    six = rng.normal(size=(60, 6))
+    page = fitted(small("map", max_depth=1), six, (six[:, 0] > 0).astype(int)).report(six)
+    assert "(sampled, with a standard error of" in page
+
+
+def test_the_same_share_is_written_the_same():
+    assert percent_text(3 / 400, 1) == percent_text(1.0 - 397 / 400, 1) == "0.8 %"
+
+
 def test_rivals_are_compared_on_the_same_rows(rng):
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -315,6 +338,44 @@ def test_report_method_writes_the_file(tmp_path):
     with without_pictures():
         page = model.report(X, y, tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text() == page
+
+
+def test_labels_may_be_a_column_and_labels_that_do_not_fit_are_refused():
+    model, X, y = optimised()
+    plain = collect(model, X, y)
+    for column in (y[:, None], pd.DataFrame({"y": y}), y.astype(str)):
+        assert collect(model, X, column).quality == plain.quality
+    assert measure(y[:, None], model.predict_proba(X), model.classes_) == plain.quality
+    for wrong, words in (
+        (y[:5], "rows but y has 5"),
+        (np.where(np.arange(len(y)) == 3, None, y), "1 missing label.*position 3"),
+        (np.where(y == 1, "yes", "no"), r"labels such as .* fitted on the classes \[0, 1\]"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            model.report(X, wrong)
+
+
+def test_classes_that_the_model_does_not_know_are_told_and_left_out():
+    model, X, y = optimised()
+    some = np.arange(len(y)) < 3
+    with pytest.warns(TableWarning, match="3 rows have a 'y' that no training row had, such as '7'; not measured"):
+        found = collect(model, X, np.where(some, 7, y))
+    assert found.quality == collect(model, X[~some], y[~some]).quality
+    assert found.facts["rows"] == len(y) - 3
+
+
+def test_numbers_may_be_a_column_and_bounds_are_refused():
+    model, X, y = numbers("number")
+    assert collect(model, X, y[:, None]).quality == collect(model, X, y).quality
+    with pytest.raises(InvalidInputError, match="has the bounds .* in row 0; a report compares"):
+        model.report(X, np.column_stack([y, y + 1.0]))
+    with pytest.raises(InvalidInputError, match="1 missing"):
+        model.report(X, np.where(np.arange(len(y)) == 2, np.nan, y))
+
+
+def test_times_may_be_a_data_frame():
+    model, X, y = numbers("time")
+    assert collect(model, X, pd.DataFrame(y)).quality == collect(model, X, y).quality
 
 
 def test_confusion_and_error_agree_with_predictions():

@@ -32,7 +32,7 @@ try:
         PredictsNumbers,
         parameters_of,
     )
-    from pbdn.dask.rows import ClusterRows, ReadRows, read_lazily, read_rows
+    from pbdn.dask.rows import ClusterRows, ReadRows, check_named, read_lazily, read_rows
 except ModuleNotFoundError as error:
     if error.name not in ("dask", "distributed"):
         raise
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-class DaskPBDNAmountRegressor(PredictsNumbers, PBDNAmountRegressor):  # type: ignore[misc]
+class DaskPBDNAmountRegressor(PredictsNumbers, PBDNAmountRegressor):
     """`pbdn.PBDNAmountRegressor` on a Dask cluster: a `DaskPBDNClassifier` and a `DaskPBDNRegressor`, with their promises.
 
     Parameters
@@ -91,6 +91,8 @@ time_limit
         self._check_parameters()
         self._begin_anew()
         tasks = FitTasks(self, X, y)
+        check_named(X, "y", y)
+        check_named(X, "sample_weight", sample_weight)
         named = [name for name in (y, sample_weight) if isinstance(name, str)]
         y, sample_weight = (X[one] if isinstance(one, str) else one for one in (y, sample_weight))
         blocks_of("y", y)
@@ -112,7 +114,7 @@ def _as_dask_array(column: Any) -> Any:
     return column.to_dask_array(lengths=True) if hasattr(column, "to_dask_array") else column
 
 
-class DaskPBDNCountRegressor(PredictsNumbers, PBDNCountRegressor):  # type: ignore[misc]
+class DaskPBDNCountRegressor(PredictsNumbers, PBDNCountRegressor):
     """`pbdn.PBDNCountRegressor` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters
@@ -155,7 +157,7 @@ time_limit
         return self
 
 
-class DaskPBDNOrdinalClassifier(PredictsClasses, LineOnCluster, PBDNOrdinalClassifier):  # type: ignore[misc]
+class DaskPBDNOrdinalClassifier(PredictsClasses, LineOnCluster, PBDNOrdinalClassifier):
     """`pbdn.PBDNOrdinalClassifier` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters
@@ -213,7 +215,7 @@ checkpoint, time_limit
         return read.with_bounds(bounds), cuts
 
 
-class DaskPBDNSurvival(LineOnCluster, PBDNSurvival):  # type: ignore[misc]
+class DaskPBDNSurvival(LineOnCluster, PBDNSurvival):
     """`pbdn.PBDNSurvival` on a Dask cluster, with the promises of `DaskPBDNRegressor`.
 
     Parameters

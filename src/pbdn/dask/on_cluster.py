@@ -161,7 +161,7 @@ class PredictsClasses(OnCluster):
         return float(right / total)
 
 
-class LineOnCluster(OnCluster, LineEstimator):  # type: ignore[misc]
+class LineOnCluster(OnCluster, LineEstimator):
     """What the estimators of values on a line share."""
 
     def _check_parameters(self) -> None:
@@ -204,7 +204,7 @@ class PredictsNumbers(LineOnCluster):
         return float(1.0 - missed / (second - first * first / total))
 
 
-class DaskPBDNClassifier(PredictsClasses, PBDNClassifier):  # type: ignore[misc]
+class DaskPBDNClassifier(PredictsClasses, PBDNClassifier):
     """`pbdn.PBDNClassifier` on a Dask cluster: rows stay on the workers, and every one of them counts.
 
     ``inference="gibbs"`` gives the bits of `pbdn.PBDNClassifier` on the same rows in memory, for any number of workers and any
@@ -289,7 +289,7 @@ def _positive_values(y: Any) -> FloatArray:
     return positive_bounds(numeric_bounds(y))
 
 
-class DaskPBDNRegressor(PredictsNumbers, PBDNRegressor):  # type: ignore[misc]
+class DaskPBDNRegressor(PredictsNumbers, PBDNRegressor):
     """`pbdn.PBDNRegressor` on a Dask cluster: rows stay on the workers, and every one of them counts.
 
     ``inference="gibbs"`` gives the bits of `pbdn.PBDNRegressor` on the same rows in memory, for any number of workers and any

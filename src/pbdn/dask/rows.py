@@ -171,8 +171,20 @@ def cuts_between_groups(n_rows: int, n_parts: int) -> IntArray:
 # ---------------------------------------------------------------------------------------- reading
 
 
+def check_named(X: Any, name: str, values: Any) -> None:
+    """What names columns of X, one or several, names columns that are there; anything else is not looked at."""
+    asked = [values] if isinstance(values, str) else values if isinstance(values, list | tuple) else ()
+    known = list(getattr(X, "columns", ()))
+    unknown = [one for one in asked if one not in known]
+    if unknown:
+        there = f"has the columns {known[:20]}" if known else f"is a {type(X).__name__} without names of columns"
+        raise InvalidInputError(f"{name}={values!r} names {unknown[0]!r}, but X {there}.")
+
+
 def read_lazily(X: Any, y: Any, sample_weight: Any = None, bounds_of: workers.BoundsOf | None = None) -> list[Any]:
     """Checked partitions, not yet computed; ``bounds_of`` makes bounds of targets on a line."""
+    check_named(X, "y", y)
+    check_named(X, "sample_weight", sample_weight)
     parts, own = partitions_alike(X, {"y": y, "sample_weight": sample_weight})
     read = dask.delayed(workers.read_part)
     return [read(part, mine, number, bounds_of) for number, (part, mine) in enumerate(zip(parts, own, strict=True))]

@@ -30,6 +30,18 @@ def _arrow() -> Any:
     return pyarrow
 
 
+def open_dataset(data: Any) -> Any:
+    """A path, table or dataset as a ``pyarrow.dataset.Dataset``; refuses files that are not Parquet."""
+    pa = _arrow()
+    try:
+        return data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(
+            f"X={data!r} cannot be read as a Parquet file or a folder of them. Read other files, such as CSV, into a data frame "
+            "(pandas.read_csv), or fit them on the command line (pbdn fit)."
+        ) from error
+
+
 class ArrowSource(StreamedSource):
     """Streamed rows of anything that ``pyarrow.dataset.dataset`` opens.
 
@@ -63,7 +75,7 @@ class ArrowSource(StreamedSource):
         """Open the data; nothing but metadata is read."""
         super().__init__(buffer_rows)
         pa = _arrow()
-        self.dataset = data if isinstance(data, pa.dataset.Dataset) else pa.dataset.dataset(data)
+        self.dataset = open_dataset(data)
         names = self.dataset.schema.names
         targets = () if target is None else (target,) if isinstance(target, str) else target
         beside = [*targets, *([] if weight is None else [weight])]

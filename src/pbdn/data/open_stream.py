@@ -7,6 +7,7 @@ joblib hands to its workers, and results should not depend on that.
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from sklearn.utils import compute_class_weight
 
 from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.columns import column_moments
-from pbdn.data.labelled_rows import LabelledRows, weigh_rows
-from pbdn.data.row_source import join
+from pbdn.data.labelled_rows import LabelledRows, dense_rows, weigh_rows
+from pbdn.data.row_source import Block, join
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
@@ -25,6 +26,7 @@ from pbdn.numerics.arrays import FloatArray, NamedArray
 
 LOAD_BELOW = 1 << 26  # bytes of a memory map that is simply loaded
 PREDICT_ROWS = 16_384  # rows of a memory map predicted at a time
+FEWEST_KEPT, MOST_KEPT, KEPT_NUMBERS = 32, 1000, 1 << 18  # rows and values of a sample of batches
 
 
 def _is_path(X: Any) -> bool:
@@ -194,15 +196,54 @@ def spread_sample(source: StreamedSource, most: int) -> LabelledRows:
 
     Fewer where they would fill more than a buffer. Rows without weight are left out.
     """
-    step = -(-source.n_rows // rows_within(most, source.n_features))
-    seen, parts, ends = 0, [], []
-    for block in source.blocks():
-        parts.append(block.take(np.arange(-seen % step, len(block), step)))
-        ends.append(block.take(_outermost(block.targets) if step > 1 else slice(0)))
-        seen += len(block)
+    parts, ends = [], []
+    for block, part in _spread(source, most):
+        parts.append(part)
+        ends.append(block.take(_outermost(block.targets) if len(part) < len(block) else slice(0)))
     last = join(ends)
     whole = join([*parts, last.take(_outermost(last.targets))])
     return weigh_rows(whole.inputs, None, whole.targets, whole.weights)
+
+
+def spread_inputs(source: StreamedSource, most: int) -> Any:
+    """Inputs of up to ``most`` rows, evenly from the first to the last; fewer where they would fill more than a buffer."""
+    return join([part for _, part in _spread(source, most)]).inputs
+
+
+def _spread(source: StreamedSource, most: int) -> Iterator[tuple[Block, Block]]:
+    """Every block, and those of its rows that are in a sample spread evenly over the stream."""
+    step, seen = -(-source.n_rows // rows_within(most, source.n_features)), 0
+    for block in source.blocks():
+        yield block, block.take(np.arange(-seen % step, len(block), step))
+        seen += len(block)
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """A sample of rows that come in batches: each row so far is as likely to be in it.
+
+    Every row draws a number; the rows with the smallest ones stay, at most ``MOST_KEPT`` of them and ``KEPT_NUMBERS`` values.
+    Fewer than ``fewest`` do not tell anything.
+    """
+
+    inputs: FloatArray
+    drawn: FloatArray
+    fewest: int
+    n_seen: int = 0
+
+    @classmethod
+    def none(cls, n_features: int, after_a_fit: bool) -> "KeptRows":
+        """No rows yet; after a fit a handful of rows does not tell more than it did."""
+        return cls(np.empty((0, n_features)), np.empty(0), FEWEST_KEPT if after_a_fit else 0)
+
+    def joined_by(self, inputs: Any) -> "KeptRows":
+        """The sample after one batch more."""
+        (n, n_features), n_held = inputs.shape, len(self.drawn)
+        drawn = np.concatenate([self.drawn, np.random.default_rng(self.n_seen).random(n)])
+        stay = np.sort(np.argsort(drawn)[: max(FEWEST_KEPT, min(MOST_KEPT, KEPT_NUMBERS // max(n_features, 1)))])
+        new = dense_rows(inputs, stay[stay >= n_held] - n_held)
+        kept = np.concatenate([self.inputs[stay[stay < n_held]], new])
+        return KeptRows(kept, drawn[stay], self.fewest, self.n_seen + n)
 
 
 def _outermost(bounds: FloatArray) -> NDArray[np.int64]:

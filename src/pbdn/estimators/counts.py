@@ -13,7 +13,7 @@ from pbdn.errors import InvalidInputError
 from pbdn.estimators.growing import in_steps
 from pbdn.estimators.on_a_line import LineEstimator, layout_of
 from pbdn.growth.run import FitTasks, with_callbacks
-from pbdn.model.distribution import COUNTED, Distribution
+from pbdn.model.distribution import COUNTED, Distribution, counts_of
 from pbdn.numerics.arrays import FloatArray
 
 NOTHING = 0.5  # a hidden number that stands for a count of zero
@@ -115,7 +115,7 @@ checkpoint, time_limit
     def predict_quantiles(self, X: Any, q: ArrayLike = (0.05, 0.5, 0.95)) -> FloatArray:
         """The smallest counts that are not exceeded with probability q: (n_samples,) for one q, else (n_samples, n_q)."""
         levels = np.atleast_1d(np.asarray(q, dtype=float))[:, None]
-        found = np.maximum(np.ceil(self._distribution(X).ppf(levels)).T - 1.0, 0.0)
+        found = counts_of(self._distribution(X).ppf(levels)).T
         return found[:, 0] if np.ndim(q) == 0 else np.ascontiguousarray(found)
 
     def predict_probability(self, X: Any, counts: ArrayLike) -> FloatArray:

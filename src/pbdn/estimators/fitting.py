@@ -22,7 +22,7 @@ from pbdn.model.response import Response, response_for_classes
 from pbdn.validation import check_choice
 
 
-class NetworkClassifier(LearnsFromStreams, FittedNetwork):  # type: ignore[misc]
+class NetworkClassifier(LearnsFromStreams, FittedNetwork):
     """Base of the classifiers. A subclass adds what decides the depth, and says which response its labels are."""
 
     _most_classes: ClassVar[int | None] = None

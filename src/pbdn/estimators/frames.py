@@ -11,10 +11,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from pbdn.config import MapConfig
+from pbdn.data.arrow_parquet import open_dataset
 from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.columns import column_groups
+from pbdn.inspection.effects import training_importances
+from pbdn.inspection.shapley import ShapleyValues, shapley_values
 from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, collected, needs_preparation
@@ -95,8 +98,7 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
         return rows, y
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
-    if isinstance(rows, np.ndarray):
-        estimator._stand_ins = np.median(rows[:: max(1, len(rows) // MEDIAN_ROWS)], axis=0)
+    remember_medians(estimator, rows)
     return rows, y
 
 
@@ -114,6 +116,12 @@ def forget_preparation(estimator: Any) -> None:
     estimator._stand_ins = None
     if estimator.__dict__.pop("preparation_", None) is not None:
         del estimator.column_groups_
+
+
+def remember_medians(estimator: Any, rows: Any) -> None:
+    """What stands in for values that are missing later; sparse rows have nothing to stand in."""
+    if isinstance(rows, np.ndarray):
+        estimator._stand_ins = np.median(rows[:: max(1, len(rows) // MEDIAN_ROWS)], axis=0).astype(np.float64)
 
 
 def remember_preparation(estimator: Any, preparation: RowPreparation) -> None:
@@ -144,9 +152,8 @@ def raw_pieces(estimator: Any, X: Any) -> Any:
     if not hasattr(estimator, "preparation_") or not (is_path or hasattr(X, "get_fragments")):
         return X
     import pyarrow as pa
-    import pyarrow.dataset
 
-    data = pa.dataset.dataset(existing(X)) if is_path else X
+    data = open_dataset(existing(X)) if is_path else X
     names = [plan.name for plan in estimator.preparation_.preparation_.columns]
     return (pa.Table.from_batches([batch]) for batch in data.to_batches(columns=names) if batch.num_rows)
 
@@ -179,13 +186,30 @@ def with_signs_of_features(estimator: Any, config: MapConfig | None) -> MapConfi
     return replace(config, monotonic_cst=tuple(signs))
 
 
-def per_column(estimator: Any, shares: FloatArray) -> FloatArray:
-    """Importances of the groups of features as importances of the columns that came; those left out have none."""
+def column_importances(estimator: Any, rows: Any) -> FloatArray:
+    """`training_importances` of the columns that came."""
+    return per_column(estimator, training_importances(estimator, rows))
+
+
+def column_shapley_values(estimator: Any, X: Any, background: Any, **options: Any) -> ShapleyValues:
+    """`shapley_values` of the columns that came."""
+    found, preparation = shapley_values(estimator, X, background, **options), getattr(estimator, "preparation_", None)
+    if preparation is None:
+        return found
+    error = None if found.standard_error is None else per_column(estimator, found.standard_error, 1)
+    names = [plan.name for plan in preparation.preparation_.columns]
+    return replace(found, values=per_column(estimator, found.values, 1), standard_error=error, feature_names=names)
+
+
+def per_column(estimator: Any, values: FloatArray, axis: int = 0) -> FloatArray:
+    """Values of the groups of features as values of the columns that came; those left out have zeros."""
     preparation = getattr(estimator, "preparation_", None)
     if preparation is None:
-        return shares
-    known = {group.name: share for group, share in zip(column_groups(estimator), shares, strict=True)}
-    return np.array([known.get(plan.name, 0.0) for plan in preparation.preparation_.columns])
+        return values
+    groups = [group.name for group in column_groups(estimator)]
+    known = {name: np.take(values, g, axis) for g, name in enumerate(groups)}
+    left_out = np.zeros(np.delete(values.shape, axis))
+    return np.stack([known.get(plan.name, left_out) for plan in preparation.preparation_.columns], axis)
 
 
 def checked_labels(X: Any, y: Any) -> NDArray[Any]:

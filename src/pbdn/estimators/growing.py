@@ -15,19 +15,21 @@ from pbdn import config as options
 from pbdn.config import FitConfig, GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
 from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.open_stream import KeptRows
 from pbdn.data.streams import StreamedSource
-from pbdn.estimators.frames import forget_preparation, per_column, with_signs_of_features
+from pbdn.estimators.frames import column_importances, forget_preparation, remember_medians, with_signs_of_features
 from pbdn.growth.checkpoint import Checkpoint, fingerprint
 from pbdn.growth.depth import Engine, Growth, LayerFit
 from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
 from pbdn.growth.run import CallbackSupportMixin, FitTasks, Method, Run, StopSignal, n_threads
-from pbdn.inspection.effects import FEWEST_ROWS, MAX_ROWS, training_importances
+from pbdn.inspection.effects import MAX_ROWS
 from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, identity_scaling
+from pbdn.numerics.arrays import FloatArray
 from pbdn.validation import check_flag, check_integer, check_kind, check_positive
 
 FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state", "client"}  # may change when a fit is resumed
@@ -49,6 +51,8 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
     gibbs_config: GibbsConfig | None = None
     config_: FitConfig
     network_: Network | None
+    _importances: FloatArray | None
+    _unmeasured: FloatArray | None
 
     def _make_engine(
         self, rows: LabelledRows | StreamedSource, response: Response, config: FitConfig, run: Run, path: int = 0
@@ -129,14 +133,21 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
         kept = Checkpoint(self.checkpoint, marks, run.seed, self.config_.chain.n_sweeps)
         return replace(run, checkpoint=kept, seed=kept.seed)
 
-    def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource, n_rows: int = MAX_ROWS) -> None:
-        """Fill the fitted attributes."""
+    def _adopt(self, result: FitResult, rows: LabelledRows | StreamedSource | KeptRows) -> None:
+        """Fill the fitted attributes; importances are measured on some of the rows."""
         self.network_, self.paths_ = result.network, result.paths
         self.criterion_path_ = [asdict(step) for step in result.growth.path]
         self.trials_ = [asdict(one) for one in result.growth.trials]
         self.trace_ = [fit.traces() for fit in result.growth.fits]
         self.convergence_ = [asdict(one) for one in result.convergence]
-        self._importances = per_column(self, training_importances(self, rows, n_rows))
+        if isinstance(rows, KeptRows):  # measured when they are asked for
+            self._unmeasured = rows.inputs if len(rows.inputs) >= rows.fewest else None
+        elif isinstance(rows, StreamedSource):
+            sample = opening.spread_inputs(rows, MAX_ROWS)
+            remember_medians(self, sample)
+            self._importances = column_importances(self, sample)
+        else:
+            self._importances = column_importances(self, rows)
 
 
 def _learns_in_steps(model: Any) -> bool:
@@ -157,11 +168,12 @@ class LearnsFromStreams(GrowsNetworks):
     """What data that come in pieces ask of an estimator, whatever its response."""
 
     _increment: Increment | None = None
+    _kept: KeptRows
     _grow_next = False
 
     def _begin_anew(self) -> None:
         """A fit that does not end leaves nothing of the one before, nor of steps."""
-        self._increment, self._grow_next = None, False
+        self._increment, self._grow_next, self._unmeasured = None, False, None
         self.__dict__.pop("network_", None)
 
     def _take_columns_of(self, source: StreamedSource) -> None:
@@ -178,11 +190,13 @@ class LearnsFromStreams(GrowsNetworks):
             self.config_ = self._resolve(response, "map", criterion)  # `grow` decides the depth
             settings, scaling = self.config_.map, self._scaling(rows)
             self._increment = Increment.begin(scaling, response, settings, self._seed(), network)
+            self._kept = KeptRows.none(rows.n_features, network is not None)
         self._increment.response = response
         self._increment.learn(rows, self._grow_next)
         self._grow_next = False
         learnt = self._increment.network(rows.n_features)
-        self._adopt(FitResult(learnt, Growth((), (), "incremental"), []), rows, FEWEST_ROWS)
+        self._kept = self._kept.joined_by(rows.inputs)
+        self._adopt(FitResult(learnt, Growth((), (), "incremental"), []), self._kept)
 
     @in_steps
     def grow(self) -> Self:

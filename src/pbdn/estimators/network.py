@@ -10,13 +10,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
-from pbdn.errors import InvalidInputError
-from pbdn.estimators.frames import restore_preparation
+from pbdn.estimators.frames import column_importances, column_shapley_values, restore_preparation
 from pbdn.inspection import subtypes
 from pbdn.inspection.access import checked_rows, feature_names, network_of, parts_of, side_labels
-from pbdn.inspection.shapley import ShapleyValues, shapley_values
+from pbdn.inspection.shapley import ShapleyValues
 from pbdn.model.network import Layer, Network
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_share
 
 
 class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -40,12 +40,17 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     convergence_: list[dict[str, Any]]
     n_features_in_: int
     _importances: FloatArray | None = None
+    _unmeasured: FloatArray | None = None  # rows on which importances are to be measured when they are asked for
     _stand_ins: FloatArray | None = None  # for values that are missing in new rows, where nothing else is prepared
 
     @property
     def _names_of_models(self) -> list[str]:
         """What the networks of ``models_`` are called."""
         return []
+
+    def _as_array(self, y: Any) -> NDArray[Any]:
+        """Targets as an array of rows."""
+        return np.asarray(y)
 
     # ------------------------------------------------------- what follows from the network
 
@@ -85,10 +90,13 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> FloatArray:
         """How far predictions moved when each column was shuffled in training rows, as shares that sum to one.
 
-        Measured at the end of the fit and kept with the model, so no rows are needed. One value for each column of X; the
-        features of one prepared column share it. It says what the network uses, not what causes what.
+        Measured at the end of the fit and kept with the model, so no rows are needed. The rows are a sample from all of a
+        stream; `partial_fit` keeps a sample of all its batches. One value for each column of X; the features of one prepared
+        column share it. It says what the network uses, not what causes what.
         """
         check_is_fitted(self)
+        if self._unmeasured is not None:
+            self._importances, self._unmeasured = column_importances(self, self._unmeasured), None
         if self._importances is None:
             raise AttributeError(
                 "This model was saved without feature_importances_; fit it again, or use model.effects(X)."
@@ -161,8 +169,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         A row with P(side says yes) ≤ p0 violates none. Where networks are averaged, each has inequalities of its own.
         """
-        if not 0.0 < p0 < 1.0:
-            raise InvalidInputError(f"p0={p0!r} must lie strictly between 0 and 1, e.g. 0.5.")
+        check_share("p0", p0)
         X = checked_rows(self, X)
         network = network_of(self)
         inputs = network.top_inputs(X)
@@ -171,9 +178,10 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def shap_values(self, X: Any, background: Any, **options: Any) -> ShapleyValues:
         """What each column adds to each prediction, against background rows.
 
-        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`.
+        Exact for up to ten columns, else sampled with a stated error; see `pbdn.inspection.shapley.shapley_values`. Columns are
+        those of X, in their order; columns that were left out of the fit add zero.
         """
-        return shapley_values(self, X, background, **options)
+        return column_shapley_values(self, X, background, **options)
 
     def report(self, X: Any, y: Any = None, path: str | os.PathLike[str] | None = None, **options: Any) -> str:
         """One offline HTML page about the model on these rows, written to ``path`` if given.

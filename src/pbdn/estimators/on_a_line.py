@@ -30,7 +30,7 @@ from pbdn.model.priors import Hyperpriors
 from pbdn.model.scaling import standard_scaling
 from pbdn.model.timed import OnALine, drawn_arrays, joined_arrays, known_values, side_arrays
 from pbdn.numerics.arrays import FloatArray
-from pbdn.validation import check_choice
+from pbdn.validation import check_choice, check_share
 
 INFERENCES = ("auto", "gibbs", "map")
 CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
@@ -42,7 +42,7 @@ BEYOND = 1.0  # standard deviations of logarithms above all values of training t
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
 
-class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: ignore[misc]
+class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):
     """Base of the regressors. A subclass says what its targets are as bounds, and what it predicts."""
 
     _has_classes: ClassVar[bool] = False
@@ -262,8 +262,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):  # type: igno
     def _interval(self, X: Any, told: Callable[[Distribution, slice], FloatArray], level: float) -> FloatArray:
         """Equal-tailed credible intervals of what a distribution tells of some rows; the last axis has the two ends."""
         check_is_fitted(self)
-        if not 0.0 < level < 1.0:
-            raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        check_share("level", level)
         if not all(network_of(model).top.draws for _, model in parts_of(self)):
             raise no_draws(self)
         rows, found = checked_rows(self, X), []

@@ -22,6 +22,7 @@ from pbdn.inspection.effects import feature_effects
 from pbdn.model.committee import jackknife_interval
 from pbdn.model.network import Network
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_share
 
 logger = logging.getLogger("pbdn")
 
@@ -143,8 +144,7 @@ class FittedNetwork(Exports, ClassifierMixin, NetworkEstimator):  # type: ignore
         array of shape (n_samples, n_classes, 2)
             Lower and upper ends.
         """
-        if not 0.0 < level < 1.0:
-            raise InvalidInputError(f"level={level!r} must lie strictly between 0 and 1, e.g. 0.95.")
+        check_share("level", level)
         network = self.network_ if hasattr(self, "network_") else None
         if network is not None and network.has_folds and not network.top.draws:
             X = checked_rows(self, X)

@@ -19,6 +19,7 @@ from pbdn.estimators.times import (
     causes_of,
     event_times,
     fitted_bounds,
+    named_events,
     piece_bounds,
     time_bounds,
 )
@@ -180,6 +181,10 @@ checkpoint, time_limit
     def _tell(self, draw: Distribution) -> FloatArray:
         """Median times."""
         return draw.median()
+
+    def _as_array(self, y: Any) -> NDArray[Any]:
+        """Times as an array of rows; those of a data frame with events as a structured one."""
+        return named_events(y)
 
     def _said(self, y: Any) -> tuple[FloatArray, FloatArray]:
         """Times as bounds, and as one number each."""

@@ -62,8 +62,9 @@ def estimator_parts(estimator: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {}
     if hasattr(estimator, "feature_names_in_"):
         arrays["feature_names_in"] = pack_strings([str(name) for name in estimator.feature_names_in_])
-    if estimator._importances is not None:
-        arrays["feature_importances"] = np.asarray(estimator._importances)
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is not None:
+        arrays["feature_importances"] = np.asarray(importances)
     if estimator._stand_ins is not None:
         arrays["stand_ins"] = np.asarray(estimator._stand_ins)
     for name in estimator._stored:

@@ -120,17 +120,16 @@ def _prepared(estimator: Any, X: Any) -> Any:
 
 
 def _validated(estimator: Any, X: Any) -> Any:
-    stand_ins = None if hasattr(X, "tocsr") else estimator._stand_ins
     try:
-        rows = _numbers(estimator, as_table(X), True if stand_ins is None else "allow-nan")
+        rows = _numbers(estimator, as_table(X))
     except ValueError as error:
         if "could not convert" not in str(error):
             raise
         raise InvalidInputError(f"The model was fitted on numbers only, but X has something else: {error}.") from None
-    return rows if stand_ins is None else _filled(estimator, rows, stand_ins)
+    return _filled(estimator, rows)
 
 
-def _numbers(estimator: Any, X: Any, finite: bool | str) -> Any:
+def _numbers(estimator: Any, X: Any) -> Any:
     with warnings.catch_warnings():
         if isinstance(X, NamedArray):
             known = getattr(estimator, "feature_names_in_", None)
@@ -142,15 +141,22 @@ def _numbers(estimator: Any, X: Any, finite: bool | str) -> Any:
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             X = np.asarray(X)
         return validate_data(
-            estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite=finite
+            estimator, X, reset=False, accept_sparse="csr", dtype=np.float64, order="C", ensure_all_finite="allow-nan"
         )
 
 
-def _filled(estimator: Any, X: FloatArray, stand_ins: FloatArray) -> FloatArray:
-    """Rows with the medians of training where values are missing, which is told."""
-    gone = np.isnan(X)
+def _filled(estimator: Any, X: Any) -> Any:
+    """Rows with the medians of training where values are missing, which is told; refused where no medians are known."""
+    is_sparse, stand_ins = hasattr(X, "tocsr"), estimator._stand_ins
+    gone = np.isnan(X.data if is_sparse else X)
     if not gone.any():
         return X
+    if is_sparse or stand_ins is None:
+        why = "they are sparse" if is_sparse else "the model was fitted on sparse rows, on one class only or with Dask"
+        raise InvalidInputError(
+            f"X has {int(gone.sum())} missing values (NaN), for which no medians of training can stand in: {why}. Fill them "
+            "first, for example with sklearn.impute.SimpleImputer."
+        )
     counts = gone.sum(axis=0)
     names = feature_names(estimator)
     told = [f"{names[j]}: {counts[j]} missing, none in training; the median stands in." for j in np.flatnonzero(counts)]

@@ -71,8 +71,8 @@ def number_text(value: float) -> str:
 
 
 def percent_text(share: float, digits: int = 0) -> str:
-    """A share as per cent."""
-    return f"{100.0 * share:.{digits}f} %"
+    """A share as per cent; what binary fractions cannot hold does not decide how it is rounded."""
+    return f"{round(100.0 * share, 9):.{digits}f} %"
 
 
 def with_article(noun: str) -> str:

@@ -9,21 +9,22 @@ from sklearn.utils.validation import check_consistent_length
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.inspection.access import checked_rows, input_names, network_of, no_draws, parts_of, side_labels, side_names
 from pbdn.inspection.subtypes import inputs_of_layer
-from pbdn.model.distribution import Distribution
+from pbdn.model.distribution import Distribution, counts_of
 from pbdn.model.labelling import without_zeros
 from pbdn.model.likelihood import log_likelihood
 from pbdn.model.network import Layer, Network
 from pbdn.model.timed import OnALine, side_arrays
 from pbdn.numerics.arrays import FloatArray
 
+SEED = 0
 N_SORTED = 5  # largest expert weights kept in the posterior group
 
 
 def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     """Kept draws of the top layer of ``network_`` as an `xarray.DataTree`.
 
-    With two classes `predict_proba` averages further runs by default. ``GibbsConfig(prediction="posterior")`` averages the
-    draws given here.
+    With two classes and with values on a line (numbers, counts, grades, times), predictions after ``inference="gibbs"`` average
+    further runs by default. ``GibbsConfig(prediction="posterior")`` averages the draws given here.
 
     Groups, all over the dimensions (chain, draw):
 
@@ -38,8 +39,9 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         experts are not comparable between draws: use them for prediction, not for R-hat. The coordinate ``input`` names
         the coefficients: ``bias``, features, squares of a curved network (``x1²``), units of the layers below.
     posterior_predictive
-        With ``X``: ``probability`` of each class and row. Of numbers and counts ``mean``, of times
-        ``median``.
+        With ``X``: ``probability`` of each class and row. Of numbers and counts ``mean``, of times ``median``. And ``y``, a
+        value at random from what each draw says of each row (a class as its place in ``classes_``), always the same one: for
+        predictive checks such as ``loo_pit`` and ``metrics``.
     log_likelihood
         With ``X`` and ``y``: ln p(y_i) of the pooled probabilities or densities, for LOO and WAIC. These compare models of equal inputs
         (priors, widths); not depths, because the lower layers were fitted to the same labels.
@@ -98,9 +100,11 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
         rows = network.top_inputs(checked_rows(estimator, X))
         probability = np.stack([[network.response.prediction(Layer(one), rows) for one in chain] for chain in draws])
         classes = {"class": [str(label) for label in estimator.classes_.tolist()]}
-        groups["posterior_predictive"] = xr.Dataset(
-            {"probability": (("chain", "draw", "row", "class"), probability)}, classes
-        )
+        told = {
+            "probability": (("chain", "draw", "row", "class"), probability),
+            "y": (("chain", "draw", "row"), _drawn_classes(probability)),
+        }
+        groups["posterior_predictive"] = xr.Dataset(told, classes)
         if y is not None:
             codes = _codes(estimator, y)
             chosen = probability[:, :, np.arange(codes.size), codes]
@@ -129,7 +133,9 @@ def _on_a_line(estimator: Any, draws: list[list[tuple[Any, ...]]], rows: Any, y:
     labels: dict[str, list[str]] = {}
     if values.ndim > len(where):
         where, labels = (*where, "class"), {"class": [str(label) for label in estimator.classes_.tolist()]}
-    groups = {"posterior_predictive": xr.Dataset({estimator._tells: (where, values)}, labels)}
+    drawn = _drawn_classes(values) if labels else _drawn_values(predicted, estimator._predicts == "count")
+    told = {estimator._tells: (where, values), "y": (("chain", "draw", "row"), drawn)}
+    groups = {"posterior_predictive": xr.Dataset(told, labels)}
     if y is not None:
         bounds, observed = estimator._said(y)
         bounds = without_zeros(bounds) if estimator._predicts == "time" else bounds
@@ -137,6 +143,20 @@ def _on_a_line(estimator: Any, draws: list[list[tuple[Any, ...]]], rows: Any, y:
         groups["log_likelihood"] = xr.Dataset({"y": (("chain", "draw", "row"), likelihood)})
         groups["observed_data"] = xr.Dataset({"y": (("row",), observed)})
     return groups
+
+
+def _drawn_classes(probability: FloatArray) -> NDArray[np.int64]:
+    """A class at random by probabilities along the last axis."""
+    uniform = np.random.default_rng(SEED).random(probability.shape[:-1])
+    below = np.cumsum(probability, axis=-1)[..., :-1] < uniform[..., None]
+    return np.asarray(below.sum(axis=-1))
+
+
+def _drawn_values(predicted: list[list[Distribution]], counts: bool) -> FloatArray:
+    """A value at random from every distribution."""
+    rng = np.random.default_rng(SEED)
+    drawn = np.stack([[one.ppf(rng.random(len(one))) for one in chain] for chain in predicted])
+    return counts_of(drawn) if counts else drawn
 
 
 def _by_chain(network: Network, n_chains: int) -> list[list[tuple[Any, ...]]]:

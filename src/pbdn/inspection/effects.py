@@ -155,21 +155,19 @@ def feature_effects(estimator: Any, rows: FloatArray, seed: int = 0) -> list[dic
     return sorted(out, key=lambda one: -one["moved"])
 
 
-def training_importances(estimator: Any, rows: Any, n_rows: int = MAX_ROWS) -> FloatArray:
+def training_importances(estimator: Any, rows: Any) -> FloatArray:
     """What `feature_importances_` keeps of a fit: moves of probability on training rows, as shares that sum to one.
 
-    ``rows`` are `LabelledRows`, a stream (its first block is used) or an array. All zero where nothing moves.
-    At most ``n_rows`` rows are used, fewer for large networks. Of more than 500 columns the 500 with the largest
+    ``rows`` are `LabelledRows`, an array or a sparse matrix. All zero where nothing moves.
+    At most 1000 rows are used, fewer for large networks. Of more than 500 columns the 500 with the largest
     coefficients are shuffled; the others have the share that their coefficients suggest.
     """
     network = network_of(estimator)
     if isinstance(rows, LabelledRows):
         rows = rows.inputs
-    elif hasattr(rows, "blocks"):
-        rows = next(iter(rows.blocks())).inputs
     groups = [group.features for group in column_groups(estimator)]
     n_shuffled = min(len(groups), MOST_SHUFFLED)
-    n = min(n_rows, max(FEWEST_ROWS, MAX_WORK // max(n_shuffled * sum(network.n_units), 1)))
+    n = min(MAX_ROWS, max(FEWEST_ROWS, MAX_WORK // max(n_shuffled * sum(network.n_units), 1)))
     rows = rows[some_rows(rows, n)]
     rows = clip_features(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows), network.feature_limits)
     if len(groups) <= MOST_SHUFFLED:

@@ -70,7 +70,7 @@ def measure(
     known = np.asarray(classes).tolist()
     n_classes = len(known)
     lookup = {label: j for j, label in enumerate(known)}
-    codes = np.array([lookup.get(label, n_classes) for label in np.asarray(y).tolist()])
+    codes = np.array([lookup.get(label, n_classes) for label in np.ravel(y).tolist()])
     if codes.max(initial=0) == n_classes:
         probability = np.column_stack([probability, np.zeros(len(codes))])
     columns = list(range(probability.shape[1]))

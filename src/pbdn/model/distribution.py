@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from pbdn.errors import InvalidInputError
 from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_share
 
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
 COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
@@ -117,8 +118,7 @@ class Distribution:
 
     def interval(self, coverage: float = 0.9) -> FloatArray:
         """Ends of the central intervals that hold the value with this probability, shape (n_rows, 2)."""
-        if not 0.0 < coverage < 1.0:
-            raise InvalidInputError(f"coverage={coverage!r} must lie strictly between 0 and 1, e.g. 0.9.")
+        check_share("coverage", coverage)
         return np.ascontiguousarray(self.ppf(np.array([[0.5 - 0.5 * coverage], [0.5 + 0.5 * coverage]])).T)
 
     def mean(self) -> FloatArray:
@@ -295,6 +295,11 @@ class DistributionOfFirst(Distribution):
             total = share * (1.0 - after)[:, None] if alone else total + share * (left - after)[:, None]
             out[:, :, order[j]], left = total, after
         return out
+
+
+def counts_of(values: FloatArray) -> FloatArray:
+    """The counts that predicted numbers stand for: y is a number above y and at most y + 1, and 0 any that is at most 1."""
+    return np.maximum(np.ceil(values) - 1.0, 0.0)
 
 
 def _check_levels(q: ArrayLike) -> None:

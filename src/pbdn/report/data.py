@@ -43,7 +43,7 @@ from pbdn.plots.probabilities import (
 )
 from pbdn.plots.training import TraceDisplay
 from pbdn.report.numbers import Known, describe_numbers, describe_times
-from pbdn.report.profile import LEAK, ColumnProfile, column_profiles, target_profile
+from pbdn.report.profile import LEAK, ColumnProfile, column_profiles, known_targets, target_profile
 from pbdn.report.rows_and_groups import explored_rows, group_cards, scores
 from pbdn.report.words import answers, compare, sentences
 
@@ -118,7 +118,8 @@ def collect(
     estimator : fitted estimator
     X : rows
     y : labels, numbers or times, optional
-        Without them quality and calibration are left out.
+        One for each row. Without them quality and calibration are left out. Rows of classes that no training row had are left
+        out with a warning.
     source, target : str
         What the rows and the labels are called.
     columns : list of (column, decision) or (column, decision, alerts), optional
@@ -136,14 +137,14 @@ def collect(
         The rows that the model was fitted on. With them, and with ``y``, logistic or linear regression and gradient boosting
         are fitted too and compared on the rows of the report.
     """
-    rows = _dense(estimator, X)
+    rows, y = _rows_and_targets(estimator, X, y, target)
     if rows.shape[0] < 1:
         raise InvalidInputError("X has no rows; give at least one to describe the model on.")
     numbers = some_rows(rows, 5000)
     some = rows[numbers]
     effects = feature_effects(estimator, some)
     parts = parts_of(estimator)
-    has_classes, y = estimator._has_classes, None if y is None else np.asarray(y)
+    has_classes = estimator._has_classes
     rules = subtype_rules(estimator, some)
     images: SubtypesDisplay | ExpertImagesDisplay | None = pictures
     if image_shape is not None:
@@ -158,6 +159,7 @@ def collect(
         "predicts": estimator._predicts,
         "classes": estimator.classes_.tolist() if has_classes else [],
         "inference": estimator.inference_,
+        "criterion": estimator.config_.criterion if isinstance(estimator.config_.criterion, str) else "",
         "depth": int(estimator.depth_),
         "experts": [list(layer) for _, part in parts for layer in part.n_experts_],
         "networks": [(name, [list(layer) for layer in part.n_experts_]) for name, part in parts],
@@ -179,7 +181,7 @@ def collect(
     profile = column_profiles(estimator, some, known if has_classes else None, effects, columns or [])
     if known is not None and estimator._predicts != "time":
         profile.insert(0, target_profile(target or "target", known, has_classes))
-    fitted = None if training is None else (_dense(estimator, training[0]), np.asarray(training[1]))
+    fitted = None if training is None else _rows_and_targets(estimator, *training, target)
     if has_classes:
         leaks = [one.name for one in profile if LEAK in one.alerts]
         own = _of_classes(estimator, rows, y, facts, effects, cards, validation, fitted, leaks, features)
@@ -274,10 +276,15 @@ def _spoken_for(estimator: Any, part: Any, y: Any) -> Any:
     return found
 
 
-def _dense(estimator: Any, X: Any) -> FloatArray:
+def _rows_and_targets(estimator: Any, X: Any, y: Any, target: str) -> tuple[FloatArray, Any]:
+    """Rows of features and, unless y is None, what they say, both without rows that cannot be measured."""
     if isinstance(X, np.ndarray) and X.ndim == 2 and not hasattr(estimator, "preparation_"):
         X = with_names(estimator, np.asarray(X))
-    return dense_rows(estimator, X)
+    rows = dense_rows(estimator, X)
+    if y is None:
+        return rows, None
+    y, known = known_targets(estimator, y, len(rows), target or "y")
+    return rows[known], y
 
 
 def _judged(estimator: Any, network: str) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from pbdn.plots.training import CriterionPathDisplay
 from pbdn.report.data import ReportData
 from pbdn.report.numbers import GLOSSARY as NUMBER_GLOSSARY
 from pbdn.report.numbers import OF_OTHERS, OF_TIMES, number_comparison_words
-from pbdn.report.words import GLOSSARY, comparison_words, convergence_words
+from pbdn.report.words import GLOSSARY, comparison_words, convergence_words, criterion_words
 
 MAX_RULES = 300
 
@@ -191,10 +191,10 @@ def render_html(data: ReportData) -> str:
 
 
 def _glossary(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    if facts["classes"]:
-        return list(GLOSSARY)
-    strange = OF_OTHERS if facts["predicts"] == "time" else OF_TIMES
-    return [line for line in NUMBER_GLOSSARY if line[0] not in strange]
+    strange = () if facts["classes"] else OF_OTHERS if facts["predicts"] == "time" else OF_TIMES
+    lines = GLOSSARY if facts["classes"] else NUMBER_GLOSSARY
+    own = {"Criterion": criterion_words(facts["criterion"])}
+    return [(word, own.get(word, meaning)) for word, meaning in lines if word not in strange]
 
 
 def _comparison(data: ReportData) -> str:

@@ -30,7 +30,7 @@ GLOSSARY = (
     ("Concordance", "Of times: the share of pairs of rows of which the model tells right which has the event first. One half is guessing, one is perfect."),
     ("Contribution", "What a column adds to the prediction of a row, against usual rows (its Shapley value). The contributions of a row add up to its prediction less the usual one."),
     ("Coverage", "The share of values that lie inside intervals. Intervals of 90 % should hold nine of ten values."),
-    ("Criterion", "What decides how deep the network grows: how well it fits rows kept back. Lower is better."),
+    ("Criterion", ""),
     ("Cumulative incidence", "The share of rows that have had an event of a cause up to a time."),
     ("Effect curve", "The mean prediction when a column is set to each value in turn and the other columns stay as they are."),
     ("Expert", "One hyperplane, or one curved surface where the network sees squares too. On one side of it the expert pulls values down (or up), on the other it stays silent."),

@@ -8,9 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
+from sklearn.utils.validation import column_or_1d
 
+from pbdn.data.labelled_rows import check_labels_present, numeric_bounds
+from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, number_text, percent_text
 from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.target_to_labels import labels_among
 
 N_BARS = 16
 ALMOST_PERFECT = 0.995  # area under the ROC curve of a column alone
@@ -178,6 +182,47 @@ def _seen(
     if y is not None and _tells_all(score, y):
         alerts.append(LEAK)
     return words, missing, _heights(bars), alerts
+
+
+def known_targets(estimator: Any, y: Any, n_rows: int, name: str) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """What the rows say that a model can be measured on, as an array, and the mask of those rows.
+
+    Rows of classes that no training row had are left out, which is told.
+
+    Raises
+    ------
+    InvalidInputError
+        There is not one target for each row, some are missing, numbers are not exact, or no label is known.
+    """
+    values = estimator._as_array(y)
+    if len(values) != n_rows:
+        raise InvalidInputError(f"X has {n_rows} rows but y has {len(values)}; give one label or value for each row.")
+    known = np.ones(n_rows, dtype=bool)
+    if estimator._predicts == "time":
+        return values, known
+    check_labels_present(values)
+    if not estimator._has_classes:
+        low, high = numeric_bounds(values.ravel() if values.size == n_rows else values).T
+        if not np.array_equal(low, high):
+            i = int(np.argmax(low != high))
+            raise InvalidInputError(
+                f"y has the bounds ({low[i]:g}, {high[i]:g}) in row {i}; a report compares predictions with exact numbers. Leave "
+                "such rows out."
+            )
+        return low, known
+    values, classes = column_or_1d(values), estimator.classes_
+    alike = values.dtype.kind == classes.dtype.kind or {values.dtype.kind, classes.dtype.kind} <= set("biuf")
+    if alike and values.dtype != object and np.isin(values, classes).all():
+        return values, known
+    labels, known, notes = labels_among(values, classes, name)
+    if not known.any():
+        raise InvalidInputError(
+            f"y has labels such as {values[:1].tolist()[0]!r}, but the model was fitted on the classes {classes[:10].tolist()!r}. Give "
+            "labels as in the fit, or leave y out."
+        )
+    for note in notes:
+        warn(note, TableWarning)
+    return labels, known
 
 
 def counts_by_class(values: FloatArray, y: NDArray[Any] | None) -> FloatArray:

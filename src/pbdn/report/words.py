@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pbdn.config import FOLDS, HOLDOUT
 from pbdn.inspection.access import network_of
 from pbdn.inspection.columns import percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.quality import Quality, measure
+from pbdn.model.criteria import CRITERIA
 from pbdn.numerics.arrays import FloatArray
 
 SURE = 0.9
@@ -17,6 +19,9 @@ FEWEST_TO_TELL = 20  # rows: fewer do not say whether probabilities or intervals
 N_NAMED = 3
 MAX_TRAINING = 20_000  # rows that the rivals learn from
 SEED = 0
+OF_KEPT_BACK = "how unlikely it makes rows that were kept back (their deviance)"
+OF_THE_USER = "a function that the fit was given"
+WITH_CHARGE = "how unlikely it makes the training rows (their deviance), plus a charge for its size"
 GLOSSARY = (
     ("Area under the ROC curve", "The chance that a row of the class gets a higher score than a row of another class. One half is guessing, one is perfect."),
     ("Brier score", "The mean squared distance between probabilities and what happened. Lower is better."),
@@ -24,7 +29,7 @@ GLOSSARY = (
     ("Class", "One of the answers that the model can give."),
     ("Column", "A column of the table. A column of categories or dates gives several features; here it is counted once."),
     ("Contribution", "What a column adds to the probability of a row, against usual rows (its Shapley value). The contributions of a row add up to its probability less the usual one."),
-    ("Criterion", "What decides how deep the network grows: how well it fits, less a charge for its size. Lower is better."),
+    ("Criterion", ""),
     ("Effect curve", "The mean prediction when a column is set to each value in turn and the other columns stay as they are."),
     ("Effective draws", "How many independent draws the correlated draws of a chain are worth."),
     ("Expert", "One hyperplane, or one curved surface where the network sees squares too. On one side of it the expert votes for its class, on the other it stays silent."),
@@ -40,6 +45,12 @@ GLOSSARY = (
     ("Share of votes", "The mean vote of an expert over all rows."),
     ("Threshold", "The probability from which a row is called positive."),
 )  # fmt: skip
+
+
+def criterion_words(criterion: str) -> str:
+    """What the criterion is, by its name; another one is a function of the user."""
+    kinds = dict.fromkeys(CRITERIA, WITH_CHARGE) | dict.fromkeys((FOLDS, HOLDOUT), OF_KEPT_BACK)
+    return f"What decides how deep the network grows: {kinds.get(criterion, OF_THE_USER)}. Lower is better."
 
 
 def answers(
@@ -179,7 +190,7 @@ def sentences(
         out.append(f"A layer more was tried and did not lower the criterion, so the network stops at depth {depth}.")
     elif tried and depth >= estimator.config_.max_depth > 1:
         out.append(f"The network ends at depth {depth}, the most it was allowed, while its criterion still fell.")
-    if any(step.get("polished") for step in tried):
+    if depth > 1 and any(step.get("polished") for step in tried):
         out.append("Its layers were then tuned together, which made rows kept back likelier.")
     used = [one for one in effects if one["moved"] >= 0.01]
     named = ", ".join(str(one["feature"]) for one in used[:5])

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows
+from pbdn.data.open_stream import KeptRows
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
@@ -23,7 +24,6 @@ from pbdn.growth.engines import MapEngine
 from pbdn.growth.fit_network import FitResult
 from pbdn.growth.run import Run
 from pbdn.inspection.access import network_of
-from pbdn.inspection.effects import FEWEST_ROWS
 from pbdn.model.network import Layer, Network
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
@@ -78,7 +78,8 @@ class FeatureClassifier(PBDNClassifier):
         response = self._response()
         self.config_ = self._resolve(response, "map", "aic_inputs")
         network = Network((layer,), rows.n_features, response)
-        self._adopt(FitResult(network, Growth((), (), "incremental"), []), rows, FEWEST_ROWS)
+        some = KeptRows.none(rows.n_features, after_a_fit=False).joined_by(rows.inputs)
+        self._adopt(FitResult(network, Growth((), (), "incremental"), []), some)
 
 
 def read_images(X: Any, shape: tuple[int, ...] | None = None) -> Any:
