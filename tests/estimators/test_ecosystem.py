@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The criterion was still falling:pbdn.errors.DepthLimitWarning"),
 ]
 LONGER = MapConfig(n_minibatches=60)
-SHORT = MapConfig(n_minibatches=20, n_members=2)  # many times
+SHORT = MapConfig(n_minibatches=30, n_members=2)  # many times
 ONE_NETWORK = MapConfig(n_minibatches=30, n_members=1, curved=False)
 SWEEPS = GibbsConfig(n_sweeps=8, n_burn_in=4, n_draws=2, n_paths=1)
 ONE = {"max_depth": 1, "criterion": "aic_inputs", "map_config": LONGER, "gibbs_config": SWEEPS}
