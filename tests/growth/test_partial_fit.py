@@ -107,7 +107,7 @@ def test_growth_after_fit_and_load_starts_a_layer_on_top(after, rng, seed, tmp_p
     if after == "load":
         learner.save(tmp_path / "model.pbdn")
         learner = PBDNClassifier.load(tmp_path / "model.pbdn")
-    below = learner.layers_[0].sides
+    below = learner.network_.summed().top.sides  # what goes on is one network
     learner.grow()
     assert learner.depth_ == 1
     learner.partial_fit(X, y)
