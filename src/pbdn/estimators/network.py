@@ -135,7 +135,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         pandas.DataFrame
-            Columns layer, side, expert, weight, share, and one mean per feature. Where an estimator has several networks, a
+            Columns layer, side, expert (counted from one), weight, share, and one mean per feature. Where an estimator has several networks, a
             column model comes first.
         """
         return self._table(
@@ -148,7 +148,7 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         pandas.DataFrame
-            Columns row, side, expert, vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest. Where an
+            Columns row, side, expert (counted from one), vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest. Where an
             estimator has several networks, a column model comes first.
         """
         return self._table(X, lambda one, rows: subtypes.vote_table(network_of(one), rows, side_labels(one)))
