@@ -135,8 +135,8 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         pandas.DataFrame
-            Columns layer, side, expert (counted from one), weight, share, and one mean per feature. Where an estimator has several networks, a
-            column model comes first.
+            Columns layer, side, expert (counted from one), weight, share, and one mean per feature. Where an estimator has
+            several networks, a column model comes first.
         """
         return self._table(
             X, lambda one, rows: subtypes.subtype_table(network_of(one), rows, side_labels(one), feature_names(one))
@@ -148,8 +148,8 @@ class NetworkEstimator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         pandas.DataFrame
-            Columns row, side, expert (counted from one), vote (p_ik), distance from the hyperplane in the layer's inputs, and strongest. Where an
-            estimator has several networks, a column model comes first.
+            Columns row, side, expert (counted from one), vote (p_ik), distance from the hyperplane in the layer's inputs, and
+            strongest. Where an estimator has several networks, a column model comes first.
         """
         return self._table(X, lambda one, rows: subtypes.vote_table(network_of(one), rows, side_labels(one)))
 
