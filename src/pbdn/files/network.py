@@ -138,14 +138,14 @@ def network_from_arrays(header: Mapping[str, Any], arrays: Mapping[str, NDArray[
     )
     _check_wiring(network)
     if "folds" in header:
-        return _by_rates(replace(network, folds=_folds(header, arrays, network)), header)
-    return _by_rates(network, header)
+        network = replace(network, folds=_folds(header, arrays, network))
+    return network if header["schema"] > AVERAGED_RATES else _by_rates(network)
 
 
-def _by_rates(network: Network, header: Mapping[str, Any]) -> Network:
+def _by_rates(network: Network) -> Network:
     """Of an old file, an average of rates as the one network that it is, with its members beside it for intervals."""
     folds = network.folds or (network if network.n_members > 1 else None)
-    if header["schema"] > AVERAGED_RATES or network.response.timed or folds is None:
+    if network.response.timed or folds is None:
         return network
     own = tuple(Layer(tuple(side.scaled(folds.n_members) for side in layer.sides)) for layer in folds.layers)
     return replace(network, members=(), folds=replace(folds, layers=own))

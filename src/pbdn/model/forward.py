@@ -124,7 +124,7 @@ def side_rates(plan: Plan, n_sides: int, n_members: int, features: FloatArray) -
         max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
     )
     inputs, distance = np.zeros(n_inputs * TILE), np.empty((most + BLOCK_ROWS) * TILE)
-    rates, out = np.empty((n_sides, n_members, TILE)), np.empty((n_sides, n_rows))
+    rates, out = np.empty((n_sides * n_members, TILE)), np.empty((n_sides, n_rows))
     address = features.__array_interface__["data"][0]  # so that rows that cannot be written to need no other kernel
     _add_rates(address, n_rows, n_features, *plan, inputs, distance, rates, out)
     return out.T
@@ -147,7 +147,7 @@ def _add_rates(
     out: Any,
 ) -> None:
     """Add λ, one answer after the other, and average; ``inputs``, ``distance`` and ``rates`` are memory of one tile."""
-    n_sides, n_members = rates.shape[0], rates.shape[1]
+    n_sides, n_members = out.shape[0], rates.shape[0] // out.shape[0]
     at_coefficients, at_inputs, at_distance = coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
     for begin in range(0, n_rows, TILE):
         n = n_rows - begin if n_rows - begin < TILE else TILE
@@ -175,11 +175,11 @@ def _add_rates(
                 for i in range(0, n, LANES):
                     softplus_lanes(at_distance + 8 * (k * TILE + i), experts[0, expert], to + 8 * i)
                 if target < 0:
-                    side, member, weight = answers[expert] // n_members, answers[expert] % n_members, experts[1, expert]
+                    answer, weight = answers[expert], experts[1, expert]
                     for i in range(n):
-                        rates[side, member, i] += weight * distance[k * TILE + i]
+                        rates[answer, i] += weight * distance[k * TILE + i]
         for side in range(n_sides):
-            _average(rates[side], n, out[side, begin : begin + n])
+            _average(rates[side * n_members : (side + 1) * n_members], n, out[side, begin : begin + n])
 
 
 @vectorised

@@ -47,9 +47,7 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
             planes = np.concatenate([side.hyperplanes for side in layer.sides])
             self._keep(f"coefficients{t}", planes[:, 1:])
             self._keep(f"bias{t}", planes[:, 0])
-        self._keep(
-            "expert_weights", block_diag(*network.weights_of_members)
-        )  # answers: side after side, member after member
+        self._keep("expert_weights", block_diag(*network.weights_of_members))  # of answers, side after side
         self.n_members = network.n_members
         self.has_tails = network.tails is not None
         if network.tails is not None:
