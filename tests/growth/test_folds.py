@@ -19,12 +19,12 @@ from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth import committee
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
 from pbdn.growth.holdout import deal_into_folds, folds_of_rows
-from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
 from pbdn.growth.sharpening import best_factor, factor_of_average, interval_scores, sharpened
-from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, make_views, without_idle
+from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, without_idle
 from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert
+from pbdn.growth.views import LEAST_RELEVANCE, RowSpan, make_views, relevance_stretch, stretched
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
@@ -503,6 +503,76 @@ def test_a_wide_table_is_learned(rng):
         network = fitted(model(max_depth=1), rows[:60], y[:60])
         assert network.n_features_in_ == 300
         assert network.score(rows[60:], y[60:]) > 0.85
+
+
+@pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
+def test_inputs_are_stretched_by_the_size_of_their_coefficients(power):
+    """Two experts of one side count by their weights, the second side as much as the first; what no hyperplane uses is still there."""
+    first = Side(np.array([[9.0, 3.0, 0.0, 0.0], [9.0, 0.0, 1.0, 0.0]]), np.array([3.0, 1.0]))
+    second = Side(np.array([[-9.0, 1.0, 2.0, 0.0]]), np.array([0.1]))
+    squares = np.array([0.75 * 9.0 + 1.0, 0.25 * 1.0 + 4.0, 0.0])
+    sizes = np.sqrt(squares)
+    stretch = relevance_stretch((Layer((first, second)),), 3, power)
+    expected = (sizes / sizes.mean() + LEAST_RELEVANCE) ** power
+    np.testing.assert_allclose(stretch**2 / stretch[0] ** 2, expected / expected[0], rtol=1e-12)
+    np.testing.assert_allclose((squares / stretch**2).sum(), squares.sum(), rtol=1e-12)
+
+
+def test_a_network_that_says_nothing_stretches_nothing():
+    nothing = Side(np.array([[1.0, 0.0, 0.0]]), np.array([1.0]))
+    np.testing.assert_array_equal(relevance_stretch((Layer((nothing, nothing)),), 2), np.ones(2))
+
+
+def test_a_network_says_the_same_of_stretched_inputs(rng):
+    """Three layers, of which the first two see the features; there and back again."""
+    network = random_network(rng, ((3, 2), (2, 3), (2, 2)), 3)
+    x, stretch = rng.normal(size=(9, 3)), rng.uniform(0.2, 5.0, 3)
+    moved = stretched(network.layers, stretch)
+    np.testing.assert_allclose(Network(moved, 3, RESPONSE).predict(x * stretch), network.predict(x), rtol=1e-10)
+    back = stretched(moved, 1.0 / stretch)
+    for one, other in zip(back, network.layers, strict=True):
+        for side, before in zip(one.sides, other.sides, strict=True):
+            np.testing.assert_allclose(side.hyperplanes, before.hyperplanes, rtol=1e-12)
+
+
+def test_noise_is_stretched_with_its_inputs(rng):
+    """Noise z on the features moves an input j, squares included, by s_j times what it moved it by before."""
+    X, y = rings(rng)
+    noise = make_views(LabelledRows(X, y), True, 0)[0].noise
+    stretch = rng.uniform(0.2, 5.0, 4)
+    moved, z = noise.stretched(stretch), rng.normal(size=2)
+    np.testing.assert_allclose(moved.scale * z, stretch[:2] * noise.scale * z, rtol=1e-12)
+    squares = [one.slopes * (one.scale * z)[one.columns] for one in (moved, noise)]
+    np.testing.assert_allclose(squares[0], stretch[2:] * squares[1], rtol=1e-12)
+    flat = make_views(LabelledRows(X, y), False, 0)[0].noise
+    assert flat.stretched(stretch[:2]).slopes is None
+
+
+def test_features_that_say_nothing_fade(rng):
+    """Two of twenty features matter. The more penalties follow relevance, the less is left of the others."""
+    X = rng.normal(size=(2150, 20))
+    y = (3.0 * X[:, 0] - 2.0 * X[:, 1] + rng.logistic(size=2150) > 0).astype(int)
+    trainee = trainee_of(X[:150], y[:150], plain=True)
+    left, losses = [], []
+    for relevance in (0.0, 1.0, 2.0):
+        layers = trainee.follow((Step(True, 8.0, 1.0, 400, relevance), Step(False, 8.0, 1.0, 400, relevance)))
+        sizes = np.sqrt(sum(side.expert_weights @ side.hyperplanes[:, 1:] ** 2 for side in layers[0].sides))
+        left.append(sizes[2:].mean() / sizes[:2].mean())
+        losses.append(log_loss(y[150:], trainee.view.network(layers, RESPONSE).predict(X[150:])))
+    assert left[2] < 0.8 * left[1] < 0.64 * left[0]
+    assert losses[2] < losses[1] < losses[0]
+
+
+def test_rows_kept_back_say_how_much_relevance_counts(rng):
+    """It is tried last, from one on; coordinates of a span have none."""
+    X, y = half_planes(rng)
+    trials = fitted(model(max_depth=1), X, y).trials_
+    tried = [trial["relevance"] for trial in trials]
+    assert tried[0] == 1.0
+    assert 2.0 in tried
+    assert set(tried[: tried.index(2.0)]) == {1.0}
+    wide = rng.normal(size=(40, 60))
+    assert {trial["relevance"] for trial in fitted(model(max_depth=1), wide, np.arange(40) % 2).trials_} == {0.0}
 
 
 def test_work_is_budgeted_by_numbers():

@@ -5,7 +5,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 1. whether the first layer has one expert on each side or more, and whether it is curved (`pbdn.model.wiring`): it has more where
    the rows kept back are likelier, and is curved where they are clearly likelier,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
-3. how strongly coefficients are penalised, and how much noise the rows get while all layers are trained together.
+3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
+   the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
 
 The networks of the folds are then averaged, and how far they differ says how sure the average is (`pbdn.model.committee`). Who asks
 for another number of networks gets new ones, trained on all rows with what was found; those of the folds stay beside them for the
@@ -13,7 +14,7 @@ intervals.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,8 +26,9 @@ from pbdn.growth.holdout import N_FOLDS, deal_into_folds
 from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
-from pbdn.growth.trainee import Layers, Trainee, View, make_views
+from pbdn.growth.trainee import Trainee
 from pbdn.growth.trimming import ALONE, MOST_ROWS, OF_CLASSES, ON_A_LINE, first_few, smaller, trimmed
+from pbdn.growth.views import USUAL_RELEVANCE, Layers, View, make_views
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -44,6 +46,7 @@ AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials on few rows, of one that takes the short way
 
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
+RELEVANCES = (0.0, USUAL_RELEVANCE, 2.0)
 
 
 def grow_committee(
@@ -167,22 +170,19 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
 
 
 def _strength(search: Search, stage: Stage) -> Stage:
-    """The penalty, in the direction in which the rows kept back become likelier; then the noise."""
-    noise = stage.history[-1].noise
-    stage = _along(PENALTIES, stage.history[-1].penalty, lambda now, penalty: search.better(now, penalty, noise), stage)
-    penalty, noises = stage.history[-1].penalty, NOISES_ON_A_LINE if search.response.timed else NOISES
-    return _along(noises, noise, lambda now, noise: search.better(now, penalty, noise), stage)
+    """The penalty, in the direction in which the rows kept back become likelier; then the noise; then the relevance."""
+    stage = _along(search, "penalty", PENALTIES, stage)
+    stage = _along(search, "noise", NOISES_ON_A_LINE if search.response.timed else NOISES, stage)
+    return _along(search, "relevance", RELEVANCES, stage) if stage.view.has_relevance else stage
 
 
-def _along(
-    values: Sequence[float], first: float, better: Callable[[Stage, float], Stage | None], stage: Stage
-) -> Stage:
-    """Larger values while that is better; smaller ones where no larger one was."""
-    place = values.index(first)
+def _along(search: Search, setting: str, values: Sequence[float], stage: Stage) -> Stage:
+    """Larger values of a setting while that is better; smaller ones where no larger one was."""
+    place = values.index(getattr(stage.history[-1], setting))
     for others in (values[place + 1 :], values[:place][::-1]):
         begun = stage
         for value in others:
-            new = better(stage, value)
+            new = search.better(stage, **{setting: value})
             if new is None:
                 break
             stage = new

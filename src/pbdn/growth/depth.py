@@ -87,6 +87,7 @@ class Trial:
     depth: int
     penalty: float
     noise: float
+    relevance: float
     deviance: float
     kept: bool
 

@@ -19,7 +19,7 @@ from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
 from pbdn.growth.holdout import deal_into_folds, grow_by_holdout
 from pbdn.growth.run import Run
 from pbdn.growth.search import Search
-from pbdn.growth.trainee import make_views
+from pbdn.growth.views import make_views
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import Response

@@ -9,14 +9,15 @@ import numpy as np
 from pbdn.config import FitConfig
 from pbdn.growth.depth import Observer, PathStep, Trial
 from pbdn.growth.run import Run
-from pbdn.growth.trainee import Layers, Step, Trainee, View
+from pbdn.growth.trainee import Step, Trainee
+from pbdn.growth.views import Layers, View
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
 
 logger = logging.getLogger("pbdn")
 
-SHARE_OF_STEPS = 2 / 3  # with another penalty or noise, of those after a new layer
+SHARE_OF_STEPS = 2 / 3  # with another penalty, noise or relevance, of those after a new layer
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 
@@ -109,13 +110,12 @@ class Search:
         noise = 0.0 if self.copies else LITTLE_NOISE if timed else FULL_NOISE
         return Step(True, penalty, noise, self.config.map.n_minibatches)
 
-    def better(self, stage: Stage, penalty: float, noise: float) -> Stage | None:
-        """The stage after training with another penalty or noise, if it came to its end and the rows kept back become likelier."""
+    def better(self, stage: Stage, **setting: float) -> Stage | None:
+        """The stage after training with another setting, if it came to its end and the rows kept back become likelier."""
         if self.run.stop():
             return None
-        new = self.after(
-            stage, Step(False, penalty, noise, max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches)))
-        )
+        n_steps = max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))
+        new = self.after(stage, stage.history[-1]._replace(adds_layer=False, n_steps=n_steps, **setting))
         if not new.complete:
             return None
         kept = new.deviance < stage.deviance
@@ -125,6 +125,9 @@ class Search:
     def note(self, stage: Stage, kept: bool) -> None:
         """Write down what was tried."""
         last, view = stage.history[-1], stage.view
-        trial = Trial(view.plain, view.curve is not None, stage.depth, last.penalty, last.noise, stage.deviance, kept)
+        relevance = last.relevance if view.has_relevance else 0.0
+        trial = Trial(
+            view.plain, view.curve is not None, stage.depth, last.penalty, last.noise, relevance, stage.deviance, kept
+        )
         self.trials.append(trial)
         logger.info("tried %s", trial)

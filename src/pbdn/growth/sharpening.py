@@ -20,7 +20,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import RowLosses, losses_on
-from pbdn.growth.trainee import Layers
+from pbdn.growth.views import Layers
 from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response

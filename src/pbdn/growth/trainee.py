@@ -1,31 +1,25 @@
 """One network in training on part of the rows: layers are added, and all of them trained together."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pbdn.config import is_wide, starts_for
+from pbdn.config import starts_for
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
 from pbdn.growth.checkpoint import arrays_of_layers, layers_from_arrays
-from pbdn.growth.holdout import different_rows, losses_on
-from pbdn.growth.row_span import RowSpan
 from pbdn.growth.run import Run
-from pbdn.model.network import Layer, Network, inputs_above
+from pbdn.growth.views import USUAL_RELEVANCE, Layers, View, relevance_stretch, stretched
+from pbdn.model.network import Layer, inputs_above
 from pbdn.model.response import Response
-from pbdn.model.scaling import Scaling, standard_scaling
-from pbdn.model.tails import Tails, tails_of
-from pbdn.model.wiring import Curve, curve_of
 from pbdn.numerics.arrays import FloatArray, spread_rows
-from pbdn.sgd.joint_training import Noise, Packed, mostly_copies, neighbour_noise, train_together
+from pbdn.sgd.joint_training import Packed, train_together
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.starts import START_ROWS, fit_from_starts, fit_timed_from_starts
 from pbdn.sgd.trainer import POLISH, falling_rates
-
-Layers = tuple[Layer, ...]
 
 IDLE = 1e-4  # rate that an expert of the top layer adds to a row, at most, to be left out at the end
 
@@ -37,100 +31,22 @@ FEWEST_STEPS = 200
 
 
 class Step(NamedTuple):
-    """What the networks do next: add a layer or not, then train all layers together with this penalty and noise."""
+    """What the networks do next: add a layer or not, then train all layers together with this penalty and noise.
+
+    ``relevance`` says how unlike the penalties of inputs are (`pbdn.growth.views`); with 0 they are equal.
+    """
 
     adds_layer: bool
     penalty: float
     noise: float
     n_steps: int
+    relevance: float = USUAL_RELEVANCE
 
     @property
     def name(self) -> str:
         """For checkpoints."""
-        return f"{'layer' if self.adds_layer else 'on'}_{self.penalty:g}_{self.noise:g}".replace(".", "p")
-
-
-@dataclass(frozen=True)
-class View:
-    """All rows as the first layer sees them: long tails pulled in; flat, or with scaled squares beside the features.
-
-    Attributes
-    ----------
-    rows : LabelledRows
-    n_features : int
-    curve : Curve or None
-    squares : Scaling or None
-        Of the squares.
-    noise : Noise
-        Of full size, for all rows.
-    span : RowSpan or None
-        Where rows are fewer than features: what turns the coordinates that the first layer sees into features.
-    tails : Tails or None
-    tamed : Scaling or None
-        Of the features, once their tails are pulled in.
-    copies : bool
-        Whether rows look like few different ones, and say different things.
-    plain : bool
-        Whether every side has one expert in the first layer. It says no with a power of the probability of a
-        logistic regression.
-    """
-
-    rows: LabelledRows
-    n_features: int
-    curve: Curve | None
-    squares: Scaling | None
-    noise: Noise
-    span: RowSpan | None = None
-    tails: Tails | None = None
-    tamed: Scaling | None = None
-    copies: bool = False
-    plain: bool = False
-
-    def network(self, layers: Layers, response: Response) -> Network:
-        """The network of these layers on scaled features."""
-        layers = layers if self.span is None else self.span.unfold(layers)
-        network = Network(layers, self.n_features, response, self.curve)
-        network = network if self.squares is None else self.squares.fold_squares(network)
-        return network if self.tamed is None else replace(self.tamed.fold(network), tails=self.tails)
-
-    def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
-        """Minus twice the weighted log-likelihood of each of some rows."""
-        return losses_on(self.rows.take(some), response)(layers)
-
-
-def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
-    """The flat view and the curved one; only one of them if ``curved`` says which, or if rows are fewer than features.
-
-    Features with a sign are not squared, and stay features.
-    """
-    rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
-    if not curved and signs is None and is_wide(rows.n_rows, rows.n_features):
-        span = RowSpan.of(rows.inputs)
-        inside = rows.with_inputs(span.coordinates)
-        return [View(inside, rows.n_features, None, None, Noise(span.noise(rows.weights, rng)), span)]
-    if hasattr(rows.inputs, "toarray"):
-        rows = rows.with_inputs(rows.inputs.toarray())
-    rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
-    some = slice(None) if rows.weights is None else rows.weights > 0
-    tails = tails_of(rows.inputs[some], None if rows.weights is None else rows.weights[some])
-    tamed = None if tails is None else standard_scaling(tails.apply(rows.inputs), rows.weights)
-    if tails is not None and tamed is not None:
-        rows = rows.with_inputs(np.ascontiguousarray(tamed.apply(tails.apply(rows.inputs))))
-    scale = neighbour_noise(rows.inputs[some], rng)
-    copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
-    flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
-    curve = None if curved is False else curve_of(rows.inputs)
-    if curve is not None and signs is not None:
-        curve = curve.without(np.flatnonzero(signs))
-    if curve is None:
-        return [flat]
-    squares = curve.expand(rows.inputs)[:, rows.n_features :]
-    scaling = standard_scaling(squares, rows.weights)
-    inputs = np.ascontiguousarray(np.concatenate([rows.inputs, scaling.apply(squares)], axis=1))
-    slopes = 2.0 * rows.inputs[:, curve.columns] / scaling.scale
-    noise = Noise(scale, slopes, curve.columns)
-    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, noise, None, tails, tamed, copies)
-    return [bent] if curved else [flat, bent]
+        kind = "layer" if self.adds_layer else "on"
+        return f"{kind}_{self.penalty:g}_{self.noise:g}_{self.relevance:g}".replace(".", "p")
 
 
 class Trainee:
@@ -242,18 +158,18 @@ class Trainee:
 
     def _train(self, layers: Layers, n_taken: int, step: Step) -> Layers | None:
         """All layers trained together; None where the time was up or numbers overflowed."""
-        rows = self.rows
-        labelling = self.response.labelling
+        rows, labelling = self.rows, self.response.labelling
+        stretch = relevance_stretch(layers, rows.n_features, step.relevance if self.view.has_relevance else 0.0)
         done = self.config.n_minibatches if step.adds_layer else 0
         n_coefficients = sum(side.hyperplanes.size for layer in layers for side in layer.sides)
         n_steps, batch_size = joint_work(rows.n_rows, n_coefficients, step.n_steps)
-        packed = Packed.of(layers, rows.n_features, labelling, self.config).with_gaussian_penalty(step.penalty)
-        return train_together(
-            packed,
-            rows.inputs,
+        packed = Packed.of(stretched(layers, stretch), rows.n_features, labelling, self.config)
+        trained = train_together(
+            packed.with_gaussian_penalty(step.penalty),
+            np.ascontiguousarray(rows.inputs * stretch),
             rows.targets,
             rows.weights,
-            noise=self.noise._replace(scale=step.noise * self.noise.scale),
+            noise=self.noise._replace(scale=step.noise * self.noise.scale).stretched(stretch),
             rates=falling_rates(JOINT_RATE, n_steps),
             batch_size=batch_size,
             rng=np.random.default_rng(SeedSequence(self.run.seed, spawn_key=(self.number, n_taken, POLISH))),
@@ -262,6 +178,7 @@ class Trainee:
                 step, len(layers), done + info["step"] * step.n_steps // n_steps, info["loss"]
             ),
         )
+        return trained if trained is None else stretched(trained, 1.0 / stretch)
 
     def _tell(self, step: Step, depth: int, done: int, loss: float) -> None:
         """Move the progress bar: a phase is one step of all networks."""

@@ -13,7 +13,8 @@ import numpy as np
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
-from pbdn.growth.trainee import Layers, Step, Trainee
+from pbdn.growth.trainee import Step, Trainee
+from pbdn.growth.views import Layers
 from pbdn.model.network import Layer, Network, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.wiring import sources_of

@@ -68,6 +68,12 @@ class Noise(NamedTuple):
         columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
         return NoisyRows(inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
 
+    def stretched(self, stretch: FloatArray) -> "Noise":
+        """The same noise on inputs, squares included, that are multiplied by ``stretch``."""
+        of_features, of_squares = np.split(stretch, [self.scale.size])
+        slopes = self.slopes if self.slopes is None else self.slopes * (of_squares / of_features[self.columns])
+        return self._replace(scale=self.scale * of_features, slopes=slopes)
+
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:
     """Standard deviation of the noise on every feature.

@@ -1,0 +1,222 @@
+"""Rows as the networks of a fit see them while they are trained.
+
+*Views.* Long tails are pulled in, and a curved first layer sees squares beside the features. One view serves all networks.
+
+*Span.* With a penalty on the squares of coefficients, the best hyperplanes lie in the span of the rows: anything beside it costs
+penalty and changes no row. Where rows are fewer than features, a network is trained in that space, so that time is linear in
+features. Coordinates there are as many as rows. Distances, and so penalties, are the same.
+
+*Stretch.* An input that matters is stretched: its numbers are larger and its coefficients smaller, so that it is penalised less. One
+that does not matter is shrunk, and penalised more. Call g_j the root mean square of the coefficients of input j in the first layer,
+and ḡ the mean of all g_j. Input j is multiplied by s_j, where s_j² is in proportion to (g_j / ḡ + ε)^ρ. The penalty on the squares of
+coefficients is then in proportion to Σ_j g_j² / s_j². The stretch is found anew before every training. With ρ = 1 the penalty pulls at
+coefficients as Σ_j g_j does, which is that of the group lasso, but for ε. With ρ = 2 it pulls as Σ_j ln g_j does, and leaves still
+less of weak inputs. With ρ = 0 all inputs are alike.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.random import SeedSequence
+
+from pbdn.config import is_wide
+from pbdn.data.labelled_rows import LabelledRows
+from pbdn.growth.holdout import different_rows, losses_on
+from pbdn.model.network import Layer, Network, Side
+from pbdn.model.response import Response
+from pbdn.model.scaling import Scaling, standard_scaling
+from pbdn.model.tails import Tails, tails_of
+from pbdn.model.wiring import Curve, curve_of, sees_features
+from pbdn.numerics.arrays import FloatArray
+from pbdn.sgd.joint_training import Noise, mostly_copies, neighbour_distance, neighbour_noise
+from pbdn.sgd.trainer import POLISH
+
+Layers = tuple[Layer, ...]
+
+NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
+LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
+USUAL_RELEVANCE = 1.0  # ρ of the group lasso
+
+
+@dataclass(frozen=True)
+class RowSpan:
+    """An orthonormal basis of the span of rows X, held as Xᵀ W.
+
+    Attributes
+    ----------
+    inputs : dense array or CSR matrix (n_rows, n_features)
+        X.
+    coordinates : array (n_rows, n_axes)
+        X in the basis.
+    mixture : array (n_rows, n_axes)
+        W.
+    """
+
+    inputs: Any
+    coordinates: FloatArray
+    mixture: FloatArray
+
+    @classmethod
+    def of(cls, inputs: Any) -> "RowSpan":
+        """The span of these rows; its axes are those of falling variance about the origin."""
+        products = inputs @ inputs.T
+        products = products.toarray() if sp.issparse(products) else products
+        values, vectors = np.linalg.eigh(products)
+        keep = np.flatnonzero(values > NEGLIGIBLE * max(values[-1], 1e-300))[::-1]
+        length, vectors = np.sqrt(values[keep]), vectors[:, keep]
+        if not keep.size:  # all rows are the origin
+            return cls(inputs, np.zeros((inputs.shape[0], 1)), np.zeros((inputs.shape[0], 1)))
+        sign = np.sign(vectors[np.argmax(np.abs(vectors), axis=0), np.arange(keep.size)])
+        vectors = vectors * sign
+        return cls(inputs, np.ascontiguousarray(vectors * length), vectors / length)
+
+    def noise(self, weights: FloatArray | None, rng: np.random.Generator) -> FloatArray:
+        """Standard deviation along every axis of the noise of `pbdn.sgd.joint_training.neighbour_noise` on the features."""
+        some = np.arange(self.inputs.shape[0]) if weights is None else np.flatnonzero(weights > 0)
+        inputs = self.inputs[some]
+        mean = np.asarray(inputs.mean(axis=0)).ravel()
+        squares = inputs.multiply(inputs) if sp.issparse(inputs) else inputs * inputs
+        variance = np.maximum(np.asarray(squares.mean(axis=0)).ravel() - mean * mean, 0.0)
+        total = float(variance.sum())
+        if len(some) < 2 or total == 0.0:
+            return np.zeros(self.coordinates.shape[1])
+        scaled = self.inputs @ sp.diags_array(variance) if sp.issparse(self.inputs) else self.inputs * variance
+        products = scaled @ self.inputs.T
+        products = products.toarray() if sp.issparse(products) else products
+        along = np.einsum("ij,ij->j", self.mixture, products @ self.mixture)
+        distance = neighbour_distance(self.coordinates[some], rng)
+        return np.asarray(distance * np.sqrt(np.maximum(along, 0.0) / (2.0 * total)))
+
+    def unfold(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """Layers on features that act on these rows as the given ones do on their coordinates."""
+        n_axes = self.coordinates.shape[1]
+
+        def unfold(side: Side) -> Side:
+            planes = side.hyperplanes
+            on_features = (self.inputs.T @ (self.mixture @ planes[:, 1 : n_axes + 1].T)).T
+            return replace(side, hyperplanes=np.column_stack([planes[:, 0], on_features, planes[:, n_axes + 1 :]]))
+
+        return tuple(
+            Layer(tuple(unfold(side) for side in layer.sides)) if sees_features(t) else layer
+            for t, layer in enumerate(layers, 1)
+        )
+
+
+@dataclass(frozen=True)
+class View:
+    """All rows as the first layer sees them: long tails pulled in; flat, or with scaled squares beside the features.
+
+    Attributes
+    ----------
+    rows : LabelledRows
+    n_features : int
+    curve : Curve or None
+    squares : Scaling or None
+        Of the squares.
+    noise : Noise
+        Of full size, for all rows.
+    span : RowSpan or None
+        Where rows are fewer than features: what turns the coordinates that the first layer sees into features.
+    tails : Tails or None
+    tamed : Scaling or None
+        Of the features, once their tails are pulled in.
+    copies : bool
+        Whether rows look like few different ones, and say different things.
+    plain : bool
+        Whether every side has one expert in the first layer. It says no with a power of the probability of a
+        logistic regression.
+    """
+
+    rows: LabelledRows
+    n_features: int
+    curve: Curve | None
+    squares: Scaling | None
+    noise: Noise
+    span: RowSpan | None = None
+    tails: Tails | None = None
+    tamed: Scaling | None = None
+    copies: bool = False
+    plain: bool = False
+
+    @property
+    def has_relevance(self) -> bool:
+        """Whether some inputs may matter more than others: coordinates of a span are no features."""
+        return self.span is None and self.rows.n_features > 1
+
+    def network(self, layers: Layers, response: Response) -> Network:
+        """The network of these layers on scaled features."""
+        layers = layers if self.span is None else self.span.unfold(layers)
+        network = Network(layers, self.n_features, response, self.curve)
+        network = network if self.squares is None else self.squares.fold_squares(network)
+        return network if self.tamed is None else replace(self.tamed.fold(network), tails=self.tails)
+
+    def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
+        """Minus twice the weighted log-likelihood of each of some rows."""
+        return losses_on(self.rows.take(some), response)(layers)
+
+
+def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
+    """The flat view and the curved one; only one of them if ``curved`` says which, or if rows are fewer than features.
+
+    Features with a sign are not squared, and stay features.
+    """
+    rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
+    if not curved and signs is None and is_wide(rows.n_rows, rows.n_features):
+        span = RowSpan.of(rows.inputs)
+        inside = rows.with_inputs(span.coordinates)
+        return [View(inside, rows.n_features, None, None, Noise(span.noise(rows.weights, rng)), span)]
+    if hasattr(rows.inputs, "toarray"):
+        rows = rows.with_inputs(rows.inputs.toarray())
+    rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
+    some = slice(None) if rows.weights is None else rows.weights > 0
+    tails = tails_of(rows.inputs[some], None if rows.weights is None else rows.weights[some])
+    tamed = None if tails is None else standard_scaling(tails.apply(rows.inputs), rows.weights)
+    if tails is not None and tamed is not None:
+        rows = rows.with_inputs(np.ascontiguousarray(tamed.apply(tails.apply(rows.inputs))))
+    scale = neighbour_noise(rows.inputs[some], rng)
+    copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
+    flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
+    curve = None if curved is False else curve_of(rows.inputs)
+    if curve is not None and signs is not None:
+        curve = curve.without(np.flatnonzero(signs))
+    if curve is None:
+        return [flat]
+    squares = curve.expand(rows.inputs)[:, rows.n_features :]
+    scaling = standard_scaling(squares, rows.weights)
+    inputs = np.ascontiguousarray(np.concatenate([rows.inputs, scaling.apply(squares)], axis=1))
+    slopes = 2.0 * rows.inputs[:, curve.columns] / scaling.scale
+    noise = Noise(scale, slopes, curve.columns)
+    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, noise, None, tails, tamed, copies)
+    return [bent] if curved else [flat, bent]
+
+
+def relevance_stretch(layers: Layers, n_inputs: int, power: float = USUAL_RELEVANCE) -> FloatArray:
+    """s_j, by which every input is multiplied while these layers are trained; ``power`` is ρ.
+
+    Experts count by their weight. One number for all inputs leaves the penalty of the layers as it is.
+    """
+    squares = np.zeros(n_inputs)
+    for side in layers[0].sides:
+        squares += side.expert_weights @ side.hyperplanes[:, 1:] ** 2 / side.expert_weights.sum()
+    sizes = np.sqrt(squares)
+    if not sizes.any():
+        return np.ones(n_inputs)
+    relevance = (sizes / sizes.mean() + LEAST_RELEVANCE) ** power
+    return np.asarray(np.sqrt(relevance * (squares / relevance).sum() / squares.sum()))
+
+
+def stretched(layers: Layers, stretch: FloatArray) -> Layers:
+    """Layers that act on inputs multiplied by ``stretch`` as the given ones do on the inputs."""
+
+    def divided(side: Side) -> Side:
+        planes = side.hyperplanes.copy()
+        planes[:, 1 : stretch.size + 1] /= stretch
+        return replace(side, hyperplanes=planes)
+
+    return tuple(
+        Layer(tuple(divided(side) for side in layer.sides)) if sees_features(t) else layer
+        for t, layer in enumerate(layers, 1)
+    )
