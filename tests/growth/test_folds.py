@@ -242,7 +242,7 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     shaky[:2] = 0.0, 1.5
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     flat, curved = (
-        Stage(SimpleNamespace(curve=curve, plain=False), (step,), (), losses)
+        Stage(SimpleNamespace(curve=curve, plain=False, has_relevance=True), (step,), (), losses)
         for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
@@ -256,7 +256,7 @@ def test_a_side_has_more_experts_where_rows_kept_back_are_likelier(gain, monkeyp
     losses[:2] = 0.0, 2.0 - gain
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     plain, flat = (
-        Stage(SimpleNamespace(curve=None, plain=plain), (step,), (), losses)
+        Stage(SimpleNamespace(curve=None, plain=plain, has_relevance=True), (step,), (), losses)
         for plain, losses in ((True, np.ones(100)), (False, losses))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [])
