@@ -16,7 +16,7 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth import committee
+from pbdn.growth import committee, views
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
 from pbdn.growth.holdout import deal_into_folds, folds_of_rows
 from pbdn.growth.run import Run, StopSignal, n_threads
@@ -463,7 +463,8 @@ def test_classes_that_are_all_too_small_to_fold(rng):
 # ----------------------------------------------------------------------------------------- how much work
 
 
-def test_wide_rows_are_trained_in_their_span(rng):
+def test_wide_rows_are_trained_in_their_span(rng, monkeypatch):
+    monkeypatch.setattr(views, "MOST_STRETCHED", 80)
     X = rng.normal(size=(40, 90))
     X[7] = X[3]
     rows = LabelledRows(X, np.arange(40) % 2)
@@ -481,6 +482,9 @@ def test_wide_rows_are_trained_in_their_span(rng):
     sparse = make_views(LabelledRows(sp.csr_array(X), rows.codes), None, seed=0)[0]
     np.testing.assert_allclose(sparse.network(layers, RESPONSE).predict(X).sum(axis=1), 1.0)
     np.testing.assert_allclose(sparse.noise.scale, view.noise.scale, rtol=1e-6)
+    (few,) = make_views(LabelledRows(X[:, :80], rows.codes), None, seed=0)
+    assert few.span is None
+    assert few.curve is None
     assert len(make_views(rows, True, seed=0)) == 1  # asked for curves: they have their axes along the features
 
 
@@ -495,7 +499,9 @@ def test_noise_in_the_span_is_that_on_the_features(rng):
     np.testing.assert_allclose(span.noise(None, seeds[1]), expected, rtol=1e-9)
 
 
-def test_a_wide_table_is_learned(rng):
+@pytest.mark.parametrize("in_span", [False, True])
+def test_a_wide_table_is_learned(in_span, rng, monkeypatch):
+    monkeypatch.setattr(views, "MOST_STRETCHED", 0 if in_span else 300)
     factor = rng.normal(size=(260, 2))
     X = factor @ rng.normal(size=(2, 300)) + rng.normal(size=(260, 300))
     y = (factor[:, 0] > 0).astype(int)
@@ -503,6 +509,15 @@ def test_a_wide_table_is_learned(rng):
         network = fitted(model(max_depth=1), rows[:60], y[:60])
         assert network.n_features_in_ == 300
         assert network.score(rows[60:], y[60:]) > 0.85
+
+
+def test_few_features_of_a_wide_table_are_found(rng):
+    """Three of 200 features say something. A penalty that is the same for all cannot tell."""
+    X = rng.normal(size=(1120, 200))
+    y = (4.0 * (X[:, 0] + X[:, 1] - X[:, 2]) + rng.logistic(size=1120) > 0).astype(int)
+    network = fitted(model(max_depth=1, n_minibatches=600), X[:120], y[:120])
+    assert network.score(X[120:], y[120:]) > 0.8
+    assert set(np.argsort(network.feature_importances_)[-3:]) == {0, 1, 2}
 
 
 @pytest.mark.parametrize("power", [0.0, 1.0, 2.0])
@@ -563,7 +578,7 @@ def test_features_that_say_nothing_fade(rng):
     assert losses[2] < losses[1] < losses[0]
 
 
-def test_rows_kept_back_say_how_much_relevance_counts(rng):
+def test_rows_kept_back_say_how_much_relevance_counts(rng, monkeypatch):
     """It is tried last, from one on; coordinates of a span have none."""
     X, y = half_planes(rng)
     trials = fitted(model(max_depth=1), X, y).trials_
@@ -571,6 +586,7 @@ def test_rows_kept_back_say_how_much_relevance_counts(rng):
     assert tried[0] == 1.0
     assert 2.0 in tried
     assert set(tried[: tried.index(2.0)]) == {1.0}
+    monkeypatch.setattr(views, "MOST_STRETCHED", 0)
     wide = rng.normal(size=(40, 60))
     assert {trial["relevance"] for trial in fitted(model(max_depth=1), wide, np.arange(40) % 2).trials_} == {0.0}
 

@@ -35,7 +35,9 @@ from pbdn.model.response import Response
 from pbdn.numerics.arrays import IntArray, spread_rows
 from pbdn.sgd.map_settings import MapSettings
 
-SEARCHED_NUMBERS = 25_000  # rows x features up to which all folds decide, above one of them
+SEARCHED_NUMBERS = (
+    25_000  # rows x features (or rows, if they are fewer) up to which all folds decide, above one of them
+)
 PENALTIES = (0.05, 0.3, 2.0, 8.0)
 PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where few rows cannot tell them apart
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
@@ -54,7 +56,7 @@ def grow_committee(
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty, and average them."""
     folds = deal_into_folds(rows, response)
-    all_decide = rows.n_rows * rows.n_features <= SEARCHED_NUMBERS
+    all_decide = rows.n_rows * min(rows.n_rows, rows.n_features) <= SEARCHED_NUMBERS
     held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
     few = all_decide and not response.timed
     short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few else config

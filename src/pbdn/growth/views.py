@@ -3,8 +3,8 @@
 *Views.* Long tails are pulled in, and a curved first layer sees squares beside the features. One view serves all networks.
 
 *Span.* With a penalty on the squares of coefficients, the best hyperplanes lie in the span of the rows: anything beside it costs
-penalty and changes no row. Where rows are fewer than features, a network is trained in that space, so that time is linear in
-features. Coordinates there are as many as rows. Distances, and so penalties, are the same.
+penalty and changes no row. Where rows are fewer than features, and these are many, a network is trained in that space, so that time
+is linear in features. Coordinates there are as many as rows. Distances, and so penalties, are the same.
 
 *Stretch.* An input that matters is stretched: its numbers are larger and its coefficients smaller, so that it is penalised less. One
 that does not matter is shrunk, and penalised more. Call g_j the root mean square of the coefficients of input j in the first layer,
@@ -36,6 +36,7 @@ from pbdn.sgd.trainer import POLISH
 
 Layers = tuple[Layer, ...]
 
+MOST_STRETCHED = 500  # features, where rows are fewer
 NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
@@ -159,12 +160,13 @@ class View:
 
 
 def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
-    """The flat view and the curved one; only one of them if ``curved`` says which, or if rows are fewer than features.
+    """The flat view and the curved one; only one of them if ``curved`` says which, and the flat one if rows are fewer than features.
 
     Features with a sign are not squared, and stay features.
     """
     rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
-    if not curved and signs is None and is_wide(rows.n_rows, rows.n_features):
+    wide = not curved and is_wide(rows.n_rows, rows.n_features)
+    if wide and signs is None and rows.n_features > MOST_STRETCHED:
         span = RowSpan.of(rows.inputs)
         inside = rows.with_inputs(span.coordinates)
         return [View(inside, rows.n_features, None, None, Noise(span.noise(rows.weights, rng)), span)]
@@ -179,7 +181,7 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     scale = neighbour_noise(rows.inputs[some], rng)
     copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
     flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
-    curve = None if curved is False else curve_of(rows.inputs)
+    curve = None if curved is False or wide else curve_of(rows.inputs)
     if curve is not None and signs is not None:
         curve = curve.without(np.flatnonzero(signs))
     if curve is None:
