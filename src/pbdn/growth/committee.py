@@ -38,7 +38,7 @@ from pbdn.sgd.map_settings import MapSettings
 SEARCHED_NUMBERS = (
     25_000  # rows x features (or rows, if they are fewer) up to which all folds decide, above one of them
 )
-PENALTIES = (0.05, 0.3, 2.0, 8.0)
+PENALTIES = (0.05, 0.3, 2.0, 8.0, 30.0, 100.0)
 PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where few rows cannot tell them apart
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
