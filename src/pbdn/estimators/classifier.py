@@ -24,8 +24,8 @@ class PBDNClassifier(NetworkClassifier):
         "auto" is "map", or what ``gibbs_config`` asks for.
     criterion : {"auto", "folds", "holdout", "aic_inputs", "aic", "aic_eps", "bic"} or callable, default="auto"
         What decides the depth. "folds": five networks, each trained without a fifth of the rows; all rows kept back decide
-        the depth, whether the first layer is plain or curved, the penalty and the noise of training; the five are then
-        averaged into one (`pbdn.growth.committee`). "holdout": rows kept back decide the depth of one network, which is then grown on
+        the depth, whether the first layer is plain or curved, the penalty and the noise of training, and how much less features that
+        matter are penalised; the five are then averaged into one (`pbdn.growth.committee`). "holdout": rows kept back decide the depth of one network, which is then grown on
         all rows. The others are criteria of the training rows (`pbdn.model.criteria`): AIC charging every coefficient, AIC by
         the paper's two counts, BIC. "auto", with at least five rows in memory and MAP, is "folds" with two classes or few
         rows, and "holdout" with more; else it is "aic_inputs".
@@ -76,7 +76,7 @@ class PBDNClassifier(NetworkClassifier):
         trained together.
     trials_ : list of dicts
         With ``criterion="folds"``: every setting that the rows kept back have judged (plain: one expert on each side of the
-        first layer; curved, depth, penalty, noise), their deviance, and whether it was kept.
+        first layer; curved, depth, penalty, noise, relevance), their deviance, and whether it was kept.
     complexity_ : float
         Cost of a prediction in units of one inner product, as the paper counts it.
     n_weights_ : int

@@ -29,7 +29,7 @@ class PBDNRegressor(RegressorMixin, LineEstimator):  # type: ignore[misc]
     A layer has two sides, for low and for high values. A side says P(Y > y) = exp(-Σ_k r_k ln(1 + e^{x'β_k + τ_k y})); the other
     one says the same of -Y, and their average is predicted. Five networks, each trained without a fifth of the rows, are
     averaged into one; the rows kept back decide the depth, whether the first layer is curved, the penalty and the noise of
-    training. The defaults need no tuning.
+    training, and how much less features that matter are penalised. The defaults need no tuning.
 
     Parameters
     ----------

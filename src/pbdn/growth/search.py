@@ -48,7 +48,7 @@ class Stage:
         return sum(step.adds_layer for step in self.history)
 
     def recipe(self, n_steps: int) -> tuple[Step, ...]:
-        """The short way there, for networks that need not search: every layer with the penalty and noise found at the end."""
+        """The short way there, for networks that need not search: every layer with the settings found at the end."""
         return (self.history[-1]._replace(adds_layer=True, n_steps=n_steps),) * self.depth
 
 
