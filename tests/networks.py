@@ -41,6 +41,13 @@ def random_curve(rng, n_features, n_squares=None):
     return Curve(columns, rng.normal(size=columns.size), rng.uniform(0.5, 2.0, size=columns.size))
 
 
+def random_ramps(rng, n_features, n_columns=None, n_ramps=3):
+    """Ramps of some features (default: all), each beginning where another ends."""
+    columns = np.sort(rng.permutation(n_features)[:n_columns]).astype(np.int64)
+    knots = np.sort(rng.normal(size=(columns.size, n_ramps + 1)), axis=1)
+    return Curve(np.repeat(columns, n_ramps), knots[:, :-1].ravel(), np.diff(knots, axis=1).ravel(), ramps=True)
+
+
 def random_tails(rng, n_features, n_columns=None):
     """Tails of some features (default: all), each around a centre and in a unit of its own."""
     columns = np.sort(rng.permutation(n_features)[:n_columns]).astype(np.int64)
@@ -63,7 +70,7 @@ def random_network(
 
     Coefficients are standard normal, or have the standard deviation ``total_spread`` over the root of their number.
     """
-    widths = [n_features + (0 if curve is None else curve.n_squares), *(sum(counts) for counts in experts)]
+    widths = [n_features + (0 if curve is None else curve.n_bent), *(sum(counts) for counts in experts)]
     layers = []
     for t, counts in enumerate(experts, 1):
         n_inputs = width_of_inputs(t, widths) + 1
@@ -116,17 +123,21 @@ SHAPES = {
     "tailed pair": ((3, 2), (2, 4)),
     "curved tailed deep pair": ((3, 2), (2, 4), (3, 3)),
     "curved three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
+    "ramped side": ((5,),),
+    "ramped deep pair": ((3, 2), (2, 4), (3, 3)),
     "committee": ((3, 2),),
     "deep committee": ((3, 2), (2, 4), (3, 3)),
     "curved committee": ((3, 2), (2, 4)),
     "curved deep committee": ((3, 2), (2, 4), (3, 3)),
     "curved tailed committee": ((3, 2), (2, 4)),
+    "ramped tailed committee": ((3, 2), (2, 4)),
     "committee of three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
 }  # experts per layer, per side, of one member
 
 
 def network_of(shape, rng, n_features=4):
-    curve = random_curve(rng, n_features, 3) if "curved" in shape else None
+    make = random_curve if "curved" in shape else random_ramps if "ramped" in shape else None
+    curve = None if make is None else make(rng, n_features, 3)
     options = {"curve": curve, "total_spread": 2.0, "weight_shape": 0.7}
     if "committee" in shape:
         network = random_committee(rng, [SHAPES[shape]] * 5, n_features, **options)[0]

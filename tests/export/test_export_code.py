@@ -105,11 +105,13 @@ def test_squares_stand_after_the_features(rng):
     network = network_of("curved deep pair", rng)
     planned = plan(network, labels_of(network))
     assert planned.widths == (7, 5, 6, 6)
-    columns, centers, scales = zip(*planned.squares, strict=True)
+    columns, centers, scales = zip(*planned.bent, strict=True)
     assert list(columns) == network.curve.columns.tolist()
     assert list(centers) == network.curve.centers.tolist()
     assert list(scales) == network.curve.scales.tolist()
-    assert plan(network_of("pair", rng), [0, 1]).squares == []
+    assert not planned.has_ramps
+    assert plan(network_of("ramped deep pair", rng), [0, 1]).has_ramps
+    assert plan(network_of("pair", rng), [0, 1]).bent == []
 
 
 @pytest.mark.parametrize(

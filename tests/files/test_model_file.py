@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 import pbdn.experimental  # noqa: F401  so that files of a race can be read
-from networks import random_committee, random_curve, random_network
+from networks import random_committee, random_curve, random_network, random_ramps
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
 from pbdn.errors import FileFormatError
 from pbdn.experimental import RaceClassifier
@@ -86,11 +86,11 @@ def test_size_of_a_typical_network(rng):
     assert len(container_bytes(header, arrays)) < 100_000
 
 
-@pytest.mark.parametrize("bent", [False, True])
+@pytest.mark.parametrize("bent", [None, random_curve, random_ramps])
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path, depth, bent):
     """Five members of 20 experts per layer on 20 features: about as much as the five alone."""
-    curve = random_curve(rng, 20) if bent else None
+    curve = None if bent is None else bent(rng, 20, 6)
     network, members = random_committee(rng, [((10, 10),) * depth] * 5, 20, curve=curve)
     planes = network.top.sides[0].hyperplanes
     planes[0, :4] = [0.0, -0.0, 5e-324, 1e100]
@@ -106,7 +106,8 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
     rows = rng.normal(size=(10, 20))
     np.testing.assert_array_equal(loaded.predict_members(rows), network.predict_members(rows))
     np.testing.assert_array_equal(beside.predict_folds(rows), network.predict_members(rows))
-    if bent:
+    if curve is not None:
+        assert loaded.curve.ramps == curve.ramps
         assert loaded.curve.columns.dtype == curve.columns.dtype
         assert loaded.curve.columns.tobytes() == curve.columns.tobytes()
         assert loaded.curve.centers.tobytes() == curve.centers.tobytes()

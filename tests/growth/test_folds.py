@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
-from networks import random_network
+from networks import random_network, random_ramps
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
@@ -23,13 +23,21 @@ from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
 from pbdn.growth.sharpening import best_factor, factor_of_average, interval_scores, sharpened
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, without_idle
-from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert
-from pbdn.growth.views import LEAST_RELEVANCE, RowSpan, make_views, relevance_stretch, stretched
+from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert, without_small
+from pbdn.growth.views import (
+    LEAST_RELEVANCE,
+    RowSpan,
+    make_views,
+    relevance_stretch,
+    stretched,
+    without_unused_ramps,
+)
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
 from pbdn.model.wiring import sources_of
-from pbdn.sgd.joint_training import mostly_copies, neighbour_noise
+from pbdn.sgd.joint_gradient import objective_gradient
+from pbdn.sgd.joint_training import Noise, Packed, mostly_copies, neighbour_noise
 from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods
 from pbdn.sgd.train_layer import fit_map
@@ -193,6 +201,104 @@ def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):
     assert flat.network_.curve is None
 
 
+def stairs(rng, n=1200):
+    """Log-odds that jump along the first feature, up and down again."""
+    X = rng.normal(size=(n, 3))
+    height = np.select([X[:, 0] < -0.8, X[:, 0] < -0.2, X[:, 0] < 0.4, X[:, 0] < 1.0], [-3.0, 3.0, -3.0, 3.0], -3.0)
+    return X, (height + rng.logistic(size=n) > 0).astype(int)
+
+
+def test_stairs_take_ramps(rng):
+    """What one feature does in jumps, no hyperplane and no square can follow; ramps that do little are left out."""
+    X, y = stairs(rng)
+    new, truth = stairs(rng)
+    ramps, flat = fitted(model(max_depth=1), X, y), fitted(model(max_depth=1, curved=False), X, y)
+    assert ramps.network_.curve.ramps
+    assert ramps.trials_[-1]["ramps"]
+    assert log_loss(truth, ramps.predict_proba(new)) < log_loss(truth, flat.predict_proba(new)) - 0.05
+    assert np.count_nonzero(ramps.network_.curve.columns == 0) > np.count_nonzero(ramps.network_.curve.columns == 1)
+    used = np.concatenate([side.hyperplanes[:, 4:] for side in ramps.network_.top.sides])
+    assert used.any(axis=0).all()
+    assert np.count_nonzero(used) < 0.8 * used.size
+
+
+def shapes_of(n_rows, n_features=3, curved=None, signs=None):
+    X = np.random.default_rng(0).normal(size=(n_rows, n_features))
+    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs)]
+
+
+def test_ramps_are_for_many_rows(monkeypatch):
+    enough = views.FEWEST_RAMPED
+    assert shapes_of(enough - 1) == ["flat", "curved"]
+    assert shapes_of(enough) == ["flat", "curved", "ramps"]
+    assert shapes_of(enough, curved=True) == ["curved"]
+    assert shapes_of(enough, curved=False) == ["flat"]
+    assert shapes_of(enough, signs=[1, 1, -1]) == ["flat"]
+    X = np.random.default_rng(0).normal(size=(enough, 3))
+    ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0, [0, 1, 0])[-1]
+    assert ramped.curve.columns.tolist() == [0] * views.RAMPS + [2] * views.RAMPS
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 6 * 3 * enough)
+    ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
+    assert np.bincount(ramped.curve.columns).tolist() == [6, 6, 6]
+    monkeypatch.setattr(views, "MOST_BENT", 3 * (views.FEWEST_RAMPS - 1))
+    assert shapes_of(enough) == ["flat", "curved"]
+
+
+def test_ramps_of_noisy_rows_are_taken_anew(rng):
+    """Rows with noise, and stretched inputs, have the loss of rows that were moved and bent by hand."""
+    X, y = half_planes(rng, 1000)
+    view = make_views(LabelledRows(X, y), None, 0)[-1]
+    assert view.has_ramps
+    network = random_network(rng, ((2, 3),), view.rows.n_features, total_spread=1.0)
+    stretch = rng.uniform(0.5, 2.0, view.rows.n_features)
+    layers = stretched(network.layers, stretch)
+    noise = view.noise._replace(scale=rng.uniform(0.5, 1.0, 3))
+    z = rng.normal(size=3)
+    packed = Packed.of(layers, stretch.size, RESPONSE.labelling, config_of(1).map)
+    rows = noise.stretched(stretch).on(
+        np.ascontiguousarray(view.rows.inputs * stretch), y, np.ones(len(y)), z, np.zeros(len(y), np.int64)
+    )
+    gradient = np.zeros_like(packed.parameters)
+    loss = objective_gradient(rows, packed.parameters, packed.stack, packed.slopes, packed.prior, gradient)
+    moved = view.rows.inputs[:, :3] + noise.scale * z
+    by_hand = np.column_stack([moved, view.bent.apply(view.curve.bend(moved[:, view.curve.columns]))])
+    still = Noise(np.zeros(stretch.size)).on(
+        np.ascontiguousarray(by_hand * stretch), y, np.ones(len(y)), np.zeros(stretch.size), np.zeros(len(y), np.int64)
+    )
+    expected = np.zeros_like(gradient)
+    same = objective_gradient(still, packed.parameters, packed.stack, packed.slopes, packed.prior, expected)
+    assert loss == pytest.approx(same, rel=1e-8)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_small_coefficients_are_left_out(rng):
+    """Of inputs, in layers that see them; biases and units stay."""
+    network = random_network(rng, ((2, 2), (2, 1), (1, 1)), 4)
+    for side in network.layers[0].sides:
+        side.hyperplanes[:] = [0.001, 1.0, -0.3, 0.1, -0.05]
+    few = without_small(network.layers, 0.2, 4)
+    assert few[0].sides[0].hyperplanes.tolist() == [[0.001, 1.0, -0.3, 0.0, 0.0]] * 2
+    for before, after in zip(network.layers[1].sides, few[1].sides, strict=True):
+        np.testing.assert_array_equal(after.hyperplanes[:, 5:], before.hyperplanes[:, 5:])
+        size = np.abs(before.hyperplanes[:, 1:5])
+        np.testing.assert_array_equal(after.hyperplanes[:, 1:5] == 0.0, size < 0.2 * size.max(axis=1, keepdims=True))
+    assert few[2] is network.layers[2]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_ramps_that_nobody_sees_are_left_out(rng, depth):
+    curve = random_ramps(rng, 4, 3)
+    network = random_network(rng, ((2, 2), (2, 1), (1, 1))[:depth], 4, curve=curve, total_spread=1.0)
+    for layer in network.layers[:2]:
+        for side in layer.sides:
+            side.hyperplanes[:, [5, 7, 12]] = 0.0
+    few = without_unused_ramps(network)
+    assert few.curve.n_bent == curve.n_bent - 3
+    assert few.n_features == 4
+    rows = rng.normal(size=(20, 4))
+    np.testing.assert_allclose(few.predict(rows), network.predict(rows), rtol=1e-12)
+
+
 def test_what_was_tried_is_told(rng):
     X, y = half_planes(rng)
     found = fitted(model(max_depth=3), X, y)
@@ -242,7 +348,7 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     shaky[:2] = 0.0, 1.5
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     flat, curved = (
-        Stage(SimpleNamespace(curve=curve, plain=False, has_relevance=True), (step,), (), losses)
+        Stage(SimpleNamespace(curve=curve, plain=False, has_ramps=False, has_relevance=True), (step,), (), losses)
         for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
@@ -256,7 +362,7 @@ def test_a_side_has_more_experts_where_rows_kept_back_are_likelier(gain, monkeyp
     losses[:2] = 0.0, 2.0 - gain
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     plain, flat = (
-        Stage(SimpleNamespace(curve=None, plain=plain, has_relevance=True), (step,), (), losses)
+        Stage(SimpleNamespace(curve=None, plain=plain, has_ramps=False, has_relevance=True), (step,), (), losses)
         for plain, losses in ((True, np.ones(100)), (False, losses))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [])
@@ -438,7 +544,8 @@ def test_a_network_that_failed_gets_another_try(rng):
     rows, run = LabelledRows(X, y), Run(seed=2)
     folds = folds_of_rows(y)
     search = Search(RESPONSE, config_of(1), run, [folds == f for f in range(5)])
-    stage = search.after(search.begin(make_views(rows, False, 0)[0]), search.new_layer(1))
+    begun = search.begin(make_views(rows, False, 0)[0])
+    stage = search.after(begun, search.new_layer(begun))
     wrong = tuple(Layer(layer.sides[::-1]) for layer in stage.stacks[3])
     stacks = (*stage.stacks[:3], wrong, stage.stacks[4])
     held = zip(stacks, search.held, strict=True)

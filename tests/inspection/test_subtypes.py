@@ -1,5 +1,7 @@
 """What a network says about rows: subtypes, votes, the polytope, and experts in words."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -15,6 +17,7 @@ from pbdn.inspection.rules import MOST, bends, subtype_rules
 from pbdn.inspection.subtypes import inputs_of_layer, polytope_limits, violations, votes
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
+from pbdn.model.tails import Tails
 from pbdn.model.wiring import Curve
 
 # What a fitted network says: subtypes, votes, hidden units, Theorem 1.
@@ -191,6 +194,20 @@ def test_the_words(rng):
     assert " from 1987 (usually more than " in rule["rule"]
 
 
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_ramps_turn_where_a_feature_adds_most_or_least(rng, sign):
+    """Up from -1 to 0 and down from 0 to 1, or the other way round: near 0, or far from it."""
+    rows = rng.normal(size=(900, 2))
+    curve = Curve(np.array([1, 1]), np.array([-1.0, 0.0]), np.ones(2), ramps=True)
+    network = one_expert([-2.0 * sign, 0.0, 0.0, 6.0 * sign, -6.0 * sign], curve)
+    told = found(network, rows)
+    assert list(told) == [1]
+    assert told[1].near == (sign > 0)
+    assert told[1].vertex == pytest.approx(0.0, abs=0.02)
+    assert np.sign(told[1].step) == -sign
+    assert found(one_expert([0.0, 0.0, 0.0, 6.0, 3.0], curve), rows) == {}  # it only rises
+
+
 def test_what_is_not_told(rng):
     rows = rng.normal(size=(500, 2))
     curve = Curve(np.array([0, 1]), np.zeros(2), np.ones(2))
@@ -210,6 +227,17 @@ def test_layers_above_speak_of_the_squares_that_they_see(rng):
         assert [len(experts) for experts in told] == list(layer.n_experts)
         assert t < 3 or not any(any(experts) for experts in told)
     assert len(subtype_rules(with_network(network), rows)) == sum(network.n_units)
+
+
+def test_ramps_are_named_after_the_features_and_where_they_lie(rng):
+    """In the units of the table, tails or not."""
+    curve = Curve(np.array([0, 2]), np.array([1.0, 0.5]), np.array([0.5, 1.0]), ramps=True)
+    tails = Tails(np.array([2]), np.array([10.0]), np.array([4.0]), np.array([0.125]))
+    network = replace(random_network(rng, ((2, 1),), 3, curve=curve), tails=tails)
+    low, high = tails.inverse(np.array([0.5, 1.5]))
+    named = input_names(with_network(network, ["a", "b", "c"]))
+    assert named == ["a", "b", "c", "a from 1 to 1.5", f"c from {low:.6g} to {high:.6g}"]
+    assert tails.pull_in(np.array([low])) == pytest.approx(0.5)
 
 
 def test_squares_are_named_after_the_features(rng):

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse as sp
 
-from networks import random_curve, random_network
+from networks import random_curve, random_network, random_ramps
 from pbdn.errors import InvalidInputError
 from pbdn.model.likelihood import (
     average_answer,
@@ -23,7 +23,7 @@ from pbdn.model.likelihood import (
 )
 from pbdn.model.priors import GIBBS_PRIORS, MAP_PRIORS, MAP_PRIORS_OF_MANY_SIDES, PAPER_PRIORS, Hyperpriors
 from pbdn.model.scaling import Scaling, standard_scaling
-from pbdn.model.wiring import Curve, curve_of
+from pbdn.model.wiring import Curve, curve_of, ramps_of
 
 RATES = np.concatenate([np.geomspace(1e-300, 1e300, 121), [0.69, 0.6931471805599453, 0.694, 1.0, 36.0, 40.0, 745.0]])
 NAMES = [field.name for field in fields(Hyperpriors)]
@@ -162,11 +162,11 @@ def test_values_of_the_paper_and_where_the_defaults_differ():
     assert changed == {"coef_shape", "coef_rate_shape"}
 
 
-# Curved first layers: squares beside the features, folded scaling, limits.
+# Curved first layers: squares or ramps beside the features, folded scaling, limits.
 
 
-def curved(rng, depth=2, n_squares=3, **options):
-    curve = random_curve(rng, N_FEATURES, n_squares)
+def curved(rng, depth=2, make=random_curve, **options):
+    curve = make(rng, N_FEATURES, 3)
     return random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=1.0, **options)
 
 
@@ -177,10 +177,32 @@ def some_zero(rng, shape):
 def test_squares_stand_after_the_features(rng):
     curve = Curve(np.array([0, 3]), np.array([1.0, -2.0]), np.array([2.0, 1.0]))
     x = rng.normal(size=(6, 4))
-    assert curve.n_squares == 2
+    assert curve.n_bent == 2
     np.testing.assert_array_equal(
         curve.expand(x), np.column_stack([x, ((x[:, 0] - 1.0) / 2.0) ** 2, (x[:, 3] + 2.0) ** 2])
     )
+
+
+def test_ramps_stand_after_the_features(rng):
+    curve = Curve(np.array([0, 3, 3]), np.array([1.0, -2.0, 0.5]), np.array([2.0, 2.5, 1.0]), ramps=True)
+    x = np.array([[0.9, 0.0, 0.0, -3.0], [2.0, 0.0, 0.0, -2.0], [3.0, 0.0, 0.0, 0.5], [9.0, 0.0, 0.0, 1.0]])
+    bent = [[0.0, 0.0, 0.0], [0.5, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.5]]
+    np.testing.assert_array_equal(curve.expand(x), np.column_stack([x, bent]))
+    assert curve.without(np.array([3])).columns.tolist() == [0]
+    assert curve.without(np.array([0, 3])) is None
+
+
+def test_ramps_lead_from_quantile_to_quantile(rng):
+    x = np.column_stack([rng.normal(size=1001), np.arange(1001) % 2, np.arange(1001) % 4, np.zeros(1001)])
+    curve = ramps_of(x, 8)
+    assert curve.ramps
+    assert curve.columns.tolist() == [0] * 8 + [2] * 3
+    np.testing.assert_allclose(curve.centers[:8], np.quantile(x[:, 0], np.arange(8) / 8), rtol=1e-12)
+    np.testing.assert_allclose(curve.centers[1:8], (curve.centers + curve.scales)[:7], rtol=1e-12)
+    assert (curve.centers[8:].tolist(), curve.scales[8:].tolist()) == ([0.0, 1.0, 2.0], [1.0, 1.0, 1.0])
+    at_ends = curve.bend(np.repeat(np.append(curve.centers[:8], x[:, 0].max())[:, None], 11, axis=1))
+    np.testing.assert_allclose(at_ends[:, :8].sum(axis=1), np.arange(9), atol=1e-12)
+    assert ramps_of(x[:, [1, 3]], 8) is None
 
 
 def test_zeros_of_sparse_features_stay_zero(rng):
@@ -192,8 +214,9 @@ def test_zeros_of_sparse_features_stay_zero(rng):
     np.testing.assert_array_equal(expanded.toarray(), curve.expand(x))
 
 
-def test_sparse_rows_are_squared_around_the_centres_of_dense_ones(rng):
-    x, net = some_zero(rng, (20, N_FEATURES)), curved(rng)
+@pytest.mark.parametrize("make", [random_curve, random_ramps])
+def test_sparse_rows_are_bent_around_the_centres_of_dense_ones(rng, make):
+    x, net = some_zero(rng, (20, N_FEATURES)), curved(rng, make=make)
     np.testing.assert_allclose(net.expand(sp.csr_array(x)).toarray(), net.expand(x), rtol=1e-15)
     np.testing.assert_allclose(net.predict(sp.csr_array(x)), net.predict(x), rtol=1e-12)
 
@@ -245,9 +268,10 @@ def test_a_curved_network_sees_the_squares(rng, depth):
     np.testing.assert_allclose(net.side_probability(x), 1.0 - np.exp(-np.column_stack(rates)), rtol=1e-11)
 
 
+@pytest.mark.parametrize("make", [random_curve, random_ramps])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_scaling_is_folded_into_features_squares_and_centres(rng, depth):
-    net = curved(rng, depth, n_draws=2)
+def test_scaling_is_folded_into_features_squares_and_centres(rng, depth, make):
+    net = curved(rng, depth, make, n_draws=2)
     scaling = Scaling(rng.normal(size=N_FEATURES), rng.gamma(2.0, size=N_FEATURES), quantum=0.0)
     x = scaling.center + scaling.scale * rng.normal(size=(20, N_FEATURES))
     folded = scaling.fold(net)
@@ -261,14 +285,15 @@ def test_scaling_is_folded_into_features_squares_and_centres(rng, depth):
             np.testing.assert_allclose(a.hyperplanes, b.hyperplanes, rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("make", [random_curve, random_ramps])
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_scaling_of_the_squares_is_folded_too(rng, depth):
-    """Training sees standardised squares; the network squares by itself."""
-    net, x = curved(rng, depth), rng.normal(size=(20, N_FEATURES))
+def test_scaling_of_the_squares_is_folded_too(rng, depth, make):
+    """Training sees standardised squares or ramps; the network bends by itself."""
+    net, x = curved(rng, depth, make), rng.normal(size=(20, N_FEATURES))
     squares = net.expand(x)[:, N_FEATURES:]
     scaling = standard_scaling(squares)
     on_scaled = random_network(rng, EXPERTS[:depth], net.n_expanded, total_spread=1.0)
-    folded = scaling.fold_squares(type(net)(on_scaled.layers, N_FEATURES, net.response, net.curve))
+    folded = scaling.fold_bent(type(net)(on_scaled.layers, N_FEATURES, net.response, net.curve))
     given = np.column_stack([x, (squares - scaling.center) / scaling.scale])
     np.testing.assert_allclose(folded.predict(x), on_scaled.predict(given), rtol=1e-10)
 
@@ -280,6 +305,7 @@ def test_features_within_their_limits_do_not_overflow(rng):
     flat = np.delete(np.arange(N_FEATURES), net.curve.columns)
     assert np.all(limits[net.curve.columns] < 1e101)
     assert np.all(limits[flat] > 1e190)
+    assert np.all(curved(rng, 3, random_ramps).feature_limits > 1e190)
     with np.errstate(over="raise", invalid="raise"):
         assert np.isfinite(net.predict(np.vstack([limits, -limits]))).all()
         assert np.isfinite(net.predict_draws(np.vstack([limits, -limits]))).all()

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 from scipy.stats import binom, yeojohnson, yeojohnson_llf
 
-from networks import network_of, random_committee, random_curve, random_network, random_tails
+from networks import network_of, random_committee, random_curve, random_network, random_ramps, random_tails
 from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
@@ -126,11 +126,11 @@ def test_wiring(rng, depth):
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])
-@pytest.mark.parametrize("curved", [False, True])
+@pytest.mark.parametrize("make", [None, random_curve, random_ramps])
 @pytest.mark.parametrize("n_members", [1, 3])
-def test_compiled_pass_over_many_rows(rng, depth, curved, n_members):
+def test_compiled_pass_over_many_rows(rng, depth, make, n_members):
     """Its rates are those of the layers one by one, and the same bits whatever rows stand beside a row."""
-    curve = random_curve(rng, N_FEATURES, 3) if curved else None
+    curve = None if make is None else make(rng, N_FEATURES, 3)
     net = committee(
         [random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0) for _ in range(n_members)]
     )

@@ -124,7 +124,7 @@ def stacked(rng, labelling, n_features, depth, timed, device=None, **more):
     return Packed.of(layers, n_features + 2, labelling, config)
 
 
-def joint_case(rng, said, depth, n_rows=300, **more):
+def joint_case(rng, said, depth, n_rows=300, ramps=False, **more):
     """Steps of the kernel and of torch from the same network on the same noisy rows, some of them without weight."""
     from pbdn.sgd.torch_engine import TorchSteps
 
@@ -132,6 +132,8 @@ def joint_case(rng, said, depth, n_rows=300, **more):
     inputs, targets = rng.normal(size=(n_rows, 5)), targets_of(rng, rng.normal(size=n_rows))
     weights = rng.gamma(2.0, size=n_rows) * (rng.random(n_rows) < 0.9)
     noise = Noise(rng.uniform(0.0, 0.5, 3), rng.normal(size=(n_rows, 2)), np.array([0, 2]))
+    if ramps:
+        noise = noise._replace(slopes=None, ramps=rng.uniform(0.5, 2.0, size=(4, 2)))
     timed, seed = targets.ndim == 2, int(rng.integers(2**31))
     made = []
     for maker, device in ((KernelSteps, None), (TorchSteps, "cpu")):
@@ -157,9 +159,9 @@ def test_gradient_of_a_whole_network_is_that_of_the_kernel(rng, said, depth):
 
 
 @pytest.mark.parametrize("said", ["two classes", "values and bounds"])
-@pytest.mark.parametrize("signs", [(), (1, 0, -1)])
-def test_steps_of_a_whole_network_are_those_of_the_kernel(rng, said, signs):
-    (kernel, device), _ = joint_case(rng, said, 2, monotonic_cst=signs or None)
+@pytest.mark.parametrize(("signs", "ramps"), [((), False), ((), True), ((1, 0, -1), False)])
+def test_steps_of_a_whole_network_are_those_of_the_kernel(rng, said, signs, ramps):
+    (kernel, device), _ = joint_case(rng, said, 2, ramps=ramps, monotonic_cst=signs or None)
     order, offsets = kernel.draw(27 * 40)
     rates = np.linspace(0.02, 0.001, 27)
     here = kernel.run(order, offsets, 40, rates, 3)

@@ -178,11 +178,11 @@ class MapConfig(Options):
         are many those of the folds.
     curved : bool
         Whether the first layer sees the squares of the features too, with ``criterion="folds"``. Default: what the rows
-        kept back say.
+        kept back say. They may also take ramps in the place of squares (`pbdn.model.wiring`).
     monotonic_cst : array of int, or dict of str to int
         As in scikit-learn: for every column of X, or by name, 1 where the probability of the second class may only rise with
         the feature, -1 where it may only fall, 0 where it is free. Two classes and ``criterion="folds"``; such features are
-        numbers, and are not squared. Default: all are free.
+        numbers, and have neither squares nor ramps. Default: all are free.
     device : str
         A torch device ("cpu", "cuda", "cuda:1", "mps"). Default: the compiled CPU kernels.
     precision : {"double", "single"}

@@ -104,13 +104,13 @@ _TAILS = """\
     }}
     x = tamed;
 """
-_SQUARES = """\
+_BENT = """\
     double h0[{width}];
     for (int j = 0; j < {n_features}; ++j)
         h0[j] = x[j];
-    for (int j = 0; j < {n_squares}; ++j) {{
-        const double distance = (x[{name}_squared[j]] - {name}_centers[j]) / {name}_scales[j];
-        h0[{n_features} + j] = distance * distance;
+    for (int j = 0; j < {n_bent}; ++j) {{
+        const double distance = (x[{name}_bent[j]] - {name}_centers[j]) / {name}_scales[j];
+        h0[{n_features} + j] = {bend};
     }}
 """
 _LAYER = """\
@@ -258,17 +258,18 @@ def to_c(
 
 
 def _features(planned: Plan, name: str) -> str:
-    """What happens to the features before the first layer: stand-ins for missing ones, tails pulled in, squares."""
-    counts = {"n_features": planned.n_features, "n_squares": len(planned.squares), "width": planned.widths[0]}
+    """What happens to the features before the first layer: stand-ins for missing ones, tails pulled in, squares or ramps."""
+    counts = {"n_features": planned.n_features, "n_bent": len(planned.bent), "width": planned.widths[0]}
     filling = "" if planned.stand_ins is None else _STAND_INS
     taming = _TAILS if planned.long_tails else ""
-    squaring = _SQUARES if planned.squares else ""
-    return (filling + taming + squaring).format(name=name, n_tails=len(planned.long_tails), **counts)
+    bending = _BENT if planned.bent else ""
+    bend = "fmin(fmax(distance, 0.0), 1.0)" if planned.has_ramps else "distance * distance"
+    return (filling + taming + bending).format(name=name, n_tails=len(planned.long_tails), bend=bend, **counts)
 
 
 def _layer(planned: Plan, t: int, name: str) -> str:
     layer = planned.layers[t - 1]
-    sources = ", ".join(f"h{source}" if source or planned.squares else "x" for source in layer.sources)
+    sources = ", ".join(f"h{source}" if source or planned.bent else "x" for source in layer.sources)
     is_top = t == len(planned.layers)  # of a line: its signed distances are moved by values before they become units
     unit = "z" if planned.line is not None and is_top else f"{name}_softplus(z)"
     return _LAYER.format(t=t, size=max(1, layer.n_units), n_units=layer.n_units, name=name, sources=sources, unit=unit)
@@ -307,9 +308,9 @@ def _tables(planned: Plan, t: int, name: str) -> str:
     if t == 1 and planned.long_tails:
         tables += [("int", "tailed", _integers([j for j, *_ in planned.long_tails]))]
         tables += [("double", "tails", numbers([value for _, *values in planned.long_tails for value in values]))]
-    if t == 1 and planned.squares:
-        columns, centers, scales = zip(*planned.squares, strict=True)
-        tables += [("int", "squared", _integers(columns))]
+    if t == 1 and planned.bent:
+        columns, centers, scales = zip(*planned.bent, strict=True)
+        tables += [("int", "bent", _integers(columns))]
         tables += [("double", "centers", numbers(centers)), ("double", "scales", numbers(scales))]
     return "".join(f"static const {kind} {name}_{what}[] = {text};\n" for kind, what, text in tables)
 

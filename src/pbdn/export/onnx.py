@@ -139,7 +139,7 @@ def to_onnx(
 def _scored(graph: Graph, features: str, planned: Plan) -> tuple[str, str, list[str]]:
     """Signed distances and weighted units of the top layer, and the activations of every layer."""
     activations = []
-    sources = [_with_squares(graph, _with_tails(graph, _with_stand_ins(graph, features, planned), planned), planned)]
+    sources = [_with_bent(graph, _with_tails(graph, _with_stand_ins(graph, features, planned), planned), planned)]
     distances = weighted = ""
     for layer in planned.layers:
         distances = _distances(graph, layer, [sources[s] for s in layer.sources])
@@ -187,13 +187,17 @@ def _with_tails(graph: Graph, features: str, planned: Plan) -> str:
     return graph.op("Where", graph.op("Equal", power, one), z, pulled)
 
 
-def _with_squares(graph: Graph, features: str, planned: Plan) -> str:
+def _with_bent(graph: Graph, features: str, planned: Plan) -> str:
     if planned.curve is None:
         return features
     some = graph.op("Gather", features, graph.constant(planned.curve.columns), axis=1)
     moved = graph.op("Sub", some, graph.number(planned.curve.centers))
     distance = graph.op("Div", moved, graph.number(planned.curve.scales))
-    return graph.op("Concat", features, graph.op("Mul", distance, distance), axis=1)
+    if planned.has_ramps:
+        bent = graph.op("Min", graph.op("Relu", distance), graph.number([1.0]))
+    else:
+        bent = graph.op("Mul", distance, distance)
+    return graph.op("Concat", features, bent, axis=1)
 
 
 def _distances(graph: Graph, layer: PlannedLayer, sources: list[str]) -> str:

@@ -83,7 +83,7 @@ class PlannedLayer:
     Attributes
     ----------
     sources : tuple of int
-        Where the inputs come from, in order: 0 the features and their squares, t the units of layer t = 1, 2, ….
+        Where the inputs come from, in order: 0 the features and their squares or ramps, t the units of layer t = 1, 2, ….
     hyperplanes : array (n_units, n_inputs + 1)
         Bias first.
     expert_weights : array (n_units,)
@@ -119,7 +119,7 @@ class Plan:
 
     ``response`` is the kind of its response (`pbdn.model.response`), which says how the sides are pooled; ``side_names`` are the
     classes that the sides are for. ``curve`` says
-    which squares stand after the features, and ``tails`` which features have their tails pulled in before. ``stand_ins``, if
+    which squares or ramps stand after the features, and ``tails`` which features have their tails pulled in before. ``stand_ins``, if
     there are any, take the place of missing features.
     ``line`` is a response on a line: of numbers, which have no labels, or of grades, which have. With ``counts``, the numbers are
     those of which a count y says that they lie in (y, y + 1].
@@ -163,16 +163,21 @@ class Plan:
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Numbers per source: features and their squares, units of layer 1, 2, …"""
-        return (self.n_features + len(self.squares), *(layer.n_units for layer in self.layers))
+        """Numbers per source: features and their squares or ramps, units of layer 1, 2, …"""
+        return (self.n_features + len(self.bent), *(layer.n_units for layer in self.layers))
 
     @property
-    def squares(self) -> list[tuple[int, float, float]]:
-        """(j, c, s) of every square ((x_j - c) / s)²."""
+    def bent(self) -> list[tuple[int, float, float]]:
+        """(j, c, s) of every square ((x_j - c) / s)² or ramp from c to c + s."""
         if self.curve is None:
             return []
         parts = (self.curve.columns, self.curve.centers, self.curve.scales)
         return list(zip(*(part.tolist() for part in parts), strict=True))
+
+    @property
+    def has_ramps(self) -> bool:
+        """Whether ramps stand after the features."""
+        return self.curve is not None and self.curve.ramps
 
     @property
     def long_tails(self) -> list[tuple[int, float, float, float, float]]:

@@ -19,8 +19,8 @@ from math import ceil, exp, expm1, floor, inf, log, log1p
 {labels}FEATURES = {features}
 STAND_INS = {stand_ins}  # of missing features (None or NaN)
 TAILS = {tails}  # (j, c, s, b, a): tails of (x_j - c) / s are pulled in by the powers b below zero and a above
-SQUARES = {squares}  # (j, c, s): the square ((x_j - c) / s)² stands after the features
-LAYERS = (  # sources of the inputs (0: features and squares, t: units of layer t); hyperplanes: bias, (place, coefficients) …
+BENT = {bent}  # (j, c, s): {bend} stands after the features
+LAYERS = (  # sources of the inputs (0: features and what stands after them, t: units of layer t); hyperplanes: bias, (place, coefficients) …
 {layers})
 SIDES = (  # first unit, last unit + 1, weights of the units of each side of the top layer, in every network that is averaged
 {sides})
@@ -50,8 +50,8 @@ def _distances(row):
     row = [float(x) for x in row]
     for j, c, s, below, above in TAILS:
         row[j] = _pulled_in((row[j] - c) / s, below, above)
-    squared = [(row[j] - c) / s for j, c, s in SQUARES]
-    units = [row + [distance * distance for distance in squared]]
+    bent = [(row[j] - c) / s for j, c, s in BENT]
+    units = [row + [{bent_by} for z in bent]]
     for sources, hyperplanes in LAYERS:
         inputs = [value for source in sources for value in units[source]]
         distances = [_distance(inputs, *plane) for plane in hyperplanes]
@@ -216,7 +216,9 @@ def to_python(
         features=_tuple(planned.feature_names),
         stand_ins=_tuple(planned.stand_ins or ()),
         tails=_tuple(planned.long_tails),
-        squares=_tuple(planned.squares),
+        bent=_tuple(planned.bent),
+        bend="the ramp from c to c + s" if planned.has_ramps else "the square ((x_j - c) / s)²",
+        bent_by="min(max(z, 0.0), 1.0)" if planned.has_ramps else "z * z",
         layers=layers,
         sides=sides,
         line=_line(planned),

@@ -16,6 +16,7 @@ from pbdn.export.sql_text import (
     literal,
     probability,
     pulled_in,
+    ramp,
     search,
     softplus,
     square,
@@ -214,7 +215,7 @@ def _number(cell: str, dialect: Dialect) -> str:
 
 
 def _columns(planned: Plan, points: Sequence[float] | None) -> Iterator[list[str]]:
-    """Columns of each step: tails, squares, distances and units of every layer with what later layers need, then pooling.
+    """Columns of each step: tails, squares or ramps, distances and units of every layer with what later layers need, then pooling.
 
     Of numbers, the last step has the number i of the row, its signed distances and probabilities of more: a0, a1, …; without
     ``points``, the signed distances alone.
@@ -224,9 +225,9 @@ def _columns(planned: Plan, points: Sequence[float] | None) -> Iterator[list[str
             j: pulled_in(f"((x{j} - {number(c)}) / {number(s)})", *powers) for j, c, s, *powers in planned.long_tails
         }
         yield [f"{tamed[j]} AS x{j}" if j in tamed else f"x{j}" for j in range(planned.n_features)]
-    if planned.squares:
-        features = [f"x{j}" for j in range(planned.n_features)]
-        yield [*features, *(f"{square(f'x{j}', c, s)} AS q{j}" for j, c, s in planned.squares)]
+    if planned.bent:
+        features, bend = [f"x{j}" for j in range(planned.n_features)], ramp if planned.has_ramps else square
+        yield [*features, *(f"{bend(f'x{j}', c, s)} AS q{i}" for i, (j, c, s) in enumerate(planned.bent))]
     for t, layer in enumerate(planned.layers, 1):
         names = [name for source in layer.sources for name in _names(planned, source)]
         later = {source for above in planned.layers[t:] for source in above.sources if source < t}
@@ -273,7 +274,7 @@ def _rates_at(planned: Plan, points: Sequence[float], kept: list[str]) -> Iterat
 def _names(planned: Plan, source: int) -> list[str]:
     if source:
         return [f"h{source}_{k}" for k in range(planned.widths[source])]
-    return [*(f"x{j}" for j in range(planned.n_features)), *(f"q{j}" for j, _, _ in planned.squares)]
+    return [*(f"x{j}" for j in range(planned.n_features)), *(f"q{i}" for i in range(len(planned.bent)))]
 
 
 def _pooling(planned: Plan) -> Iterator[list[str]]:

@@ -77,6 +77,12 @@ def square(x: str, center: float, scale: float) -> str:
     return f"CASE WHEN {distance} BETWEEN -1e-150 AND 1e-150 THEN 0e0 ELSE {distance} * {distance} END"
 
 
+def ramp(x: str, center: float, scale: float) -> str:
+    """0 up to c, 1 from c + s on."""
+    distance = f"(({x} - {number(center)}) / {number(scale)})"
+    return f"CASE WHEN {distance} < 0e0 THEN 0e0 WHEN {distance} > 1e0 THEN 1e0 ELSE {distance} END"
+
+
 def pulled_in(z: str, below: float, above: float) -> str:
     """z with its tails pulled in (`pbdn.model.tails`), by powers below zero and above."""
 

@@ -58,13 +58,15 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     Where an average of networks of folds stands beside it, ``folds`` is the header part of that one, and its arrays are
     ``folds.network.…``.
     ``network.class_rows`` are the rows of each class that networks of folds shared.
-    A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``; one that pulls in long tails has
+    A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``, and one with ramps has the same of
+    ``network.ramps``; one that pulls in long tails has
     ``network.tails.columns``, ``….centers``, ``….scales`` and ``….powers``. Where half of the hyperplanes
     or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
     of eight experts in a byte.
     """
     arrays: dict[str, NDArray[Any]] = {}
-    for part, of in (("curve", network.curve), ("tails", network.tails)):
+    bent = "ramps" if network.curve is not None and network.curve.ramps else "curve"
+    for part, of in ((bent, network.curve), ("tails", network.tails)):
         if of is not None:
             arrays[f"network.{part}.columns"] = np.asarray(of.columns, "<i4")
             arrays[f"network.{part}.centers"] = np.asarray(of.centers, "<f8")
@@ -202,8 +204,9 @@ def _with_zeros(name: str, arrays: Mapping[str, NDArray[Any]], n_experts: int) -
 
 
 def _curve(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Curve | None:
-    parts = _measured_columns("curve", arrays, n_features)
-    return None if parts is None else Curve(*parts)
+    squares, ramps = (_measured_columns(part, arrays, n_features) for part in ("curve", "ramps"))
+    _require(squares is None or ramps is None, "it has squares and ramps")
+    return Curve(*squares) if squares is not None else None if ramps is None else Curve(*ramps, ramps=True)
 
 
 def _tails(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Tails | None:
@@ -219,7 +222,7 @@ def _tails(arrays: Mapping[str, NDArray[Any]], n_features: int) -> Tails | None:
 def _measured_columns(
     part: str, arrays: Mapping[str, NDArray[Any]], n_features: int
 ) -> tuple[IntArray, FloatArray, FloatArray] | None:
-    """Columns, centres and scales of the curve or the tails; None where there are none."""
+    """Columns, centres and scales of the curve, the ramps or the tails; None where there are none."""
     columns = arrays.get(f"network.{part}.columns")
     if not any(name.startswith(f"network.{part}.") for name in arrays):
         return None
@@ -228,8 +231,9 @@ def _measured_columns(
         f"the columns of its {part} are missing or of the wrong kind",
     )
     assert columns is not None
+    least_step = 0 if part == "ramps" else 1  # several ramps of a feature
     _require(
-        bool(columns[0] >= 0 and columns[-1] < n_features and np.all(columns[1:] > columns[:-1])),
+        bool(columns[0] >= 0 and columns[-1] < n_features and np.all(np.diff(columns) >= least_step)),
         f"the columns of its {part} are not features in rising order",
     )
     centers, scales = (_floats(f"network.{part}.{name}", arrays, 1) for name in ("centers", "scales"))

@@ -2,8 +2,8 @@
 
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
-1. whether the first layer has one expert on each side or more, and whether it is curved (`pbdn.model.wiring`): it has more where
-   the rows kept back are likelier, and is curved where they are clearly likelier,
+1. whether the first layer has one expert on each side or more, and whether it sees squares or ramps (`pbdn.model.wiring`): it has
+   more experts, or ramps, where the rows kept back are likelier, and squares where they are clearly likelier,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
@@ -27,7 +27,17 @@ from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import Trainee
-from pbdn.growth.trimming import ALONE, MOST_ROWS, OF_CLASSES, ON_A_LINE, first_few, smaller, trimmed
+from pbdn.growth.trimming import (
+    ALLOWED,
+    ALONE,
+    MOST_ROWS,
+    OF_CLASSES,
+    ON_A_LINE,
+    first_few,
+    smaller,
+    trimmed,
+    without_small,
+)
 from pbdn.growth.views import USUAL_RELEVANCE, Layers, View, make_views
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
@@ -43,6 +53,8 @@ PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
+SMALL_SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)  # of the largest coefficient of a hyperplane
+SMALL_RISE = 0.5  # of the deviance of rows kept back, in standard errors, for which coefficients are not left out
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials on few rows, of one that takes the short way
@@ -78,7 +90,8 @@ def grow_committee(
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
-    networks = _trimmed(members or stage.stacks, stage, response)
+    small = _needless(search, stage)
+    networks = _trimmed(members or stage.stacks, stage, response, small)
     if not (new or response.timed or run.stop()):
         networks = _sharpened(networks, [network.layers for network in networks], stage, folds)
     predict = networks if limit is None else first_few(networks, limit)
@@ -86,7 +99,7 @@ def grow_committee(
         predict = _sharpened(predict, stage.stacks, stage, folds, len(networks) == N_FOLDS)
     network = _averaged(predict, stage, response)
     if few and members and (new or network.n_members < N_FOLDS):
-        of_folds = _trimmed(stage.stacks, stage, response) if new else networks
+        of_folds = _trimmed(stage.stacks, stage, response, small) if new else networks
         network = replace(network, folds=_averaged(of_folds, stage, response))
     if network.has_folds and not response.timed:
         class_rows = np.bincount(rows.targets, rows.weights, response.n_outputs).astype(np.float64)
@@ -99,10 +112,27 @@ def grow_committee(
     return Growth(fits, tuple(path), reason, tuple(search.trials))
 
 
-def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response) -> list[Network]:
-    """Networks on the inputs of the view, without experts that they do not need."""
+def _needless(search: Search, stage: Stage) -> float:
+    """Which coefficients of a network with ramps are left out: those below this share of the largest of their hyperplane.
+
+    The most of them without which rows kept back do not become clearly less likely.
+    """
+    if not (stage.view.has_ramps and stage.complete):
+        return 0.0
+    for share in SMALL_SHARES:
+        stacks = tuple(without_small(layers, share, stage.view.rows.n_features) for layers in stage.stacks)
+        losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
+        fewer = replace(stage, stacks=stacks, losses=np.concatenate(losses))
+        if fewer.deviance <= stage.deviance + ALLOWED or not stage.clearly_below(fewer, SMALL_RISE):
+            return share
+    return 0.0
+
+
+def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response, small: float) -> list[Network]:
+    """Networks on the inputs of the view, without coefficients and experts that they do not need."""
     rows = stage.view.rows
-    return [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in stacks]
+    few = [layers if small == 0.0 else without_small(layers, small, rows.n_features) for layers in stacks]
+    return [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in few]
 
 
 def _sharpened(
@@ -131,13 +161,15 @@ def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> 
 def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer: one expert on each side, more of them, or curved ones.
 
-    A curve must clearly pay, but where rows are copies of few different ones it costs little.
+    Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps need not, because only many
+    rows have them.
     """
     if search.observer is not None:
         search.observer.layer_begins(1)
-    best, *others = search.after_each([search.begin(view) for view in views], search.new_layer(1))
+    begun = [search.begin(view) for view in views]
+    best, *others = search.after_each(begun, [search.new_layer(stage) for stage in begun])
     for other in others:
-        easily = search.copies or other.view.curve is None
+        easily = search.copies or other.view.curve is None or other.view.has_ramps
         better = other.deviance < best.deviance if easily else other.clearly_below(best)
         wins = other.complete and (not best.complete or better)
         search.note(best if wins else other, False)
@@ -160,7 +192,7 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()
-        new = search.after(stage, search.new_layer(stage.depth + 1))
+        new = search.after(stage, search.new_layer(stage))
         if not new.complete:
             return stage, "interrupted"
         pays = new.clearly_below(stage)

@@ -84,6 +84,7 @@ class Trial:
 
     plain: bool
     curved: bool
+    ramps: bool
     depth: int
     penalty: float
     noise: float

@@ -292,7 +292,8 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
         folds = deal_into_folds(own, layout)
         held = [folds == f for f in range(N_JUDGES)]
         search = Search(layout, config, run, held)
-        stage = search.after(search.begin(make_views(own, False, run.seed)[0]), search.new_layer(1))
+        begun = search.begin(make_views(own, False, run.seed)[0])
+        stage = search.after(begun, search.new_layer(begun))
         back = [own.take(kept) for kept in held]
         weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
         return stage.deviance + 2.0 * float(

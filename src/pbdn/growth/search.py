@@ -19,6 +19,7 @@ logger = logging.getLogger("pbdn")
 
 SHARE_OF_STEPS = 2 / 3  # with another penalty, noise or relevance, of those after a new layer
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
+PENALTY_OF_RAMPS = 8.0  # to begin with: they are many
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 
 
@@ -74,9 +75,9 @@ class Search:
 
     def after(self, stage: Stage, step: Step) -> Stage:
         """All folds after one more step."""
-        return self.after_each([stage], step)[0]
+        return self.after_each([stage], [step])[0]
 
-    def after_each(self, stages: Sequence[Stage], step: Step) -> list[Stage]:
+    def after_each(self, stages: Sequence[Stage], steps: Sequence[Step]) -> list[Stage]:
         """Several stages, each after one more step, trained at the same time; those left out for which there was no time.
 
         The first is always there, complete or not.
@@ -91,7 +92,7 @@ class Search:
                 return None
             stage, kept = stages[s], self.held[f]
             trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, len(tasks))
-            layers, done = trainee.take(stage.stacks[f], stage.history, step)
+            layers, done = trainee.take(stage.stacks[f], stage.history, steps[s])
             return layers, stage.view.losses(layers, kept, self.response), done
 
         results = self.run.on_threads(work, tasks)
@@ -100,14 +101,14 @@ class Search:
             found = [result for result in results[s * n_folds : (s + 1) * n_folds] if result is not None]
             if len(found) == n_folds:
                 stacks, losses, done = zip(*found, strict=True)
-                new.append(Stage(stage.view, (*stage.history, step), stacks, np.concatenate(losses), all(done)))
+                new.append(Stage(stage.view, (*stage.history, steps[s]), stacks, np.concatenate(losses), all(done)))
         return new
 
-    def new_layer(self, depth: int) -> Step:
-        """Add layer ``depth``, and train it together with those below."""
-        timed = self.response.timed
-        penalty = penalty_at(depth) if timed else FIRST_PENALTY
-        noise = 0.0 if self.copies else LITTLE_NOISE if timed else FULL_NOISE
+    def new_layer(self, stage: Stage) -> Step:
+        """Add a layer, and train it together with those below."""
+        timed, view = self.response.timed, stage.view
+        penalty = PENALTY_OF_RAMPS if view.has_ramps else penalty_at(stage.depth + 1) if timed else FIRST_PENALTY
+        noise = 0.0 if self.copies or view.has_ramps else LITTLE_NOISE if timed else FULL_NOISE
         return Step(True, penalty, noise, self.config.map.n_minibatches)
 
     def better(self, stage: Stage, **setting: float) -> Stage | None:
@@ -127,7 +128,15 @@ class Search:
         last, view = stage.history[-1], stage.view
         relevance = last.relevance if view.has_relevance else 0.0
         trial = Trial(
-            view.plain, view.curve is not None, stage.depth, last.penalty, last.noise, relevance, stage.deviance, kept
+            view.plain,
+            view.curve is not None,
+            view.has_ramps,
+            stage.depth,
+            last.penalty,
+            last.noise,
+            relevance,
+            stage.deviance,
+            kept,
         )
         self.trials.append(trial)
         logger.info("tried %s", trial)

@@ -184,11 +184,10 @@ class Trainee:
         """Move the progress bar: a phase is one step of all networks."""
         total = self.n_fellows * (step.n_steps + (self.config.n_minibatches if step.adds_layer else 0))
         phase = f"layer {depth}" if step.adds_layer else f"penalty {step.penalty:g}, noise {step.noise:g}"
-        self.run.bar.update(phase, total, (self.view.curve is None, self.number), done, f"loss {loss:.4g}")
+        self.run.bar.update(phase, total, (self.view.shape, self.number), done, f"loss {loss:.4g}")
 
     def _name(self, history: tuple[Step, ...]) -> str:
-        shape = "plain" if self.view.plain else "flat" if self.view.curve is None else "curved"
-        return ".".join([shape, str(self.number), *(step.name for step in history)])
+        return ".".join([self.view.shape, str(self.number), *(step.name for step in history)])
 
 
 def joint_work(n_rows: int, n_coefficients: int, n_steps: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""A finished network without the experts that it does not need.
+"""A finished network without the experts, and the coefficients of ramps, that it does not need.
 
 Training ends with experts that hardly vote, or that others could stand in for. They are tried one by one, those that vote least
 first, and left out while the rows stay as likely as they were. A network that is trained once more may lose more of them: the others
@@ -15,9 +15,9 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
-from pbdn.model.network import Layer, Network, inputs_above
+from pbdn.model.network import Layer, Network, Side, inputs_above
 from pbdn.model.response import Response
-from pbdn.model.wiring import sources_of
+from pbdn.model.wiring import sees_features, sources_of
 from pbdn.numerics.arrays import spread_rows
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
@@ -74,6 +74,25 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
     return layers
+
+
+def without_small(layers: Layers, share: float, n_inputs: int) -> Layers:
+    """The same layers without coefficients of features, squares and ramps below this share of the largest of their hyperplane.
+
+    Inputs have mean 0 and standard deviation 1.
+    """
+
+    def cut(side: Side) -> Side:
+        planes = side.hyperplanes.copy()
+        of_inputs = planes[:, 1 : n_inputs + 1]
+        size = np.abs(of_inputs)
+        of_inputs[size < share * size.max(axis=1, keepdims=True, initial=0.0)] = 0.0
+        return replace(side, hyperplanes=planes)
+
+    return tuple(
+        Layer(tuple(cut(side) for side in layer.sides)) if sees_features(t) else layer
+        for t, layer in enumerate(layers, 1)
+    )
 
 
 def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:

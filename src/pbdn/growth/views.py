@@ -1,6 +1,6 @@
 """Rows as the networks of a fit see them while they are trained.
 
-*Views.* Long tails are pulled in, and a curved first layer sees squares beside the features. One view serves all networks.
+*Views.* Long tails are pulled in, and a curved first layer sees squares or ramps beside the features. One view serves all networks.
 
 *Span.* With a penalty on the squares of coefficients, the best hyperplanes lie in the span of the rows: anything beside it costs
 penalty and changes no row. Where rows are fewer than features, and these are many, a network is trained in that space, so that time
@@ -16,6 +16,7 @@ less of weak inputs. With ρ = 0 all inputs are alike.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,8 @@ from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
-from pbdn.model.wiring import Curve, curve_of, sees_features
-from pbdn.numerics.arrays import FloatArray
+from pbdn.model.wiring import Curve, curve_of, ramps_of, sees_features
+from pbdn.numerics.arrays import FloatArray, spread_rows
 from pbdn.sgd.joint_training import Noise, mostly_copies, neighbour_distance, neighbour_noise
 from pbdn.sgd.trainer import POLISH
 
@@ -40,6 +41,12 @@ MOST_STRETCHED = 500  # features, where rows are fewer
 NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
+FEWEST_RAMPED = 600  # rows; fewer can hardly tell how a feature bends
+RAMPS = 16  # of a feature
+FEWEST_RAMPS = 4  # of a feature, below which there are none
+MOST_BENT = 2000  # ramps of all features
+MOST_BENT_NUMBERS = 50_000_000  # rows x ramps
+QUANTILE_ROWS = 20_000  # that say where ramps begin
 
 
 @dataclass(frozen=True)
@@ -108,15 +115,15 @@ class RowSpan:
 
 @dataclass(frozen=True)
 class View:
-    """All rows as the first layer sees them: long tails pulled in; flat, or with scaled squares beside the features.
+    """All rows as the first layer sees them: long tails pulled in; flat, or with scaled squares or ramps beside the features.
 
     Attributes
     ----------
     rows : LabelledRows
     n_features : int
     curve : Curve or None
-    squares : Scaling or None
-        Of the squares.
+    bent : Scaling or None
+        Of the squares or ramps.
     noise : Noise
         Of full size, for all rows.
     span : RowSpan or None
@@ -134,13 +141,23 @@ class View:
     rows: LabelledRows
     n_features: int
     curve: Curve | None
-    squares: Scaling | None
+    bent: Scaling | None
     noise: Noise
     span: RowSpan | None = None
     tails: Tails | None = None
     tamed: Scaling | None = None
     copies: bool = False
     plain: bool = False
+
+    @property
+    def has_ramps(self) -> bool:
+        """Whether ramps stand beside the features."""
+        return self.curve is not None and self.curve.ramps
+
+    @property
+    def shape(self) -> str:
+        """In a word."""
+        return "plain" if self.plain else "flat" if self.curve is None else "ramps" if self.has_ramps else "curved"
 
     @property
     def has_relevance(self) -> bool:
@@ -151,8 +168,9 @@ class View:
         """The network of these layers on scaled features."""
         layers = layers if self.span is None else self.span.unfold(layers)
         network = Network(layers, self.n_features, response, self.curve)
-        network = network if self.squares is None else self.squares.fold_squares(network)
-        return network if self.tamed is None else replace(self.tamed.fold(network), tails=self.tails)
+        network = network if self.bent is None else self.bent.fold_bent(network)
+        network = network if self.tamed is None else replace(self.tamed.fold(network), tails=self.tails)
+        return without_unused_ramps(network) if self.has_ramps else network
 
     def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
         """Minus twice the weighted log-likelihood of each of some rows."""
@@ -160,9 +178,10 @@ class View:
 
 
 def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
-    """The flat view and the curved one; only one of them if ``curved`` says which, and the flat one if rows are fewer than features.
+    """The flat view, the one with squares and, of many rows, the one with ramps.
 
-    Features with a sign are not squared, and stay features.
+    Only the one with squares, or only the flat one, if ``curved`` says so; the flat one if rows are fewer than features. Features with
+    a sign have no squares and no ramps.
     """
     rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
     wide = not curved and is_wide(rows.n_rows, rows.n_features)
@@ -181,18 +200,54 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     scale = neighbour_noise(rows.inputs[some], rng)
     copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
     flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
-    curve = None if curved is False or wide else curve_of(rows.inputs)
-    if curve is not None and signs is not None:
-        curve = curve.without(np.flatnonzero(signs))
-    if curve is None:
-        return [flat]
-    squares = curve.expand(rows.inputs)[:, rows.n_features :]
-    scaling = standard_scaling(squares, rows.weights)
-    inputs = np.ascontiguousarray(np.concatenate([rows.inputs, scaling.apply(squares)], axis=1))
-    slopes = 2.0 * rows.inputs[:, curve.columns] / scaling.scale
-    noise = Noise(scale, slopes, curve.columns)
-    bent = View(rows.with_inputs(inputs), rows.n_features, curve, scaling, noise, None, tails, tamed, copies)
-    return [bent] if curved else [flat, bent]
+    found = [None] if curved is False or wide else [curve_of(rows.inputs)]
+    if found[0] is not None and not curved and rows.n_rows >= FEWEST_RAMPED:
+        found.append(_few_ramps(rows))
+    curves = [curve if curve is None or signs is None else curve.without(np.flatnonzero(signs)) for curve in found]
+    bent = [_curved(flat, curve) for curve in curves if curve is not None]
+    return bent if curved and bent else [flat, *bent]
+
+
+def _few_ramps(rows: LabelledRows) -> Curve | None:
+    """Ramps of all features, as many as there is memory for; None where a feature would have hardly any."""
+    most = min(RAMPS, MOST_BENT // rows.n_features, MOST_BENT_NUMBERS // (rows.n_rows * rows.n_features))
+    return ramps_of(rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)], most) if most >= FEWEST_RAMPS else None
+
+
+def _curved(flat: View, curve: Curve) -> View:
+    """The same rows with squares or ramps beside the features."""
+    inputs, scale = flat.rows.inputs, flat.noise.scale
+    bent = curve.bend(inputs[:, curve.columns])
+    scaling = standard_scaling(bent, flat.rows.weights)
+    if curve.ramps:
+        ramps = np.stack([curve.centers, 1.0 / curve.scales, -scaling.center / scaling.scale, 1.0 / scaling.scale])
+        noise = Noise(scale, None, curve.columns, ramps)
+    else:
+        noise = Noise(scale, 2.0 * inputs[:, curve.columns] / scaling.scale, curve.columns)
+    inputs = np.ascontiguousarray(np.concatenate([inputs, scaling.apply(bent)], axis=1))
+    return replace(flat, rows=flat.rows.with_inputs(inputs), curve=curve, bent=scaling, noise=noise)
+
+
+def without_unused_ramps(network: Network) -> Network:
+    """The same network without ramps that none of its hyperplanes sees."""
+    assert network.curve is not None
+    n, n_inputs = network.n_features, network.n_expanded
+    sees = [sees_features(t) for t in range(1, network.depth + 1)]
+    of_inputs = [
+        side.hyperplanes[:, 1 : n_inputs + 1] for layer in compress(network.layers, sees) for side in layer.sides
+    ]
+    used = np.any(np.concatenate(of_inputs) != 0.0, axis=0)
+    kept = np.append(np.ones(n + 1, np.bool_), used[n:])
+
+    def fewer(side: Side) -> Side:
+        planes = side.hyperplanes
+        return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1][:, kept], planes[:, n_inputs + 1 :]]))
+
+    layers = tuple(
+        Layer(tuple(fewer(side) for side in layer.sides)) if seeing else layer
+        for layer, seeing in zip(network.layers, sees, strict=True)
+    )
+    return replace(network, layers=layers, curve=network.curve.take(used[n:]))
 
 
 def relevance_stretch(layers: Layers, n_inputs: int, power: float = USUAL_RELEVANCE) -> FloatArray:

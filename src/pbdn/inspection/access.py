@@ -57,9 +57,24 @@ def feature_names(estimator: Any) -> list[str]:
 
 
 def input_names(estimator: Any) -> list[str]:
-    """Names of what the first layer sees: the features and, in a curved network, their squares."""
-    names, curve = feature_names(estimator), network_of(estimator).curve
-    return names if curve is None else names + [f"{names[j]}²" for j in curve.columns.tolist()]
+    """Names of what the first layer sees: the features and, in a curved network, their squares or ramps."""
+    names, network = feature_names(estimator), network_of(estimator)
+    curve = network.curve
+    if curve is None:
+        return names
+    if not curve.ramps:
+        return names + [f"{names[j]}²" for j in curve.columns.tolist()]
+    ends = np.stack([curve.centers, curve.centers + curve.scales], axis=1)
+    places = zip(curve.columns.tolist(), ends, strict=True)
+    return names + ["{} from {:.6g} to {:.6g}".format(names[j], *untamed(network, j, pair)) for j, pair in places]
+
+
+def untamed(network: Network, column: int, values: FloatArray) -> FloatArray:
+    """Values of a feature, of which a long tail may have been pulled in, as they were."""
+    tails = network.tails
+    if tails is None or column not in tails.columns:
+        return values
+    return tails.inverse(values, np.flatnonzero(tails.columns == column))
 
 
 def side_labels(estimator: Any) -> list[Any]:

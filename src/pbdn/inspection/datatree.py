@@ -37,7 +37,7 @@ def to_datatree(estimator: Any, X: Any = None, y: Any = None) -> Any:
     top_layer
         The experts themselves: ``hyperplanes`` and ``weights``, strongest first, NaN where a draw has fewer. Numbers of
         experts are not comparable between draws: use them for prediction, not for R-hat. The coordinate ``input`` names
-        the coefficients: ``bias``, features, squares of a curved network (``x1²``), units of the layers below.
+        the coefficients: ``bias``, features, squares (``x1²``) or ramps (``x1 from 2 to 3``) of a curved network, units of the layers below.
     posterior_predictive
         With ``X``: ``probability`` of each class and row. Of numbers and counts ``mean``, of times ``median``. And ``y``, a
         value at random from what each draw says of each row (a class as its place in ``classes_``), always the same one: for

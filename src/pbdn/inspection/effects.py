@@ -53,11 +53,10 @@ class ChangedColumns:
         old, values, curve = self._tamed(chosen, self.rows[:, chosen]), self._tamed(chosen, values), self.network.curve
         if curve is None:
             return chosen, values - old
-        squares = [j for j, column in enumerate(curve.columns.tolist()) if column in chosen]
-        place = [chosen.index(int(curve.columns[j])) for j in squares]
-        centers, scales = curve.centers[squares], curve.scales[squares]
-        bent = ((values[:, place] - centers) / scales) ** 2 - ((old[:, place] - centers) / scales) ** 2
-        return chosen + [self.network.n_features + j for j in squares], np.column_stack([values - old, bent])
+        which = [j for j, column in enumerate(curve.columns.tolist()) if column in chosen]
+        place = [chosen.index(int(curve.columns[j])) for j in which]
+        bent = curve.bend(values[:, place], which) - curve.bend(old[:, place], which)
+        return chosen + [self.network.n_features + j for j in which], np.column_stack([values - old, bent])
 
     def _tamed(self, chosen: list[int], values: FloatArray) -> FloatArray:
         """Values of the chosen features, tails pulled in."""
@@ -190,7 +189,7 @@ def _coefficient_size(network: Network, rows: FloatArray) -> FloatArray:
     layers = [layer for t, layer in enumerate(network.layers, 1) if sees_features(t)]
     planes = np.concatenate([side.hyperplanes[:, 1 : n + 1] for layer in layers for side in layer.sides])
     size = np.abs(planes).sum(axis=0) * network.expand(rows).std(axis=0)
-    if network.curve is not None:  # squares count for the features that they are of
+    if network.curve is not None:  # squares and ramps count for the features that they are of
         np.add.at(size, network.curve.columns, size[network.n_features :])
     return np.asarray(size[: network.n_features])
 

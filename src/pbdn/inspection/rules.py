@@ -8,13 +8,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.inspection.access import feature_names, intervals, network_of, parts_of, predictions, side_names, titled
+from pbdn.inspection.access import (
+    feature_names,
+    intervals,
+    network_of,
+    parts_of,
+    predictions,
+    side_names,
+    titled,
+    untamed,
+)
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import subtype_means, votes
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.wiring import Inputs, sees_features
-from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.arrays import FloatArray
 
 MOST = 0.8  # of the votes lie within the distance that is told
 MATTERS = 0.2  # of the largest effect of a feature on the expert: what has less is not told
@@ -32,7 +41,7 @@ class Bend:
     ----------
     near : bool
     vertex : float
-        Where b x + γ ((x - c)/s)² has its largest (near) or smallest value; x with its tails pulled in.
+        Where what the feature adds to the expert's distance is largest (near) or smallest.
     distance, usual : float
         From the vertex, within which (far: beyond which) most votes lie, and most rows.
     step : float
@@ -57,10 +66,10 @@ class Bend:
 
 
 def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatArray) -> list[dict[int, Bend]]:
-    """Per expert of a side of layer 1, 2, …: the features whose square decides where it votes.
+    """Per expert of a side of layer 1, 2, …: the features along which it does not only rise or fall.
 
-    A square counts where its feature matters to the expert, its vertex lies among the rows, and the votes are as near to
-    it (or as far from it) as the sign of the square says.
+    A bend counts where its feature matters to the expert, its vertex lies among the rows, and the votes are as near to it (or
+    as far from it) as what the feature adds says.
     """
     out: list[dict[int, Bend]] = [{} for _ in range(side.n_experts)]
     curve = network.curve
@@ -68,19 +77,18 @@ def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatA
         return out
     chosen = some_rows(rows)
     rows, cast = rows[chosen], votes(side, inputs[chosen])
-    columns, n = curve.columns, network.n_features
-    slope, bend = side.hyperplanes[:, 1 : n + 1], side.hyperplanes[:, n + 1 : n + 1 + columns.size]
-    effect = _effects(slope, bend, columns, network.expand(rows))
+    n, expanded = network.n_features, network.expand(rows)
+    own = [np.append(j, n + np.flatnonzero(curve.columns == j)) for j in range(n)]  # inputs that tell of a feature
+    planes = side.hyperplanes[:, 1:]
+    effect = np.column_stack([(expanded[:, of] @ planes[:, of].T).std(axis=0) for of in own])
     matters = effect >= MATTERS * effect.max(axis=1, keepdims=True, initial=0.0)
     low, high = np.quantile(rows, [EDGE, 1.0 - EDGE], axis=0)
-    for k, i in np.argwhere((bend != 0.0) & matters[:, columns]).tolist():
-        j, near = int(columns[i]), bool(bend[k, i] < 0.0)
-        unit = curve.scales[i]
-        vertex = float(curve.centers[i] - unit * (unit * slope[k, j] / (2.0 * bend[k, i])))
-        if network.tails is not None and j in network.tails.columns:
-            vertex = float(network.tails.inverse(np.array([vertex]), np.flatnonzero(network.tails.columns == j))[0])
-        if not low[j] < vertex < high[j] or not cast[:, k].any():
+    for k, j in np.argwhere(matters & np.isin(np.arange(n), curve.columns)).tolist():
+        added = expanded[:, own[j]] @ planes[k, own[j]]
+        found = _vertex(network, side.hyperplanes[k], j, rows[:, j], added, (low[j], high[j]))
+        if found is None or not cast[:, k].any():
             continue
+        vertex, near = found
         far = np.abs(rows[:, j] - vertex)
         share = MOST if near else 1.0 - MOST
         distance, usual = _quantile(far, cast[:, k], share), _quantile(far, np.ones(far.size), share)
@@ -90,17 +98,27 @@ def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatA
     return out
 
 
-def _effects(slope: FloatArray, bend: FloatArray, columns: IntArray, expanded: FloatArray) -> FloatArray:
-    """Standard deviation over the rows of b x + γ ((x - c)/s)², (n_experts, n_features)."""
-    n = slope.shape[1]
-    spread = expanded.std(axis=0)
-    effect = np.abs(slope) * spread[:n]
-    centred = expanded - expanded.mean(axis=0)
-    both = (centred[:, columns] * centred[:, n:]).mean(axis=0)
-    line = slope[:, columns]
-    variance = (line * spread[columns]) ** 2 + 2.0 * line * bend * both + (bend * spread[n:]) ** 2
-    effect[:, columns] = np.sqrt(np.maximum(variance, 0.0))
-    return np.asarray(effect)
+def _vertex(
+    network: Network, plane: FloatArray, j: int, values: FloatArray, added: FloatArray, among: tuple[float, float]
+) -> tuple[float, bool] | None:
+    """Where what feature j adds is largest (True) or smallest (False) ``among`` two values; None where it is at neither."""
+    curve = network.curve
+    assert curve is not None
+    if curve.ramps:
+        outside = [added[values <= among[0]].mean(), added[values >= among[1]].mean()]
+        least = MATTERS * float(np.ptp(added))
+        for near, place in ((True, np.argmax(added)), (False, np.argmin(added))):
+            turns = np.abs(added[place] - outside).min() > least
+            if turns and among[0] < values[place] < among[1]:
+                return float(values[place]), near
+        return None
+    i = int(np.flatnonzero(curve.columns == j)[0])
+    bend, unit = float(plane[1 + network.n_features + i]), curve.scales[i]
+    if bend == 0.0:
+        return None
+    vertex = curve.centers[i] - unit * (unit * plane[1 + j] / (2.0 * bend))
+    vertex = float(untamed(network, j, np.array([vertex]))[0])
+    return (vertex, bend < 0.0) if among[0] < vertex < among[1] else None
 
 
 def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:

@@ -1,7 +1,7 @@
 """Rates of a whole network on dense rows, in one compiled pass.
 
 Rows are worked on in tiles that stay in cache, turned so that the numbers of one input lie side by side:
-features, squares, then the units of layer after layer. What a layer sees (`pbdn.model.wiring`) is then a run of neighbouring
+features, squares or ramps, then the units of layer after layer. What a layer sees (`pbdn.model.wiring`) is then a run of neighbouring
 inputs. Networks that are averaged are passed one after the other, each without the zeros that stand for the units of the
 others. Sums run in a fixed order: the rate of a row depends neither on the rows beside it nor on a BLAS.
 
@@ -43,18 +43,18 @@ class Plan(NamedTuple):
     answers : (n_experts,)
         Which answer an expert of a top layer belongs to: one after the other those of all networks that are averaged, side after
         side.
-    squared : (n_squares,)
-        Features that are squared.
-    square : (2, n_squares)
-        Centres and scales of the squares.
+    bent : (n_bent,)
+        Features that have squares or ramps.
+    bend : (3, n_bent)
+        Centres and scales of these, and 1 for a ramp.
     """
 
     steps: IntArray
     coefficients: FloatArray
     experts: FloatArray
     answers: IntArray
-    squared: IntArray
-    square: FloatArray
+    bent: IntArray
+    bend: FloatArray
 
 
 def plan_of(network: "Network") -> Plan:
@@ -83,14 +83,16 @@ def plan_of(network: "Network") -> Plan:
             answers.append(network.n_averaged * of_side + (owners[chosen[t]] % network.n_averaged if top else 0))
             filled, n_experts = filled + block.size, n_experts + count
     curve = network.curve
-    square = np.zeros((2, 0)) if curve is None else np.stack([curve.centers, curve.scales])
+    bend = np.zeros((3, 0))
+    if curve is not None:
+        bend = np.stack([curve.centers, curve.scales, np.full(curve.n_bent, float(curve.ramps))])
     return Plan(
         np.array(steps, np.int64),
         np.concatenate(coefficients),
         np.stack([np.concatenate(biases), np.concatenate(weights)]),
         np.concatenate(answers).astype(np.int64),
         np.empty(0, np.int64) if curve is None else curve.columns.astype(np.int64),
-        square,
+        bend,
     )
 
 
@@ -121,7 +123,7 @@ def side_rates(plan: Plan, n_sides: int, n_members: int, features: FloatArray) -
     n_rows, n_features = features.shape
     most, n_inputs = (
         plan.steps[:, 2].max(),
-        max(n_features + plan.squared.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
+        max(n_features + plan.bent.size, (plan.steps[:, 2] + plan.steps[:, 5]).max()),
     )
     inputs, distance = np.zeros(n_inputs * TILE), np.empty((most + BLOCK_ROWS) * TILE)
     rates, out = np.empty((n_sides * n_members, TILE)), np.empty((n_sides, n_rows))
@@ -139,8 +141,8 @@ def _add_rates(
     coefficients: Any,
     experts: Any,
     answers: Any,
-    squared: Any,
-    square: Any,
+    bent: Any,
+    bend: Any,
     inputs: Any,
     distance: Any,
     rates: Any,
@@ -154,11 +156,11 @@ def _add_rates(
         for v in range(n_features):
             for i in range(n):
                 inputs[v * TILE + i] = number_at(address, (begin + i) * n_features + v)
-        for q in range(squared.size):
-            center, scale, seen, to = square[0, q], square[1, q], squared[q] * TILE, (n_features + q) * TILE
+        for q in range(bent.size):
+            center, scale, seen, to = bend[0, q], bend[1, q], bent[q] * TILE, (n_features + q) * TILE
             for i in range(n):
                 z = (inputs[seen + i] - center) / scale
-                inputs[to + i] = z * z
+                inputs[to + i] = z * z if bend[2, q] == 0.0 else min(max(z, 0.0), 1.0)
         rates[:] = 0.0
         for j in range(steps.shape[0]):
             filled, count, source, depth, target = steps[j, 0], steps[j, 2], steps[j, 3], steps[j, 4], steps[j, 5]

@@ -135,7 +135,7 @@ def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:
 class Network:
     """A grown network acting on raw features: layers from bottom to top, and what the sides of its top layer predict.
 
-    ``curve`` says which squares stand beside the features; None: hyperplanes are flat. ``members`` says of a network that
+    ``curve`` says which squares or ramps stand beside the features; None: hyperplanes are flat. ``members`` says of a network that
     averages several which of them each expert of the top layer belongs to, side by side; empty: it is one network. ``folds``
     is the average of networks of which each was trained without one fold of the rows; None where the members are such
     networks, or where there are none. ``tails`` says which features have long tails that are pulled in before all else.
@@ -177,7 +177,7 @@ class Network:
         return (self.folds or self).n_members > 1
 
     def expand(self, features: Inputs) -> Inputs:
-        """What layers that see the features are given: the features, tails pulled in, and in a curved network their squares."""
+        """What layers that see the features are given: the features, tails pulled in, and in a curved network their squares or ramps."""
         features = self.tamed(features)
         return features if self.curve is None else self.curve.expand(features)
 
@@ -188,7 +188,7 @@ class Network:
     @property
     def n_expanded(self) -> int:
         """Columns of `expand`."""
-        return self.n_features + (0 if self.curve is None else self.curve.n_squares)
+        return self.n_features + (0 if self.curve is None else self.curve.n_bent)
 
     @property
     def depth(self) -> int:
@@ -322,7 +322,7 @@ class Network:
                 for side in (*layer.sides, *(side for draw in layer.draws for side in draw)):
                     np.maximum(largest, np.abs(side.hyperplanes[:, 1 : n + 1]).max(axis=0, initial=0.0), out=largest)
         limits = LARGEST_TERM / largest
-        if self.curve is not None:
+        if self.curve is not None and not self.curve.ramps:
             squares = np.sqrt(np.minimum(limits[self.n_features :], LARGEST_TERM))
             with np.errstate(over="ignore"):
                 squares *= self.curve.scales

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.model.network import Layer, Network, Side
-from pbdn.model.wiring import Curve, sees_features
+from pbdn.model.wiring import sees_features
 from pbdn.numerics.arrays import FloatArray
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
@@ -56,13 +56,13 @@ class Scaling:
                 np.where(inside, 1.0, scale),
             )
         if curve is not None:
-            unit = scale[curve.columns]  # the squares stay: (x - m) / s - c = (x - (m + s c)) / s
-            curve = Curve(curve.columns, center[curve.columns] + unit * curve.centers, unit * curve.scales)
+            unit = scale[curve.columns]  # squares and ramps stay: (x - m) / s - c = (x - (m + s c)) / s
+            curve = replace(curve, centers=center[curve.columns] + unit * curve.centers, scales=unit * curve.scales)
             center, scale = np.append(center, np.zeros(unit.size)), np.append(scale, np.ones(unit.size))
         return replace(network, layers=_fold_columns(network, center, scale), curve=curve, tails=tails, folds=folds)
 
-    def fold_squares(self, network: Network) -> Network:
-        """As `fold`, where the columns scaled are the squares of a curved network, not its features."""
+    def fold_bent(self, network: Network) -> Network:
+        """As `fold`, where the columns scaled are the squares or ramps of a curved network, not its features."""
         assert network.curve is not None
         center = np.concatenate([np.zeros(network.n_features), self.center])
         scale = np.concatenate([np.ones(network.n_features), self.scale])

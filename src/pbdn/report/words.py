@@ -32,7 +32,7 @@ GLOSSARY = (
     ("Criterion", ""),
     ("Effect curve", "The mean prediction when a column is set to each value in turn and the other columns stay as they are."),
     ("Effective draws", "How many independent draws the correlated draws of a chain are worth."),
-    ("Expert", "One hyperplane, or one curved surface where the network sees squares too. On one side of it the expert votes for its class, on the other it stays silent."),
+    ("Expert", "One hyperplane, or one curved surface where the network sees squares or ramps too. On one side of it the expert votes for its class, on the other it stays silent."),
     ("Group", "The rows for which one expert of the top layer votes most strongly."),
     ("Held-out rows", "Rows that were not used to fit the model."),
     ("Importance", "How far predictions move when a column is shuffled among rows, as a share of the sum over all columns."),

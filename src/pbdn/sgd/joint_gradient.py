@@ -29,7 +29,10 @@ def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork)
         work.inputs[begin] = 1.0
         for v in range(n_plain):
             work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.scale[v] * rows.pool[offset + v]
-        for j in range(rows.columns.shape[0]):
+        for j in range(rows.ramps.shape[1]):
+            along = (work.inputs[begin + 1 + rows.columns[j]] - rows.ramps[0, j]) * rows.ramps[1, j]
+            work.inputs[begin + 1 + n_plain + j] = rows.ramps[2, j] + rows.ramps[3, j] * min(max(along, 0.0), 1.0)
+        for j in range(rows.slopes.shape[1]):
             v = rows.columns[j]
             moved = rows.slopes[row, j] * (rows.scale[v] * rows.pool[offset + v])
             work.inputs[begin + 1 + n_plain + j] = rows.inputs[row, n_plain + j] + moved

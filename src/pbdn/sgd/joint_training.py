@@ -52,13 +52,16 @@ class Noise(NamedTuple):
         Standard deviation per feature.
     slopes : (n_rows, n_squares) or None
         In a curved network, what a unit of noise on a squared feature moves its square by, to first order.
-    columns : (n_squares,) or None
-        Which features are squared.
+    columns : (n_squares or n_ramps,) or None
+        Which features are squared, or have ramps.
+    ramps : (4, n_ramps) or None
+        Where they begin, one over their lengths, their lowest values and how far they rise.
     """
 
     scale: FloatArray
     slopes: FloatArray | None = None
     columns: IntArray | None = None
+    ramps: FloatArray | None = None
 
     def on(
         self, inputs: FloatArray, targets: Any, weights: FloatArray, pool: FloatArray, offsets: IntArray
@@ -66,13 +69,21 @@ class Noise(NamedTuple):
         """Rows with this noise, whose numbers stand in ``pool``."""
         slopes = np.empty((0, 0)) if self.slopes is None else self.slopes
         columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
-        return NoisyRows(inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns)
+        ramps = np.empty((4, 0)) if self.ramps is None else np.ascontiguousarray(self.ramps)
+        return NoisyRows(
+            inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns, ramps
+        )
 
     def stretched(self, stretch: FloatArray) -> "Noise":
-        """The same noise on inputs, squares included, that are multiplied by ``stretch``."""
-        of_features, of_squares = np.split(stretch, [self.scale.size])
-        slopes = self.slopes if self.slopes is None else self.slopes * (of_squares / of_features[self.columns])
-        return self._replace(scale=self.scale * of_features, slopes=slopes)
+        """The same noise on inputs, squares and ramps included, that are multiplied by ``stretch``."""
+        of_features, of_bent = np.split(stretch, [self.scale.size])
+        slopes, ramps = self.slopes, self.ramps
+        if slopes is not None:
+            slopes = slopes * (of_bent / of_features[self.columns])
+        if ramps is not None:
+            along = of_features[self.columns]
+            ramps = ramps * np.stack([along, 1.0 / along, of_bent, of_bent])
+        return self._replace(scale=self.scale * of_features, slopes=slopes, ramps=ramps)
 
 
 def neighbour_noise(inputs: FloatArray, rng: Generator) -> FloatArray:

@@ -44,7 +44,8 @@ class NoisyRows(NamedTuple):
     ``targets`` are class codes, or bounds of values on a line and maybe their limits, shape (n_rows, 2 or 3); their type chooses
     what is compiled.
     A row of a minibatch gets ``scale`` times the numbers of ``pool`` from its offset on. The square of feature ``columns[j]``
-    moves by ``slopes[row, j]`` times what the feature does.
+    moves by ``slopes[row, j]`` times what the feature does. A ramp of feature ``columns[j]`` is taken anew: ``ramps[:, j]`` says
+    where it begins, one over its length, its lowest value and how far it rises.
     """
 
     inputs: FloatArray
@@ -52,9 +53,10 @@ class NoisyRows(NamedTuple):
     weights: FloatArray
     pool: FloatArray  # standard normal numbers
     offsets: IntArray  # (rows of all minibatches,)
-    scale: FloatArray  # (n_features without squares,)
+    scale: FloatArray  # (n_features without squares and ramps,)
     slopes: FloatArray  # (n_rows, n_squares)
-    columns: IntArray  # (n_squares,)
+    columns: IntArray  # (n_squares or n_ramps,)
+    ramps: FloatArray  # (4, n_ramps)
 
 
 class LayerWork(NamedTuple):

@@ -225,7 +225,8 @@ class TorchSteps:
         pool = self._tensor(rng.standard_normal(NOISE_POOL + noise.scale.size))
         slopes = None if noise.slopes is None else self._tensor(noise.slopes)
         columns = None if noise.columns is None else torch.as_tensor(noise.columns).to(self.device)
-        self.noise = DeviceNoise(self._tensor(noise.scale), slopes, columns, pool) if noise.scale.any() else None
+        ramps = None if noise.ramps is None else self._tensor(noise.ramps)
+        self.noise = DeviceNoise(self._tensor(noise.scale), slopes, columns, pool, ramps) if noise.scale.any() else None
         n_times = numbers.shape[0] - network.signs.size
         self.signs = self._tensor(np.pad(network.signs, (0, n_times))) if network.signs.size else None
         self.generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**62)))

@@ -138,11 +138,17 @@ class DeviceNoise(NamedTuple):
     slopes: Any  # (n_rows, n_squares), or None
     columns: Any
     pool: Any
+    ramps: Any = None  # (4, n_ramps), or None
 
     def on(self, features: Any, row: Any, offset: Any) -> Any:
         """Noisy features of rows whose noise begins at these places of the pool."""
         n_plain = self.scale.shape[0]
         moved = self.scale * self.pool[offset[:, None] + torch.arange(n_plain, device=offset.device)]
+        if self.ramps is not None:
+            noisy = features[:, :n_plain] + moved
+            begin, slope, low, rise = self.ramps
+            along = (noisy[:, self.columns] - begin) * slope
+            return torch.cat([noisy, low + rise * along.clamp(0.0, 1.0)], 1)
         if self.slopes is not None:
             moved = torch.cat([moved, self.slopes[row] * moved[:, self.columns]], 1)
         return features + moved

@@ -54,9 +54,9 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
             self.register_buffer("tailed", torch.as_tensor(network.tails.columns))
             self._keep("tail_measures", [network.tails.centers, network.tails.scales])
             self._keep("tail_powers", network.tails.powers)
-        self.is_curved = network.curve is not None
+        self.is_curved, self.has_ramps = network.curve is not None, network.curve is not None and network.curve.ramps
         if network.curve is not None:
-            self.register_buffer("squared", torch.as_tensor(network.curve.columns))
+            self.register_buffer("bent", torch.as_tensor(network.curve.columns))
             self._keep("centers", network.curve.centers)
             self._keep("scales", network.curve.scales)
 
@@ -72,8 +72,8 @@ class NetworkModule(torch.nn.Module):  # type: ignore[misc]
             pulled = torch.sign(z) * torch.expm1(power * torch.log1p(z.abs())) / power
             features = features.index_copy(1, self.tailed, pulled)
         if self.is_curved:
-            squares = ((features[:, self.squared] - self.centers) / self.scales) ** 2
-            features = torch.cat([features, squares], 1)
+            distance = (features[:, self.bent] - self.centers) / self.scales
+            features = torch.cat([features, distance.clamp(0.0, 1.0) if self.has_ramps else distance**2], 1)
         seen = [features]
         for t in range(1, self.depth + 1):
             inputs = torch.cat([seen[source] for source in sources_of(t)], 1)
