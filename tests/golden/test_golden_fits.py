@@ -31,6 +31,12 @@ def _rows(n_classes=2, n=120, seed=5):
     return X, y
 
 
+def _stairs(n=600):
+    rng = np.random.default_rng(6)
+    X = rng.standard_normal((n, 2))
+    return X, (np.floor(2.0 * X[:, 0]).astype(int) % 2 == 0).astype(int)
+
+
 CHAIN = {"n_sweeps": 40, "n_burn_in": 20, "n_draws": 10}
 SMALL = {"random_state": 1, "max_experts": 5, "max_depth": 2}
 STEPS = {"n_minibatches": 200, "prune_every": 50}
@@ -97,6 +103,7 @@ FITS = {
     "default": lambda folder: _fit(_default(), *_rows()),
     "default_several": lambda folder: _fit(_default(max_depth=1), *_rows(3)),
     "default_weighted": lambda folder: _fit(_default(class_weight="balanced"), *_rows(), sample_weight=_weights()),
+    "default_ramps": lambda folder: _fit(_default(max_depth=1), *_stairs()),
     "default_one_curved": lambda folder: _fit(_default({"n_members": 1, "curved": True}), *_rows()),
     "default_with_draws": lambda folder: _fit(
         _default(inference="map+gibbs", gibbs_config=GibbsConfig(**CHAIN)), *_rows()

@@ -42,9 +42,10 @@ NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the 
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
 FEWEST_RAMPED = 600  # rows; fewer can hardly tell how a feature bends
-RAMPS = 16  # of a feature
+RAMPS, MOST_RAMPS = 16, 32  # of a feature
+ROWS_OF_RAMP = 100  # for every ramp above the first number
 FEWEST_RAMPS = 4  # of a feature, below which there are none
-MOST_BENT = 2000  # ramps of all features
+MOST_BENT = 1000  # ramps of all features
 MOST_BENT_NUMBERS = 50_000_000  # rows x ramps
 QUANTILE_ROWS = 20_000  # that say where ramps begin
 
@@ -209,8 +210,12 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
 
 
 def _few_ramps(rows: LabelledRows) -> Curve | None:
-    """Ramps of all features, as many as there is memory for; None where a feature would have hardly any."""
-    most = min(RAMPS, MOST_BENT // rows.n_features, MOST_BENT_NUMBERS // (rows.n_rows * rows.n_features))
+    """Ramps of all features, more of them the more rows there are; None where a feature would have hardly any."""
+    most = min(
+        max(RAMPS, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP)),
+        MOST_BENT // rows.n_features,
+        MOST_BENT_NUMBERS // (rows.n_rows * rows.n_features),
+    )
     return ramps_of(rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)], most) if most >= FEWEST_RAMPS else None
 
 
