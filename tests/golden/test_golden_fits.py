@@ -33,7 +33,7 @@ def _rows(n_classes=2, n=120, seed=5):
 
 def _stairs(n=600):
     rng = np.random.default_rng(6)
-    X = rng.standard_normal((n, 2))
+    X = rng.standard_normal((n, 4))
     return X, (np.floor(2.0 * X[:, 0]).astype(int) % 2 == 0).astype(int)
 
 
