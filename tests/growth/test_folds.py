@@ -28,6 +28,7 @@ from pbdn.growth.views import (
     LEAST_RELEVANCE,
     RowSpan,
     make_views,
+    marginal_effects,
     relevance_stretch,
     stretched,
     without_unused_ramps,
@@ -35,7 +36,7 @@ from pbdn.growth.views import (
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import TwoClasses
 from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
-from pbdn.model.wiring import sources_of
+from pbdn.model.wiring import ramps_of, sources_of
 from pbdn.sgd.joint_gradient import objective_gradient
 from pbdn.sgd.joint_training import Noise, Packed, mostly_copies, neighbour_noise
 from pbdn.sgd.objective import pack
@@ -237,11 +238,25 @@ def test_ramps_are_for_many_rows(monkeypatch):
     X = np.random.default_rng(0).normal(size=(enough, 3))
     ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0, [0, 1, 0])[-1]
     assert ramped.curve.columns.tolist() == [0] * views.RAMPS + [2] * views.RAMPS
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 6 * 3 * enough)
-    ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
-    assert np.bincount(ramped.curve.columns).tolist() == [6, 6, 6]
-    monkeypatch.setattr(views, "MOST_BENT", 3 * (views.FEWEST_RAMPS - 1))
+    y = (X[:, 1] ** 2 < 0.5).astype(int)
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.RAMPS * enough)
+    ramped = make_views(LabelledRows(X, y), None, 0)[-1]
+    assert ramped.curve.columns.tolist() == [1] * views.RAMPS  # the others tell nothing on their own
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (views.RAMPS - 1) * enough)
     assert shapes_of(enough) == ["flat", "curved"]
+
+
+def test_effects_of_single_features(rng):
+    """In standard errors: what says nothing is near 0, and a bump that no line sees is far above; labels, values and bounds."""
+    X = rng.normal(size=(2000, 3))
+    curve = ramps_of(X, 16)
+    bump = np.abs(X[:, 2]) < 0.5
+    values = 0.6 * bump + rng.normal(size=2000)
+    bounds = np.column_stack([values, np.where(np.arange(2000) % 5 == 0, np.inf, values)])
+    for said in (np.where(rng.random(2000) < 0.3 + 0.3 * bump, 2, np.arange(2000) % 2), bounds):
+        effects = marginal_effects(LabelledRows(X, said), curve)
+        assert np.all(np.abs(effects[:2]) < 6.0)
+        assert effects[2] > 8.0
 
 
 def test_ramps_of_noisy_rows_are_taken_anew(rng):

@@ -44,8 +44,8 @@ USUAL_RELEVANCE = 1.0  # ρ of the group lasso
 FEWEST_RAMPED = 600  # rows; fewer can hardly tell how a feature bends
 RAMPS, MOST_RAMPS = 16, 32  # of a feature
 ROWS_OF_RAMP = 100  # for every ramp above the first number
-FEWEST_RAMPS = 4  # of a feature, below which there are none
-MOST_BENT = 1000  # ramps of all features
+MOST_BENT = 300  # ramps of all features
+CLEAR_EFFECT = 4.0  # standard errors of chance, above which a feature out of many has ramps
 MOST_BENT_NUMBERS = 50_000_000  # rows x ramps
 QUANTILE_ROWS = 20_000  # that say where ramps begin
 
@@ -210,13 +210,42 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
 
 
 def _few_ramps(rows: LabelledRows) -> Curve | None:
-    """Ramps of all features, more of them the more rows there are; None where a feature would have hardly any."""
-    most = min(
-        max(RAMPS, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP)),
-        MOST_BENT // rows.n_features,
-        MOST_BENT_NUMBERS // (rows.n_rows * rows.n_features),
-    )
-    return ramps_of(rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)], most) if most >= FEWEST_RAMPS else None
+    """Ramps of all features, more of them the more rows there are; of many features those that tell most on their own.
+
+    None where there would be hardly any.
+    """
+    some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
+    limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
+    curve = ramps_of(some, max(RAMPS, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP)))
+    if curve is not None and curve.n_bent > limit:
+        curve = ramps_of(some, RAMPS)
+    if curve is None or curve.n_bent <= limit:
+        return curve
+    telling = marginal_effects(rows, curve)
+    order = np.argsort(-telling)
+    together = np.cumsum(np.bincount(curve.columns, minlength=rows.n_features)[order])
+    return curve.take(np.isin(curve.columns, order[(together <= limit) & (telling[order] > CLEAR_EFFECT)]))
+
+
+def marginal_effects(rows: LabelledRows, curve: Curve) -> FloatArray:
+    """Per feature: how far what rows say differs between the bins that its ramps cut, in standard errors of chance.
+
+    Of classes the largest such number, of values on a line that of the middle of their bounds.
+    """
+    if rows.targets.ndim == 1:
+        said = (rows.targets[:, None] == np.unique(rows.targets)).astype(np.float64)
+    else:
+        low, high = rows.targets[:, 0], rows.targets[:, 1]
+        said = np.where(np.isfinite(low), np.where(np.isfinite(high), 0.5 * (low + high), low), high)[:, None]
+    gaps = (said - said.mean(axis=0)) / np.maximum(said.std(axis=0), 1e-300)
+    effects = np.full(rows.n_features, -np.inf)
+    for j in np.unique(curve.columns):
+        cuts = curve.centers[curve.columns == j][1:]
+        bins = np.searchsorted(cuts, rows.inputs[:, j])
+        sums = np.stack([np.bincount(bins, gap, cuts.size + 1) for gap in gaps.T])
+        spread = (sums**2 / np.maximum(np.bincount(bins, minlength=cuts.size + 1), 1)).sum(axis=1)
+        effects[j] = (spread.max() - cuts.size) / np.sqrt(2.0 * cuts.size)
+    return effects
 
 
 def _curved(flat: View, curve: Curve) -> View:
