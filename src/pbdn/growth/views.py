@@ -46,7 +46,7 @@ RAMPS, MOST_RAMPS = 16, 32  # of a feature
 ROWS_OF_RAMP = 100  # for every ramp above the first number
 MOST_BENT = 300  # ramps of all features
 CLEAR_EFFECT = 4.0  # standard errors of chance, above which a feature out of many has ramps
-MOST_BENT_NUMBERS = 50_000_000  # rows x ramps
+MOST_BENT_NUMBERS = 10_000_000  # rows x ramps: they are dense, and copied
 QUANTILE_ROWS = 20_000  # that say where ramps begin
 
 
