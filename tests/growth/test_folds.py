@@ -238,6 +238,11 @@ def test_ramps_are_for_many_rows(monkeypatch):
     X = np.random.default_rng(0).normal(size=(enough, 3))
     ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0, [0, 1, 0])[-1]
     assert ramped.curve.columns.tolist() == [0] * views.RAMPS + [2] * views.RAMPS
+    weights = (np.arange(enough + 9) < enough).astype(float)
+    silent = LabelledRows(np.vstack([X, X[:9] + 9.0]), np.arange(enough + 9) % 2, weights)
+    alone = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
+    np.testing.assert_allclose(make_views(silent, None, 0)[-1].curve.centers, alone.curve.centers, rtol=1e-12)
+    assert make_views(silent.take(np.arange(enough + 9) > 9), None, 0)[-1].shape == "curved"
     y = (X[:, 1] ** 2 < 0.5).astype(int)
     monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.RAMPS * enough)
     ramped = make_views(LabelledRows(X, y), None, 0)[-1]

@@ -202,8 +202,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
     flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
     found = [None] if curved is False or wide else [curve_of(rows.inputs)]
-    if found[0] is not None and not curved and rows.n_rows >= FEWEST_RAMPED:
-        found.append(_few_ramps(rows))
+    if found[0] is not None and not curved:
+        found.append(_few_ramps(rows if rows.weights is None else rows.take(some)))
     curves = [curve if curve is None or signs is None else curve.without(np.flatnonzero(signs)) for curve in found]
     bent = [_curved(flat, curve) for curve in curves if curve is not None]
     return bent if curved and bent else [flat, *bent]
@@ -212,8 +212,10 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
 def _few_ramps(rows: LabelledRows) -> Curve | None:
     """Ramps of all features, more of them the more rows there are; of many features those that tell most on their own.
 
-    None where there would be hardly any.
+    None where there would be hardly any, or rows are few.
     """
+    if rows.n_rows < FEWEST_RAMPED:
+        return None
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
     limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
     curve = ramps_of(some, max(RAMPS, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP)))
