@@ -31,7 +31,7 @@ def _rows(n_classes=2, n=120, seed=5):
     return X, y
 
 
-def _stairs(n=600):
+def _stairs(n=2000):
     rng = np.random.default_rng(6)
     X = rng.standard_normal((n, 4))
     return X, (np.floor(2.0 * X[:, 0]).astype(int) % 2 == 0).astype(int)

@@ -202,7 +202,7 @@ def test_a_ring_bends_the_first_layer_and_a_half_plane_does_not(rng):
     assert flat.network_.curve is None
 
 
-def stairs(rng, n=1200):
+def stairs(rng, n=2000):
     """Log-odds that jump along the first feature, up and down again."""
     X = rng.normal(size=(n, 3))
     height = np.select([X[:, 0] < -0.8, X[:, 0] < -0.2, X[:, 0] < 0.4, X[:, 0] < 1.0], [-3.0, 3.0, -3.0, 3.0], -3.0)
@@ -237,7 +237,8 @@ def test_ramps_are_for_many_rows(monkeypatch):
     assert shapes_of(enough, signs=[1, 1, -1]) == ["flat"]
     X = np.random.default_rng(0).normal(size=(enough, 3))
     ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0, [0, 1, 0])[-1]
-    assert ramped.curve.columns.tolist() == [0] * views.RAMPS + [2] * views.RAMPS
+    n_ramps = enough // views.ROWS_OF_RAMP
+    assert ramped.curve.columns.tolist() == [0] * n_ramps + [2] * n_ramps
     weights = (np.arange(enough + 9) < enough).astype(float)
     silent = LabelledRows(np.vstack([X, X[:9] + 9.0]), np.arange(enough + 9) % 2, weights)
     alone = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
@@ -266,7 +267,7 @@ def test_effects_of_single_features(rng):
 
 def test_ramps_of_noisy_rows_are_taken_anew(rng):
     """Rows with noise, and stretched inputs, have the loss of rows that were moved and bent by hand."""
-    X, y = half_planes(rng, 1000)
+    X, y = half_planes(rng, views.FEWEST_RAMPED)
     view = make_views(LabelledRows(X, y), None, 0)[-1]
     assert view.has_ramps
     network = random_network(rng, ((2, 3),), view.rows.n_features, total_spread=1.0)
