@@ -3,7 +3,7 @@
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
 1. whether the first layer has one expert on each side or more, and whether it sees squares or ramps (`pbdn.model.wiring`): it has
-   more experts, or ramps, where the rows kept back are likelier, and squares where they are clearly likelier,
+   more experts where the rows kept back are likelier, and squares or ramps where they are clearly likelier,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
@@ -55,6 +55,7 @@ FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a 
 MIN_FOLDS = 3  # to tell
 SMALL_SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)  # of the largest coefficient of a hyperplane
 SMALL_RISE = 0.5  # of the deviance of rows kept back, in standard errors, for which coefficients are not left out
+RAMPS_PAY = 2.0  # standard errors by which ramps must lower the deviance of rows kept back
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials on few rows, of one that takes the short way
@@ -161,16 +162,16 @@ def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> 
 def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer: one expert on each side, more of them, or curved ones.
 
-    Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps need not, because only many
-    rows have them.
+    Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
     """
     if search.observer is not None:
         search.observer.layer_begins(1)
     begun = [search.begin(view) for view in views]
     best, *others = search.after_each(begun, [search.new_layer(stage) for stage in begun])
     for other in others:
-        easily = search.copies or other.view.curve is None or other.view.has_ramps
-        better = other.deviance < best.deviance if easily else other.clearly_below(best)
+        easily = other.view.curve is None or (search.copies and not other.view.has_ramps)
+        n_errors = RAMPS_PAY if other.view.has_ramps else 1.0
+        better = other.deviance < best.deviance if easily else other.clearly_below(best, n_errors)
         wins = other.complete and (not best.complete or better)
         search.note(best if wins else other, False)
         best = other if wins else best
