@@ -245,10 +245,10 @@ def test_ramps_are_for_many_rows(monkeypatch):
     np.testing.assert_allclose(make_views(silent, None, 0)[-1].curve.centers, alone.curve.centers, rtol=1e-12)
     assert make_views(silent.take(np.arange(enough + 9) > 9), None, 0)[-1].shape == "curved"
     y = (X[:, 1] ** 2 < 0.5).astype(int)
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.RAMPS * enough)
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.FEW_RAMPS * enough)
     ramped = make_views(LabelledRows(X, y), None, 0)[-1]
-    assert ramped.curve.columns.tolist() == [1] * views.RAMPS  # the others tell nothing on their own
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (views.RAMPS - 1) * enough)
+    assert ramped.curve.columns.tolist() == [1] * views.FEW_RAMPS  # the others tell nothing on their own
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (views.FEW_RAMPS - 1) * enough)
     assert shapes_of(enough) == ["flat", "curved"]
 
 

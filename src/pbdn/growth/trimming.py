@@ -15,9 +15,9 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
-from pbdn.model.network import Layer, Network, Side, inputs_above
+from pbdn.model.network import Layer, Network, Side, inputs_above, with_other_inputs
 from pbdn.model.response import Response
-from pbdn.model.wiring import sees_features, sources_of
+from pbdn.model.wiring import sources_of
 from pbdn.numerics.arrays import spread_rows
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
@@ -77,7 +77,7 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
 
 
 def without_small(layers: Layers, share: float, n_inputs: int) -> Layers:
-    """The same layers without coefficients of features, squares and ramps below this share of the largest of their hyperplane.
+    """The same layers without coefficients of features and ramps below this share of the largest of their hyperplane.
 
     Inputs have mean 0 and standard deviation 1.
     """
@@ -89,10 +89,7 @@ def without_small(layers: Layers, share: float, n_inputs: int) -> Layers:
         of_inputs[size < share * size.max(axis=1, keepdims=True, initial=0.0)] = 0.0
         return replace(side, hyperplanes=planes)
 
-    return tuple(
-        Layer(tuple(cut(side) for side in layer.sides)) if sees_features(t) else layer
-        for t, layer in enumerate(layers, 1)
-    )
+    return with_other_inputs(layers, cut)
 
 
 def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:

@@ -16,7 +16,6 @@ less of weak inputs. With ρ = 0 all inputs are alike.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from numpy.random import SeedSequence
 from pbdn.config import is_wide
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import different_rows, losses_on
-from pbdn.model.network import Layer, Network, Side
+from pbdn.model.network import Layer, Network, Side, with_other_inputs
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
@@ -42,8 +41,8 @@ NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the 
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
 FEWEST_RAMPED = 2000  # rows; of fewer, networks with ramps are large and slow for what they gain
-RAMPS, MOST_RAMPS = 16, 32  # of a feature
-ROWS_OF_RAMP = 100  # for every ramp above the first number
+ROWS_OF_RAMP = 100  # for every ramp of a feature
+MOST_RAMPS, FEW_RAMPS = 32, 16  # of a feature at the most, and where those of all features would be too many
 MOST_BENT = 300  # ramps of all features
 CLEAR_EFFECT = 4.0  # standard errors of chance, above which a feature out of many has ramps
 MOST_BENT_NUMBERS = 10_000_000  # rows x ramps: they are dense, and copied
@@ -108,10 +107,7 @@ class RowSpan:
             on_features = (self.inputs.T @ (self.mixture @ planes[:, 1 : n_axes + 1].T)).T
             return replace(side, hyperplanes=np.column_stack([planes[:, 0], on_features, planes[:, n_axes + 1 :]]))
 
-        return tuple(
-            Layer(tuple(unfold(side) for side in layer.sides)) if sees_features(t) else layer
-            for t, layer in enumerate(layers, 1)
-        )
+        return with_other_inputs(layers, unfold)
 
 
 @dataclass(frozen=True)
@@ -201,10 +197,11 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     scale = neighbour_noise(rows.inputs[some], rng)
     copies = mostly_copies(rows.inputs[some]) and different_rows(rows) is None
     flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
-    found = [None] if curved is False or wide else [curve_of(rows.inputs)]
-    if found[0] is not None and not curved:
-        found.append(_few_ramps(rows if rows.weights is None else rows.take(some)))
-    curves = [curve if curve is None or signs is None else curve.without(np.flatnonzero(signs)) for curve in found]
+    if curved is False or wide:
+        return [flat]
+    found = [curve_of(rows.inputs), None if curved else _few_ramps(rows if rows.weights is None else rows.take(some))]
+    signed = np.flatnonzero([] if signs is None else signs)
+    curves = [curve.without(signed) for curve in found if curve is not None]
     bent = [_curved(flat, curve) for curve in curves if curve is not None]
     return bent if curved and bent else [flat, *bent]
 
@@ -218,9 +215,9 @@ def _few_ramps(rows: LabelledRows) -> Curve | None:
         return None
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
     limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
-    curve = ramps_of(some, max(RAMPS, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP)))
+    curve = ramps_of(some, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP))
     if curve is not None and curve.n_bent > limit:
-        curve = ramps_of(some, RAMPS)
+        curve = ramps_of(some, FEW_RAMPS)
     if curve is None or curve.n_bent <= limit:
         return curve
     telling = marginal_effects(rows, curve)
@@ -268,10 +265,8 @@ def without_unused_ramps(network: Network) -> Network:
     """The same network without ramps that none of its hyperplanes sees."""
     assert network.curve is not None
     n, n_inputs = network.n_features, network.n_expanded
-    sees = [sees_features(t) for t in range(1, network.depth + 1)]
-    of_inputs = [
-        side.hyperplanes[:, 1 : n_inputs + 1] for layer in compress(network.layers, sees) for side in layer.sides
-    ]
+    seeing = [layer for t, layer in enumerate(network.layers, 1) if sees_features(t)]
+    of_inputs = [side.hyperplanes[:, 1 : n_inputs + 1] for layer in seeing for side in layer.sides]
     used = np.any(np.concatenate(of_inputs) != 0.0, axis=0)
     kept = np.append(np.ones(n + 1, np.bool_), used[n:])
 
@@ -279,11 +274,7 @@ def without_unused_ramps(network: Network) -> Network:
         planes = side.hyperplanes
         return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1][:, kept], planes[:, n_inputs + 1 :]]))
 
-    layers = tuple(
-        Layer(tuple(fewer(side) for side in layer.sides)) if seeing else layer
-        for layer, seeing in zip(network.layers, sees, strict=True)
-    )
-    return replace(network, layers=layers, curve=network.curve.take(used[n:]))
+    return replace(network, layers=with_other_inputs(network.layers, fewer), curve=network.curve.take(used[n:]))
 
 
 def relevance_stretch(layers: Layers, n_inputs: int, power: float = USUAL_RELEVANCE) -> FloatArray:
@@ -309,7 +300,4 @@ def stretched(layers: Layers, stretch: FloatArray) -> Layers:
         planes[:, 1 : stretch.size + 1] /= stretch
         return replace(side, hyperplanes=planes)
 
-    return tuple(
-        Layer(tuple(divided(side) for side in layer.sides)) if sees_features(t) else layer
-        for t, layer in enumerate(layers, 1)
-    )
+    return with_other_inputs(layers, divided)

@@ -1,7 +1,7 @@
 """What a fit leaves behind: sides of experts, layers of sides, and the network that they form."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -116,6 +116,16 @@ def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
         yield inputs
         seen.append(layer.units(inputs))
     yield inputs_of(len(layers) + 1, seen)
+
+
+def with_other_inputs(layers: Sequence[Layer], change: Callable[[Side], Side]) -> tuple[Layer, ...]:
+    """The layers, with the change made to all sides, kept draws included, that see the features."""
+
+    def changed(layer: Layer) -> Layer:
+        draws = tuple(tuple(change(side) for side in draw) for draw in layer.draws)
+        return Layer(tuple(change(side) for side in layer.sides), draws)
+
+    return tuple(changed(layer) if sees_features(t) else layer for t, layer in enumerate(layers, 1))
 
 
 def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:

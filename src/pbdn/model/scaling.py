@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.model.network import Layer, Network, Side
-from pbdn.model.wiring import sees_features
+from pbdn.model.network import Layer, Network, Side, with_other_inputs
 from pbdn.numerics.arrays import FloatArray
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
@@ -83,11 +82,7 @@ def _fold_columns(network: Network, center: FloatArray, scale: FloatArray) -> tu
         planes[:, 1 : n + 1] /= scale
         return replace(side, hyperplanes=planes)
 
-    def fold_layer(layer: Layer) -> Layer:
-        draws = tuple(tuple(fold(side) for side in draw) for draw in layer.draws)
-        return Layer(tuple(fold(side) for side in layer.sides), draws)
-
-    return tuple(fold_layer(layer) if sees_features(t) else layer for t, layer in enumerate(network.layers, 1))
+    return with_other_inputs(network.layers, fold)
 
 
 def identity_scaling(n_features: int) -> Scaling:
