@@ -48,6 +48,17 @@ def random_ramps(rng, n_features, n_columns=None, n_ramps=3):
     return Curve(np.repeat(columns, n_ramps), knots[:, :-1].ravel(), np.diff(knots, axis=1).ravel(), ramps=True)
 
 
+def split_ramps(curve, n_features, n_parts):
+    """Ramps cut into equal parts, and the matrix that turns hyperplanes on features and ramps, bias first, into those on the parts."""
+    lengths = np.repeat(curve.scales / n_parts, n_parts)
+    begin = np.repeat(curve.centers, n_parts) + lengths * np.tile(np.arange(n_parts), curve.n_bent)
+    first = n_features + 1
+    matrix = np.zeros((first + curve.n_bent, first + lengths.size))
+    matrix[:first, :first] = np.eye(first)
+    matrix[first:, first:] = np.repeat(np.eye(curve.n_bent) / n_parts, n_parts, axis=1)
+    return Curve(np.repeat(curve.columns, n_parts), begin, lengths, ramps=True), matrix
+
+
 def random_tails(rng, n_features, n_columns=None):
     """Tails of some features (default: all), each around a centre and in a unit of its own."""
     columns = np.sort(rng.permutation(n_features)[:n_columns]).astype(np.int64)

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
-from networks import random_network, random_ramps
+from networks import random_network, random_ramps, split_ramps
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
@@ -18,12 +18,22 @@ from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth import committee, views
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
-from pbdn.growth.holdout import deal_into_folds, folds_of_rows
+from pbdn.growth.holdout import deal_into_folds, folds_of_rows, losses_on
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
 from pbdn.growth.sharpening import best_factor, factor_of_average, interval_scores, sharpened
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, without_idle
-from pbdn.growth.trimming import ALLOWED, ON_A_LINE, Limit, first_few, smaller, trimmed, without_expert, without_small
+from pbdn.growth.trimming import (
+    ALLOWED,
+    ON_A_LINE,
+    Limit,
+    first_few,
+    sensitivities,
+    smaller,
+    trimmed,
+    without_expert,
+    without_small,
+)
 from pbdn.growth.views import (
     LEAST_RELEVANCE,
     RowSpan,
@@ -33,7 +43,7 @@ from pbdn.growth.views import (
     stretched,
     without_unused_ramps,
 )
-from pbdn.model.network import Layer, Network, Side
+from pbdn.model.network import Layer, Network, Side, with_other_inputs
 from pbdn.model.response import TwoClasses
 from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
 from pbdn.model.wiring import ramps_of, sources_of
@@ -215,7 +225,9 @@ def test_stairs_take_ramps(rng):
     new, truth = stairs(rng)
     ramps, flat = fitted(model(max_depth=1), X, y), fitted(model(max_depth=1, curved=False), X, y)
     assert ramps.network_.curve.ramps
-    assert ramps.trials_[-1]["ramps"]
+    tried = [one for one in ramps.trials_ if one["ramps"]]
+    assert tried[-1]["kept"]
+    assert ramps.network_.curve.n_bent <= tried[-1]["ramps"] < 0.7 * tried[0]["ramps"]  # many bends do nothing
     assert log_loss(truth, ramps.predict_proba(new)) < log_loss(truth, flat.predict_proba(new)) - 0.05
     assert np.count_nonzero(ramps.network_.curve.columns == 0) > np.count_nonzero(ramps.network_.curve.columns == 1)
     used = np.concatenate([side.hyperplanes[:, 4:] for side in ramps.network_.top.sides])
@@ -244,12 +256,14 @@ def test_ramps_are_for_many_rows(monkeypatch):
     alone = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
     np.testing.assert_allclose(make_views(silent, None, 0)[-1].curve.centers, alone.curve.centers, rtol=1e-12)
     assert make_views(silent.take(np.arange(enough + 9) > 9), None, 0)[-1].shape == "curved"
-    y = (X[:, 1] ** 2 < 0.5).astype(int)
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.FEW_RAMPS * enough)
-    ramped = make_views(LabelledRows(X, y), None, 0)[-1]
-    assert ramped.curve.columns.tolist() == [1] * views.FEW_RAMPS  # the others tell nothing on their own
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (views.FEW_RAMPS - 1) * enough)
-    assert shapes_of(enough) == ["flat", "curved"]
+    for n_rows in (enough, 2000):
+        X = np.random.default_rng(0).normal(size=(n_rows, 3))
+        y, n_ramps = (X[:, 1] ** 2 < 0.5).astype(int), min(views.FEW_RAMPS, n_rows // views.ROWS_OF_RAMP)
+        monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * n_ramps * n_rows)
+        ramped = make_views(LabelledRows(X, y), None, 0)[-1]
+        assert ramped.curve.columns.tolist() == [1] * n_ramps  # the others tell nothing on their own
+        monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (n_ramps - 1) * n_rows)
+        assert shapes_of(n_rows) == ["flat", "curved"]
 
 
 def test_effects_of_single_features(rng):
@@ -269,7 +283,7 @@ def test_ramps_of_noisy_rows_are_taken_anew(rng):
     """Rows with noise, and stretched inputs, have the loss of rows that were moved and bent by hand."""
     X, y = half_planes(rng, views.FEWEST_RAMPED)
     view = make_views(LabelledRows(X, y), None, 0)[-1]
-    assert view.has_ramps
+    assert view.n_ramps
     network = random_network(rng, ((2, 3),), view.rows.n_features, total_spread=1.0)
     stretch = rng.uniform(0.5, 2.0, view.rows.n_features)
     layers = stretched(network.layers, stretch)
@@ -290,6 +304,47 @@ def test_ramps_of_noisy_rows_are_taken_anew(rng):
     same = objective_gradient(still, packed.parameters, packed.stack, packed.slopes, packed.prior, expected)
     assert loss == pytest.approx(same, rel=1e-8)
     np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_layers_on_joined_ramps_do_the_same(rng):
+    """Exactly so where they have no bend between the ramps that are joined; in all layers that see the features."""
+    X, y = half_planes(rng, views.FEWEST_RAMPED)
+    long = make_views(LabelledRows(X, y), None, 0)[-1]
+    curve, matrix = split_ramps(long.curve, 3, 4)
+    short, n_inputs = long.with_curve(curve), long.rows.n_features
+    wanted = random_network(rng, ((2, 3), (2, 1), (1, 1)), n_inputs, total_spread=1.0).layers
+
+    def split(side):
+        planes = side.hyperplanes
+        return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1] @ matrix, planes[:, n_inputs + 1 :]]))
+
+    on_ramps = long.bent.fold_bent(Network(wanted, 3, RESPONSE, long.curve))
+    parts = replace(on_ramps, layers=with_other_inputs(on_ramps.layers, split), curve=curve)
+    np.testing.assert_allclose(parts.predict(X), on_ramps.predict(X), rtol=1e-9)
+    joined = short.on_joined_ramps(short.bent.inverse.fold_bent(parts).layers, long, RESPONSE)
+    for layer, same in zip(wanted, joined, strict=True):
+        for side, other in zip(layer.sides, same.sides, strict=True):
+            np.testing.assert_allclose(other.hyperplanes, side.hyperplanes, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_sensitivities_say_what_a_move_costs(rng, depth):
+    """The deviance of rows that are as the network says rises with the square of a move, by the sensitivity times their number."""
+    network = random_network(rng, ((2, 3), (2, 1))[:depth], 3, total_spread=1.0)
+    X = rng.normal(size=(4000, 3))
+    chances = network.predict(X)
+    rows = LabelledRows(np.vstack([X, X]), np.repeat([0, 1], 4000), chances.T.ravel())
+    losses = losses_on(rows, RESPONSE)
+    found = iter(sensitivities(network.layers, rows, RESPONSE))
+    for side in network.layers[0].sides:
+        for k in range(side.n_experts):
+            at_rest = losses(network.layers).sum()
+            rises = []
+            for move in (-0.05, 0.05):
+                side.hyperplanes[k, 0] += move
+                rises.append(losses(network.layers).sum() - at_rest)
+                side.hyperplanes[k, 0] -= move
+            assert np.mean(rises) == pytest.approx(next(found) * 4000 * 0.05**2, rel=0.1)
 
 
 def test_small_coefficients_are_left_out(rng):
@@ -369,7 +424,7 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     shaky[:2] = 0.0, 1.5
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     flat, curved = (
-        Stage(SimpleNamespace(curve=curve, plain=False, has_ramps=False, has_relevance=True), (step,), (), losses)
+        Stage(SimpleNamespace(curve=curve, plain=False, n_ramps=0, has_relevance=True), (step,), (), losses)
         for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
@@ -383,7 +438,7 @@ def test_a_side_has_more_experts_where_rows_kept_back_are_likelier(gain, monkeyp
     losses[:2] = 0.0, 2.0 - gain
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     plain, flat = (
-        Stage(SimpleNamespace(curve=None, plain=plain, has_ramps=False, has_relevance=True), (step,), (), losses)
+        Stage(SimpleNamespace(curve=None, plain=plain, n_ramps=0, has_relevance=True), (step,), (), losses)
         for plain, losses in ((True, np.ones(100)), (False, losses))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [])

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import expit, logit
 from scipy.stats import binom, yeojohnson, yeojohnson_llf
 
-from networks import network_of, random_committee, random_curve, random_network, random_ramps, random_tails
+from networks import network_of, random_committee, random_curve, random_network, random_ramps, random_tails, split_ramps
 from pbdn.errors import FileFormatError
 from pbdn.files.network import network_from_arrays, network_to_arrays
 from pbdn.inspection.effects import ChangedColumns
@@ -20,7 +21,15 @@ from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
 from pbdn.model.scaling import Scaling
 from pbdn.model.tails import POWERS, Tails, pulled_in, tails_of
-from pbdn.model.wiring import FEATURES, inputs_of, sees_features, sources_of, width_of_inputs
+from pbdn.model.wiring import (
+    FEATURES,
+    inputs_of,
+    joined_ramps,
+    joining,
+    sees_features,
+    sources_of,
+    width_of_inputs,
+)
 
 WIDTHS_OF_WIRES = (5, 3, 2, 4, 1)  # of the features and of the units of layers 1 to 4
 SOURCES = {1: (0,), 2: (0, 1), 3: (1, 2), 4: (2, 3), 5: (3, 4)}
@@ -123,6 +132,58 @@ def test_wiring(rng, depth):
     assert np.allclose(net.predict(x), np.column_stack([1.0 - second, second]), rtol=1e-12)
     assert np.allclose(net.predict(sp.csr_array(x)), net.predict(x), rtol=1e-12)
     assert [inputs.shape[1] for inputs in net.layer_inputs(x)] == list(WIDTHS[:depth])
+
+
+# Short ramps that are joined to longer ones.
+
+
+def test_ramps_are_joined_where_lines_have_no_bend(rng):
+    """Ramps cut into parts become whole again, coefficients too; a feature whose lines have no bend at all has none."""
+    curve = random_ramps(rng, 4, 3)
+    planes = rng.normal(size=(6, 5 + curve.n_bent))
+    straight = curve.columns == curve.columns[0]
+    planes[:, 5:][:, straight] = planes[:, [5]] * curve.scales[straight]
+    short, matrix = split_ramps(curve, 4, 5)
+    parts = planes @ matrix
+    few = joined_ramps(short, parts[:, 5:], np.full(short.n_bent, 10.0), 1e-6)
+    np.testing.assert_array_equal(few.columns, curve.columns[~straight])
+    np.testing.assert_allclose(few.centers, curve.centers[~straight], rtol=1e-12)
+    np.testing.assert_allclose(few.scales, curve.scales[~straight], rtol=1e-12)
+    joined = parts @ joining(short, few, 4)
+    np.testing.assert_allclose(joined[:, 5:], planes[:, 5:][:, ~straight], rtol=1e-9)
+    rows = rng.normal(size=(30, 4))
+    first = curve.columns[0]
+    ends = curve.centers[straight][0], (curve.centers + curve.scales)[straight][-1]
+    rows[:, first] = rng.uniform(*ends, 30)
+    distances = planes[:, 0] + curve.expand(rows) @ planes[:, 1:].T
+    np.testing.assert_allclose(joined[:, 0] + few.expand(rows) @ joined[:, 1:].T, distances, rtol=1e-9, atol=1e-9)
+    assert joined_ramps(short, parts[:, 5:], np.full(short.n_bent, 10.0), 1e9) is None
+    alone = parts @ joining(short, None, 4)
+    assert alone.shape == (6, 5)
+
+
+@pytest.mark.parametrize("charge", [0.3, 3.0, 30.0])
+def test_joined_ramps_cost_least(rng, charge):
+    """Of all ways to leave bends out: squares of the moves at the knots, half of the rows of a ramp at each end, and the charge."""
+    curve = random_ramps(rng, 1, n_ramps=6)
+    coefs, n_rows = rng.normal(size=(3, 6)), rng.uniform(1.0, 9.0, 6)
+    knots = np.append(curve.centers, curve.centers[-1] + curve.scales[-1])
+    heights, at = (
+        np.pad(np.cumsum(coefs, axis=1), ((0, 0), (1, 0))),
+        0.5 * (np.pad(n_rows, (1, 0)) + np.pad(n_rows, (0, 1))),
+    )
+    costs = {}
+    for size in range(6):
+        for inner in combinations(range(1, 6), size):
+            kept = [0, *inner, 6]
+            lines = np.array([np.interp(knots, knots[kept], line[kept]) for line in heights])
+            costs[tuple(kept)] = (at * (lines - heights) ** 2).sum() + charge * (len(kept) - 1)
+    best = min(costs, key=costs.get)
+    few = joined_ramps(curve, coefs, n_rows, charge)
+    if len(best) == 2:
+        assert few is None
+    else:
+        np.testing.assert_array_equal(few.centers, knots[list(best[:-1])])
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4])

@@ -76,7 +76,8 @@ class PBDNClassifier(NetworkClassifier):
         trained together.
     trials_ : list of dicts
         With ``criterion="folds"``: every setting that the rows kept back have judged (plain: one expert on each side of the
-        first layer; curved: with squares or ramps; ramps, depth, penalty, noise, relevance), their deviance, and whether it was kept.
+        first layer; curved: with squares or ramps; ramps: how many; depth, penalty, noise, relevance), their deviance, and whether
+        it was kept.
     complexity_ : float
         Cost of a prediction in units of one inner product, as the paper counts it.
     n_weights_ : int

@@ -28,12 +28,13 @@ from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import Trainee
 from pbdn.growth.trimming import (
-    ALLOWED,
     ALONE,
     MOST_ROWS,
     OF_CLASSES,
     ON_A_LINE,
+    fewer_ramps,
     first_few,
+    needless_share,
     smaller,
     trimmed,
     without_small,
@@ -53,8 +54,6 @@ PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
-SMALL_SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)  # of the largest coefficient of a hyperplane
-SMALL_RISE = 0.5  # of the deviance of rows kept back, in standard errors, for which coefficients are not left out
 RAMPS_PAY = 2.0  # standard errors by which ramps must lower the deviance of rows kept back
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 AGAIN = 1000  # added to the number of a network that is trained once more
@@ -82,7 +81,7 @@ def grow_committee(
     stage = _shape(search, views)
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
-        stage = _without_failures(search, _strength(search, stage))
+        stage = _without_failures(search, fewer_ramps(search, _strength(search, stage)))
     new = config.map.n_members == 1 or (few and config.map.n_members != N_FOLDS)
     if new:
         members = _on_all_rows(search, stage, folds, config.map)
@@ -91,7 +90,7 @@ def grow_committee(
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
-    small = _needless(search, stage)
+    small = needless_share(search, stage)
     networks = _trimmed(members or stage.stacks, stage, response, small)
     if not (new or response.timed or run.stop()):
         networks = _sharpened(networks, [network.layers for network in networks], stage, folds)
@@ -111,22 +110,6 @@ def grow_committee(
         for t, step in enumerate(search.path)
     ]
     return Growth(fits, tuple(path), reason, tuple(search.trials))
-
-
-def _needless(search: Search, stage: Stage) -> float:
-    """Which coefficients of a network with ramps are left out: those below this share of the largest of their hyperplane.
-
-    The most of them without which rows kept back do not become clearly less likely.
-    """
-    if not (stage.view.has_ramps and stage.complete):
-        return 0.0
-    for share in SMALL_SHARES:
-        stacks = tuple(without_small(layers, share, stage.view.rows.n_features) for layers in stage.stacks)
-        losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
-        fewer = replace(stage, stacks=stacks, losses=np.concatenate(losses))
-        if fewer.deviance <= stage.deviance + ALLOWED or not stage.clearly_below(fewer, SMALL_RISE):
-            return share
-    return 0.0
 
 
 def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response, small: float) -> list[Network]:
@@ -163,20 +146,34 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer: one expert on each side, more of them, or curved ones.
 
     Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
+    They take longest, so that one fold tries them first.
     """
     if search.observer is not None:
         search.observer.layer_begins(1)
-    begun = [search.begin(view) for view in views]
+    begun = [search.begin(view, 1 if view.n_ramps else None) for view in views]
     best, *others = search.after_each(begun, [search.new_layer(stage) for stage in begun])
-    for other in others:
-        easily = other.view.curve is None or (search.copies and not other.view.has_ramps)
-        n_errors = RAMPS_PAY if other.view.has_ramps else 1.0
+    for tried in others:
+        other = _on_all_folds(search, tried, best)
+        if other is None:
+            continue
+        easily = other.view.curve is None or (search.copies and not other.view.n_ramps)
+        n_errors = RAMPS_PAY if other.view.n_ramps else 1.0
         better = other.deviance < best.deviance if easily else other.clearly_below(best, n_errors)
         wins = other.complete and (not best.complete or better)
         search.note(best if wins else other, False)
         best = other if wins else best
     search.note(best, True)
     return best
+
+
+def _on_all_folds(search: Search, stage: Stage, best: Stage) -> Stage | None:
+    """A first layer that one fold has tried, on all of them; None where that fold is better off with the best one so far."""
+    if len(stage.stacks) == len(search.held):
+        return stage
+    if stage.deviance >= best.losses[: stage.losses.size].sum() or search.run.stop():
+        return None
+    begun = search.begin(stage.view)
+    return search.after(begun, search.new_layer(begun))
 
 
 def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:
@@ -294,8 +291,7 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
 
     if not numbers and few:
         stacks = search.run.on_threads(shrunk, range(N_FOLDS))
-        losses = [stage.view.losses(*each, search.response) for each in zip(stacks, search.held, strict=True)]
-        fewer = replace(stage, stacks=tuple(stacks), losses=np.concatenate(losses))
+        fewer = search.on_other_layers(stage, stacks)
         return list(stage.stacks if stage.clearly_below(fewer, CLEAR_RISE) else fewer.stacks)
     if not numbers:
         return list(stage.stacks)

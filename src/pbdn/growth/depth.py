@@ -84,7 +84,7 @@ class Trial:
 
     plain: bool
     curved: bool
-    ramps: bool
+    ramps: int
     depth: int
     penalty: float
     noise: float

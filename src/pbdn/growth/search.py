@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -69,9 +69,9 @@ class Search:
     trials: list[Trial] = field(default_factory=list)
     path: list[PathStep] = field(default_factory=list)
 
-    def begin(self, view: View) -> Stage:
-        """Nothing learned yet."""
-        return Stage(view, (), tuple(() for _ in self.held), np.full(1, np.inf))
+    def begin(self, view: View, n_folds: int | None = None) -> Stage:
+        """Nothing learned yet, by the first folds or all of them."""
+        return Stage(view, (), tuple(() for _ in self.held[:n_folds]), np.full(1, np.inf))
 
     def after(self, stage: Stage, step: Step) -> Stage:
         """All folds after one more step."""
@@ -82,8 +82,7 @@ class Search:
 
         The first is always there, complete or not.
         """
-        n_folds = len(self.held)
-        tasks = [(s, f) for s in range(len(stages)) for f in range(n_folds)]
+        tasks = [(s, f) for s, stage in enumerate(stages) for f in range(len(stage.stacks))]
         part = self.run.shared_by(min(self.run.n_jobs, len(tasks)))
 
         def work(task: tuple[int, int]) -> tuple[Layers, FloatArray, bool] | None:
@@ -98,8 +97,8 @@ class Search:
         results = self.run.on_threads(work, tasks)
         new = []
         for s, stage in enumerate(stages):
-            found = [result for result in results[s * n_folds : (s + 1) * n_folds] if result is not None]
-            if len(found) == n_folds:
+            found = [result for task, result in zip(tasks, results, strict=True) if task[0] == s and result is not None]
+            if len(found) == len(stage.stacks):
                 stacks, losses, done = zip(*found, strict=True)
                 new.append(Stage(stage.view, (*stage.history, steps[s]), stacks, np.concatenate(losses), all(done)))
         return new
@@ -107,21 +106,32 @@ class Search:
     def new_layer(self, stage: Stage) -> Step:
         """Add a layer, and train it together with those below."""
         timed, view = self.response.timed, stage.view
-        penalty = PENALTY_OF_RAMPS if view.has_ramps else penalty_at(stage.depth + 1) if timed else FIRST_PENALTY
-        noise = 0.0 if self.copies or view.has_ramps else LITTLE_NOISE if timed else FULL_NOISE
+        penalty = PENALTY_OF_RAMPS if view.n_ramps else penalty_at(stage.depth + 1) if timed else FIRST_PENALTY
+        noise = 0.0 if self.copies or view.n_ramps else LITTLE_NOISE if timed else FULL_NOISE
         return Step(True, penalty, noise, self.config.map.n_minibatches)
 
     def better(self, stage: Stage, **setting: float) -> Stage | None:
         """The stage after training with another setting, if it came to its end and the rows kept back become likelier."""
-        if self.run.stop():
-            return None
-        n_steps = max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))
-        new = self.after(stage, stage.history[-1]._replace(adds_layer=False, n_steps=n_steps, **setting))
-        if not new.complete:
+        new = self.trained_on(stage, **setting)
+        if new is None:
             return None
         kept = new.deviance < stage.deviance
         self.note(new, kept)
         return new if kept else None
+
+    def trained_on(self, stage: Stage, **setting: float) -> Stage | None:
+        """The stage after some more training, with another setting if there is one; None where the time was up."""
+        if self.run.stop():
+            return None
+        n_steps = max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))
+        new = self.after(stage, stage.history[-1]._replace(adds_layer=False, n_steps=n_steps, **setting))
+        return new if new.complete else None
+
+    def on_other_layers(self, stage: Stage, stacks: Sequence[Layers], view: View | None = None) -> Stage:
+        """The stage with other layers, which may see another view; rows kept back are judged anew."""
+        view = stage.view if view is None else view
+        losses = [view.losses(*each, self.response) for each in zip(stacks, self.held, strict=True)]
+        return replace(stage, view=view, stacks=tuple(stacks), losses=np.concatenate(losses))
 
     def note(self, stage: Stage, kept: bool) -> None:
         """Write down what was tried."""
@@ -130,7 +140,7 @@ class Search:
         trial = Trial(
             view.plain,
             view.curve is not None,
-            view.has_ramps,
+            view.n_ramps,
             stage.depth,
             last.penalty,
             last.noise,

@@ -187,7 +187,8 @@ class Trainee:
         self.run.bar.update(phase, total, (self.view.shape, self.number), done, f"loss {loss:.4g}")
 
     def _name(self, history: tuple[Step, ...]) -> str:
-        return ".".join([self.view.shape, str(self.number), *(step.name for step in history)])
+        shape = f"{self.view.shape}{self.view.n_ramps or ''}"
+        return ".".join([shape, str(self.number), *(step.name for step in history)])
 
 
 def joint_work(n_rows: int, n_coefficients: int, n_steps: int) -> tuple[int, int]:

@@ -1,8 +1,11 @@
-"""A finished network without the experts, and the coefficients of ramps, that it does not need.
+"""A network without the experts, the ramps and their coefficients that it does not need.
 
 Training ends with experts that hardly vote, or that others could stand in for. They are tried one by one, those that vote least
 first, and left out while the rows stay as likely as they were. A network that is trained once more may lose more of them: the others
 learn to stand in. If they do not, fewer are left out.
+
+Ramps begin short and many (`pbdn.growth.views`). Those of a network that has found its settings are joined to longer ones where a
+bend between them matters little, and the network is trained on. Rows kept back say how many are left.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +16,13 @@ import numpy as np
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import losses_on
+from pbdn.growth.search import Search, Stage
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
 from pbdn.model.network import Layer, Network, Side, inputs_above, with_other_inputs
 from pbdn.model.response import Response
-from pbdn.model.wiring import sources_of
-from pbdn.numerics.arrays import spread_rows
+from pbdn.model.wiring import joined_ramps, sources_of
+from pbdn.numerics.arrays import FloatArray, spread_rows
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
 BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
@@ -28,6 +32,11 @@ ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which a network is judged
 MOST_UNITS = 200  # above them none is tried
+CHARGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # deviance of the rows that a ramp must be worth
+FEWER_RAMPS_RISE = 1.0  # of the deviance of rows kept back, in standard errors, for which ramps are not joined
+MOVE = 0.1  # of a hyperplane, to see what depends on it
+SMALL_SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)  # of the largest coefficient of a hyperplane
+SMALL_RISE = 0.5  # of the deviance of rows kept back, in standard errors, for which coefficients are not left out
 
 
 class Limit(NamedTuple):
@@ -74,6 +83,74 @@ def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: flo
         for s in range(len(layers[t - 1].sides)):
             layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
     return layers
+
+
+def fewer_ramps(search: Search, stage: Stage) -> Stage:
+    """The stage on as few ramps as rows kept back can do with; they may become less likely, but not clearly."""
+    view = stage.view
+    if not (view.n_ramps and stage.complete and stage.losses.size):
+        return stage
+    assert view.curve is not None
+    assert view.bent is not None
+    inputs = view.rows.inputs[:, view.curve.columns]
+    within = (inputs > view.curve.centers) & (inputs <= view.curve.centers + view.curve.scales)
+    n_rows = within.sum(axis=0) if view.rows.weights is None else view.rows.weights @ within
+    coefs = [
+        np.sqrt(sensitivities(layers, view.rows.take(kept), search.response) / len(stage.stacks))[:, None]
+        * np.concatenate([side.hyperplanes[:, view.n_features + 1 :] for side in layers[0].sides])
+        for layers, kept in zip(stage.stacks, search.held, strict=True)
+    ]
+    tried = view.n_ramps
+    for charge in CHARGES:
+        curve = joined_ramps(view.curve, np.concatenate(coefs) / view.bent.scale, n_rows, charge)
+        if curve is None or curve.n_bent == tried:
+            continue
+        other, tried = view.with_curve(curve), curve.n_bent
+        stacks = [view.on_joined_ramps(layers, other, search.response) for layers in stage.stacks]
+        joined = search.on_other_layers(stage, stacks, other)
+        new = search.trained_on(joined)
+        if new is None:
+            break
+        fewer = new if new.deviance < joined.deviance else joined
+        kept = not stage.clearly_below(fewer, FEWER_RAMPS_RISE)
+        search.note(fewer, kept)
+        if kept:
+            return fewer
+    return stage
+
+
+def sensitivities(layers: Layers, rows: LabelledRows, response: Response) -> FloatArray:
+    """Per hyperplane of the first layer: what a row's deviance rises by when the row moves, over the square of the distance.
+
+    Near the best network that is the mean square of the slope of the log-likelihood of a row, as Fisher's information is.
+    """
+    losses, first = losses_on(replace(rows, weights=None), response), layers[0]
+    found = []
+    for s, side in enumerate(first.sides):
+        for k in range(side.n_experts):
+            ends = []
+            for move in (-MOVE, MOVE):
+                planes = side.hyperplanes.copy()
+                planes[k, 0] += move
+                moved = replace(side, hyperplanes=planes)
+                ends.append(losses((Layer((*first.sides[:s], moved, *first.sides[s + 1 :])), *layers[1:])))
+            found.append(np.average(((ends[1] - ends[0]) / (4.0 * MOVE)) ** 2, weights=rows.weights))
+    return np.array(found)
+
+
+def needless_share(search: Search, stage: Stage) -> float:
+    """Which coefficients of a network with ramps are left out: those below this share of the largest of their hyperplane.
+
+    The most of them without which rows kept back do not become clearly less likely.
+    """
+    if not (stage.view.n_ramps and stage.complete):
+        return 0.0
+    for share in SMALL_SHARES:
+        stacks = [without_small(layers, share, stage.view.rows.n_features) for layers in stage.stacks]
+        fewer = search.on_other_layers(stage, stacks)
+        if fewer.deviance <= stage.deviance + ALLOWED or not stage.clearly_below(fewer, SMALL_RISE):
+            return share
+    return 0.0
 
 
 def without_small(layers: Layers, share: float, n_inputs: int) -> Layers:

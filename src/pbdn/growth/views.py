@@ -29,7 +29,7 @@ from pbdn.model.network import Layer, Network, Side, with_other_inputs
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
-from pbdn.model.wiring import Curve, curve_of, ramps_of, sees_features
+from pbdn.model.wiring import Curve, curve_of, joining, ramps_of, sees_features
 from pbdn.numerics.arrays import FloatArray, spread_rows
 from pbdn.sgd.joint_training import Noise, mostly_copies, neighbour_distance, neighbour_noise
 from pbdn.sgd.trainer import POLISH
@@ -40,7 +40,7 @@ MOST_STRETCHED = 500  # features, where rows are fewer
 NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
-FEWEST_RAMPED = 2000  # rows; of fewer, networks with ramps are large and slow for what they gain
+FEWEST_RAMPED = 600  # rows
 ROWS_OF_RAMP = 100  # for every ramp of a feature
 MOST_RAMPS, FEW_RAMPS = 32, 16  # of a feature at the most, and where those of all features would be too many
 MOST_BENT = 300  # ramps of all features
@@ -147,14 +147,14 @@ class View:
     plain: bool = False
 
     @property
-    def has_ramps(self) -> bool:
-        """Whether ramps stand beside the features."""
-        return self.curve is not None and self.curve.ramps
+    def n_ramps(self) -> int:
+        """How many ramps stand beside the features."""
+        return self.curve.n_bent if self.curve is not None and self.curve.ramps else 0
 
     @property
     def shape(self) -> str:
         """In a word."""
-        return "plain" if self.plain else "flat" if self.curve is None else "ramps" if self.has_ramps else "curved"
+        return "plain" if self.plain else "flat" if self.curve is None else "ramps" if self.n_ramps else "curved"
 
     @property
     def has_relevance(self) -> bool:
@@ -167,7 +167,28 @@ class View:
         network = Network(layers, self.n_features, response, self.curve)
         network = network if self.bent is None else self.bent.fold_bent(network)
         network = network if self.tamed is None else replace(self.tamed.fold(network), tails=self.tails)
-        return without_unused_ramps(network) if self.has_ramps else network
+        return without_unused_ramps(network) if self.n_ramps else network
+
+    def with_curve(self, curve: Curve) -> "View":
+        """The same rows with other squares or ramps."""
+        n = self.n_features
+        rows = self.rows.with_inputs(self.rows.inputs[:, :n])
+        return _curved(replace(self, rows=rows, noise=Noise(self.noise.scale[:n])), curve)
+
+    def on_joined_ramps(self, layers: Layers, other: "View", response: Response) -> Layers:
+        """Layers that see the ramps of another view, which are joined from those of this one, and do nearly the same."""
+        assert self.curve is not None
+        assert self.bent is not None
+        assert other.bent is not None
+        matrix, n_inputs = joining(self.curve, other.curve, self.n_features), self.rows.n_features
+        own = self.bent.fold_bent(Network(layers, self.n_features, response, self.curve))
+
+        def joined(side: Side) -> Side:
+            planes = side.hyperplanes
+            return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1] @ matrix, planes[:, n_inputs + 1 :]]))
+
+        network = replace(own, layers=with_other_inputs(own.layers, joined), curve=other.curve)
+        return other.bent.inverse.fold_bent(network).layers
 
     def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
         """Minus twice the weighted log-likelihood of each of some rows."""
@@ -215,9 +236,10 @@ def _few_ramps(rows: LabelledRows) -> Curve | None:
         return None
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
     limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
-    curve = ramps_of(some, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP))
+    most = rows.n_rows // ROWS_OF_RAMP
+    curve = ramps_of(some, min(MOST_RAMPS, most))
     if curve is not None and curve.n_bent > limit:
-        curve = ramps_of(some, FEW_RAMPS)
+        curve = ramps_of(some, min(FEW_RAMPS, most))
     if curve is None or curve.n_bent <= limit:
         return curve
     telling = marginal_effects(rows, curve)

@@ -69,7 +69,12 @@ class Scaling:
 
     def unfold(self, network: Network) -> Network:
         """The network on scaled features that `fold` turns into this one."""
-        return Scaling(-self.center / self.scale, 1.0 / self.scale).fold(network)
+        return self.inverse.fold(network)
+
+    @property
+    def inverse(self) -> "Scaling":
+        """From scaled columns back to those that they were made of."""
+        return Scaling(-self.center / self.scale, 1.0 / self.scale)
 
 
 def _fold_columns(network: Network, center: FloatArray, scale: FloatArray) -> tuple[Layer, ...]:

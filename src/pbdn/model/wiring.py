@@ -128,3 +128,78 @@ def ramps_of(features: FloatArray, most: int) -> Curve | None:
         return None
     begin = np.concatenate([found[:-1] for found in knots])
     return Curve(np.concatenate(columns), begin, np.concatenate([np.diff(found) for found in knots]), ramps=True)
+
+
+def joined_ramps(curve: Curve, coefs: FloatArray, n_rows: FloatArray, charge: float) -> Curve | None:
+    """Fewer and longer ramps, on which hyperplanes with these coefficients stay nearly as they are; None where they need no bend.
+
+    What a feature adds to a hyperplane is a line with a bend where one ramp ends and the next begins. Without some of the bends it
+    moves. The squares of these moves, summed over rows and hyperplanes, and ``charge`` for every ramp are least in all.
+
+    Parameters
+    ----------
+    curve : Curve
+        Every ramp of a feature begins where the one before it ends.
+    coefs : array (n_hyperplanes, n_bent)
+        Of the ramps themselves, which go from 0 to 1.
+    n_rows : array (n_bent,)
+        That lie within each ramp.
+    charge : float
+    """
+    columns, begin, length = [], [], []
+    for j in np.unique(curve.columns):
+        own = curve.columns == j
+        knots = np.append(curve.centers[own], (curve.centers + curve.scales)[own][-1])
+        kept = knots[_bends_that_pay(knots, coefs[:, own], n_rows[own], charge)]
+        if kept.size > TWO_VALUES:
+            columns.append(np.full(kept.size - 1, j, np.int64))
+            begin.append(kept[:-1])
+            length.append(np.diff(kept))
+    if not columns:
+        return None
+    return Curve(np.concatenate(columns), np.concatenate(begin), np.concatenate(length), ramps=True)
+
+
+def _bends_that_pay(knots: FloatArray, coefs: FloatArray, n_rows: FloatArray, charge: float) -> list[int]:
+    """Which of the knots of a feature the lines keep, both ends among them, by dynamic programming.
+
+    Rows are taken to lie at the knots, half of those of a ramp at each end.
+    """
+    heights = np.pad(np.cumsum(coefs, axis=1), ((0, 0), (1, 0)))
+    products, at = heights.T @ heights, np.pad(n_rows, 1)
+    i, p, q = np.ogrid[: knots.size, : knots.size, : knots.size]
+    inside = (p < i) & (i < q)
+    along = np.where(inside, (knots[i] - knots[p]) / np.where(inside, knots[q] - knots[p], 1.0), 0.0)
+    left = 1.0 - along  # the move of knot i, squared, where a line goes straight from p to q
+    moves = products[i, i] + left**2 * products[p, p] + along**2 * products[q, q]
+    moves += 2.0 * (left * along * products[p, q] - left * products[i, p] - along * products[i, q])
+    errors = np.sum(np.where(inside, moves, 0.0) * (0.5 * (at[:-1] + at[1:]))[:, None, None], axis=0)
+    least, before = np.zeros(knots.size), np.zeros(knots.size, np.int64)
+    for end in range(1, knots.size):
+        costs = least[:end] + errors[:end, end] + charge
+        before[end] = costs.argmin()
+        least[end] = costs[before[end]]
+    kept = [knots.size - 1]
+    while kept[-1] > 0:
+        kept.append(int(before[kept[-1]]))
+    return kept[::-1]
+
+
+def joining(curve: Curve, fewer: Curve | None, n_features: int) -> FloatArray:
+    """The matrix that turns hyperplanes on features and ramps, bias first, into those on the ramps of `joined_ramps`.
+
+    A ramp gets the sum of the coefficients of those it is joined from. A feature that has no ramps any more takes them as a slope.
+    """
+    first, n_fewer = n_features + 1, 0 if fewer is None else fewer.n_bent
+    matrix = np.eye(first + curve.n_bent, first + n_fewer)
+    matrix[first:] = 0.0
+    for j in np.unique(curve.columns):
+        own = np.flatnonzero(curve.columns == j)
+        begin = curve.centers[own]
+        its = np.empty(0, np.int64) if fewer is None else np.flatnonzero(fewer.columns == j)
+        if fewer is not None and its.size:
+            matrix[first + own, first + its[np.searchsorted(fewer.centers[its], begin, side="right") - 1]] = 1.0
+        else:
+            length = begin[-1] + curve.scales[own[-1]] - begin[0]
+            matrix[first + own, 1 + j], matrix[first + own, 0] = 1.0 / length, -begin[0] / length
+    return matrix
