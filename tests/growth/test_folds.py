@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
 from networks import random_network, random_ramps, split_ramps
-from pbdn import MapConfig, PBDNClassifier
+from pbdn import MapConfig, PBDNClassifier, PBDNRegressor
 from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
@@ -540,7 +540,7 @@ def test_a_network_that_fits_its_rows_badly_is_trained_once_more(rng, monkeypatc
 
 
 def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
-    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_NUMBERS", 100)
+    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_NUMBERS", (100, 100))
     X, y = half_planes(rng, 150)
     followed = []
     real = Trainee.follow
@@ -550,6 +550,21 @@ def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
     assert found.score(X, y) > 0.8
     used = np.abs(found.layers_[0].sides[0].hyperplanes).sum(axis=1)
     assert (used > 0).all()
+
+
+@pytest.mark.parametrize(("room", "others"), [(1, []), (10**6, [2, 3, 4])])
+def test_on_a_line_two_folds_decide_and_no_more_follow_than_there_is_room_for(rng, monkeypatch, room, others):
+    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_NUMBERS", (100, 100))
+    monkeypatch.setattr("pbdn.growth.committee.ON_A_LINE", Limit(room, 1))
+    X, _ = half_planes(rng, 150)
+    followed = []
+    real = Trainee.follow
+    monkeypatch.setattr(Trainee, "follow", lambda self, history: followed.append(self.number) or real(self, history))
+    config = MapConfig(n_minibatches=150)
+    found = PBDNRegressor(max_depth=1, map_config=config, random_state=0).fit(X, X[:, 0] + 0.1 * rng.normal(size=150))
+    assert sorted(followed) == others
+    assert found.network_.n_members == (1 if room == 1 else 5)
+    assert found.score(X, X[:, 0]) > 0.8
 
 
 def test_jobs_and_the_order_of_rows_do_not_matter(rng):
@@ -927,7 +942,7 @@ def test_rows_kept_back_say_how_wide_distributions_are(known, rng):
     for factor in (0.6, 1.0, 1.5):
         wrong = sharpened(layers, factor, rows)
         # the standard error of the logarithm of a scale is about 1/√(2n), here 0.013
-        assert best_factor([wrong, wrong], rows, folds, OnALine()) == pytest.approx(1 / factor, rel=0.08)
+        assert best_factor([wrong, wrong], rows, folds, OnALine(), Run(seed=0)) == pytest.approx(1 / factor, rel=0.08)
 
 
 def test_scores_of_intervals_are_least_for_the_true_quantiles(rng):
@@ -990,10 +1005,10 @@ def test_rows_kept_back_say_how_sure_probabilities_are_and_few_say_little(rng):
     for factor in (0.6, 1.5):
         wrong = sharpened(layers, factor, rows)
         # the standard error of the logarithm of the scale of log-odds is about 0.03 here
-        assert best_factor([wrong, wrong], rows, folds, RESPONSE) == pytest.approx(1 / factor, rel=0.15)
+        assert best_factor([wrong, wrong], rows, folds, RESPONSE, Run(seed=0)) == pytest.approx(1 / factor, rel=0.15)
     few = rows.take(np.arange(10))
     wrong = sharpened(layers, 0.2, rows)
-    assert 1.0 < best_factor([wrong, wrong], few, folds[:10], RESPONSE) < 2.0
+    assert 1.0 < best_factor([wrong, wrong], few, folds[:10], RESPONSE, Run(seed=0)) < 2.0
 
 
 def test_the_last_training_of_few_rows_has_other_penalties_in_every_fold(rng, monkeypatch):

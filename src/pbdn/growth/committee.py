@@ -47,8 +47,10 @@ from pbdn.numerics.arrays import IntArray, spread_rows
 from pbdn.sgd.map_settings import MapSettings
 
 SEARCHED_NUMBERS = (
-    25_000  # rows x features (or rows, if they are fewer) up to which all folds decide, above one of them
-)
+    25_000,
+    6_000,
+)  # rows x features (or rows, if fewer) up to which all folds decide: classes, on a line
+DECIDING = (1, 2)  # folds, above
 PENALTIES = (0.05, 0.3, 2.0, 8.0, 30.0, 100.0)
 PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where few rows cannot tell them apart
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
@@ -57,7 +59,7 @@ MIN_FOLDS = 3  # to tell
 RAMPS_PAY = 2.0  # standard errors by which ramps must lower the deviance of rows kept back
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 AGAIN = 1000  # added to the number of a network that is trained once more
-SEARCH_STEPS = 1 / 2  # of a network that goes through many trials on few rows, of one that takes the short way
+SEARCH_STEPS = 1 / 2  # of a network that goes through many trials, of one that takes the short way
 
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
 RELEVANCES = (0.0, USUAL_RELEVANCE, 2.0)
@@ -68,10 +70,10 @@ def grow_committee(
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty, and average them."""
     folds = deal_into_folds(rows, response)
-    all_decide = rows.n_rows * min(rows.n_rows, rows.n_features) <= SEARCHED_NUMBERS
-    held = [folds == f for f in range(N_FOLDS if all_decide else 1)]
+    all_decide = rows.n_rows * min(rows.n_rows, rows.n_features) <= SEARCHED_NUMBERS[response.timed]
+    held = [folds == f for f in range(N_FOLDS if all_decide else DECIDING[response.timed])]
     few = all_decide and not response.timed
-    short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few else config
+    short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few or response.timed else config
     began = time.perf_counter()
     views = make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst)
     if not response.timed and views[0].curve is None:
@@ -93,10 +95,10 @@ def grow_committee(
     small = needless_share(search, stage)
     networks = _trimmed(members or stage.stacks, stage, response, small)
     if not (new or response.timed or run.stop()):
-        networks = _sharpened(networks, [network.layers for network in networks], stage, folds)
+        networks = _sharpened(networks, [network.layers for network in networks], stage, folds, run)
     predict = networks if limit is None else first_few(networks, limit)
     if response.timed and not run.stop():
-        predict = _sharpened(predict, stage.stacks, stage, folds, len(networks) == N_FOLDS)
+        predict = _sharpened(predict, stage.stacks, stage, folds, run, as_average=True)
     network = _averaged(predict, stage, response)
     if few and members and (new or network.n_members < N_FOLDS):
         of_folds = _trimmed(stage.stacks, stage, response, small) if new else networks
@@ -120,7 +122,12 @@ def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response, small: 
 
 
 def _sharpened(
-    networks: Sequence[Network], judged: Sequence[Layers], stage: Stage, folds: IntArray, as_average: bool = False
+    networks: Sequence[Network],
+    judged: Sequence[Layers],
+    stage: Stage,
+    folds: IntArray,
+    run: Run,
+    as_average: bool = False,
 ) -> list[Network]:
     """Networks as sure as rows kept back say of those that are judged, of which number f has not seen the rows of fold f.
 
@@ -128,7 +135,7 @@ def _sharpened(
     """
     some, response = spread_rows(folds.size, MOST_ROWS), networks[0].response
     rows, folds = stage.view.rows.take(some), folds[some]
-    factor = best_factor(judged, rows, folds, response)
+    factor = best_factor(judged, rows, folds, response, run)
     surer = [sharpened(network.layers, factor, rows) for network in networks]
     if as_average:
         factor = factor_of_average(surer, rows, folds)
@@ -278,9 +285,14 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
 def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSettings, few: bool) -> list[Layers]:
     """The networks of the folds that decided, and those of the others trained with what they found.
 
-    Where rows are few they are smaller, unless rows kept back become clearly less likely.
+    Where rows are few they are smaller, unless rows kept back become clearly less likely. On a line no more are trained than the
+    average has room for, if they are as large as the first.
     """
-    numbers = range(len(stage.stacks), N_FOLDS)
+    wanted = N_FOLDS
+    if search.response.timed and len(stage.stacks) < N_FOLDS:
+        (first,) = _trimmed(stage.stacks[:1], stage, search.response, needless_share(search, stage))
+        wanted = min(N_FOLDS, ON_A_LINE.hyperplanes // sum(sum(layer.n_experts) for layer in first.layers))
+    numbers = range(len(stage.stacks), max(wanted, len(stage.stacks)))
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
 
     def shrunk(f: int) -> Layers:

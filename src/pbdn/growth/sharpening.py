@@ -20,6 +20,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import RowLosses, losses_on
+from pbdn.growth.run import Run
 from pbdn.growth.views import Layers
 from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Side, inputs_above
@@ -31,7 +32,8 @@ from pbdn.numerics.arrays import FloatArray, IntArray
 FACTORS = (0.5, 3.0)  # the least and the largest that rows kept back may ask for
 CLOSE = 0.01  # to the logarithm of the best factor
 USUAL = 0.2  # standard deviation of the logarithm of a factor of classes, before rows are seen
-FARTHEST, HALVINGS = 100.0, 40  # of the search for the shift or the median of a side
+FARTHEST = 100.0  # of the search for the shift or the median of a side
+MOST_STEPS, MEDIAN_CLOSE, TINY_HAZARD = 60, 1e-9, 1e-300  # of the search for a median
 ONE_SIGMA = (0.16, 0.84)  # quantiles that lie a standard deviation from the centre
 ENDS = np.array([0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975])  # of the intervals that are scored
 LEAST_SHARE = 0.25  # of its variance that the distribution of an average keeps
@@ -47,20 +49,20 @@ def sharpened(layers: Layers, factor: float, rows: LabelledRows) -> Layers:
     return (*layers[:-1], Layer(tuple(sides)))
 
 
-def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response) -> float:
+def best_factor(networks: Sequence[Layers], rows: LabelledRows, folds: IntArray, response: Response, run: Run) -> float:
     """The factor with which the rows kept back lose least; network f has not seen the rows of fold f.
 
     Intervals are scored where all values are known and no row has a limit, which would change what its quantiles are.
     """
-    numbers = [f for f in range(len(networks)) if (folds == f).any()]
-    tops, kept = [networks[f][-1:] for f in numbers], [_on_top(networks[f], rows.take(folds == f)) for f in numbers]
+    known = [(layers, rows.take(folds == f)) for f, layers in enumerate(networks) if (folds == f).any()]
+    tops, kept = [layers[-1:] for layers, _ in known], [_on_top(layers, own) for layers, own in known]
+    numbers = range(len(known))
     exact = response.timed and rows.targets.shape[1] == 2 and bool((rows.targets[:, 0] == rows.targets[:, 1]).all())
     judges = [interval_scores(own) if exact else losses_on(own, response) for own in kept]
 
     def loss(log_factor: float) -> float:
         factor = float(np.exp(log_factor))
-        surer = (sharpened(top, factor, own) for top, own in zip(tops, kept, strict=True))
-        of_rows = sum(float(judge(top).sum()) for judge, top in zip(judges, surer, strict=True))
+        of_rows = sum(run.on_threads(lambda f: float(judges[f](sharpened(tops[f], factor, kept[f])).sum()), numbers))
         return of_rows if response.timed else of_rows + (log_factor / USUAL) ** 2
 
     found = minimize_scalar(loss, bounds=np.log(FACTORS), method="bounded", options={"xatol": CLOSE})
@@ -126,14 +128,15 @@ def _steeper(side: Side, factor: float, inputs: Inputs, weights: FloatArray | No
 
 
 def _medians(side: SideArrays) -> FloatArray:
-    """u with H(u) = ln 2 of every row, by halving an interval."""
-    low = np.full((len(side.distances), 1), -FARTHEST)
-    high = -low
-    for _ in range(HALVINGS):
-        middle = 0.5 * (low + high)
-        later = rates(side, middle)[0] < np.log(2.0)
-        low, high = np.where(later, middle, low), np.where(later, high, middle)
-    return np.asarray(0.5 * (low + high))
+    """u with H(u) = ln 2 of every row. H is convex, so Newton's steps from far above fall to it."""
+    u = np.full((len(side.distances), 1), FARTHEST)
+    for _ in range(MOST_STEPS):
+        rate, hazard = rates(side, u)
+        new = np.clip(u - (rate - np.log(2.0)) / np.maximum(hazard, TINY_HAZARD), -FARTHEST, FARTHEST)
+        moved, u = np.abs(new - u).max(initial=0.0), new
+        if moved < MEDIAN_CLOSE:
+            break
+    return u
 
 
 def _quantiles(layers: Layers, rows: LabelledRows, points: FloatArray) -> FloatArray:
