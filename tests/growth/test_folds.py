@@ -279,12 +279,13 @@ def test_effects_of_single_features(rng):
         assert effects[2] > 8.0
 
 
-def test_ramps_of_noisy_rows_are_taken_anew(rng):
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_ramps_of_noisy_rows_are_taken_anew(rng, depth):
     """Rows with noise, and stretched inputs, have the loss of rows that were moved and bent by hand."""
     X, y = half_planes(rng, views.FEWEST_RAMPED)
     view = make_views(LabelledRows(X, y), None, 0)[-1]
     assert view.n_ramps
-    network = random_network(rng, ((2, 3),), view.rows.n_features, total_spread=1.0)
+    network = random_network(rng, ((2, 3), (2, 1), (1, 9))[:depth], view.rows.n_features, total_spread=1.0)
     stretch = rng.uniform(0.5, 2.0, view.rows.n_features)
     layers = stretched(network.layers, stretch)
     noise = view.noise._replace(scale=rng.uniform(0.5, 1.0, 3))

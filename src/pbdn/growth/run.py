@@ -115,7 +115,7 @@ class Run:
     def on_threads(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Do independent work on up to ``n_jobs`` threads; when one item fails the others are asked to stop."""
         n_threads = min(self.n_jobs, len(items))
-        if n_threads == 1:
+        if n_threads <= 1:
             return [work(item) for item in items]
         with ThreadPoolExecutor(n_threads) as pool:
             try:

@@ -21,7 +21,7 @@ from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
 from pbdn.model.network import Layer, Network, Side, inputs_above, with_other_inputs
 from pbdn.model.response import Response
-from pbdn.model.wiring import joined_ramps, sources_of
+from pbdn.model.wiring import Curve, joined_ramps, sources_of
 from pbdn.numerics.arrays import FloatArray, spread_rows
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
@@ -32,8 +32,9 @@ ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which a network is judged
 MOST_UNITS = 200  # above them none is tried
-CHARGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1)  # deviance of the rows that a ramp must be worth
+CHARGES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03)  # deviance of the rows that a ramp must be worth
 FEWER_RAMPS_RISE = 1.0  # of the deviance of rows kept back, in standard errors, for which ramps are not joined
+HOPELESS_RISE = 8.0  # before training, for which networks are not trained
 MOVE = 0.1  # of a hyperplane, to see what depends on it
 SMALL_SHARES = (0.2, 0.1, 0.05, 0.02, 0.01)  # of the largest coefficient of a hyperplane
 SMALL_RISE = 0.5  # of the deviance of rows kept back, in standard errors, for which coefficients are not left out
@@ -91,23 +92,17 @@ def fewer_ramps(search: Search, stage: Stage) -> Stage:
     if not (view.n_ramps and stage.complete and stage.losses.size):
         return stage
     assert view.curve is not None
-    assert view.bent is not None
-    inputs = view.rows.inputs[:, view.curve.columns]
-    within = (inputs > view.curve.centers) & (inputs <= view.curve.centers + view.curve.scales)
-    n_rows = within.sum(axis=0) if view.rows.weights is None else view.rows.weights @ within
-    coefs = [
-        np.sqrt(sensitivities(layers, view.rows.take(kept), search.response) / len(stage.stacks))[:, None]
-        * np.concatenate([side.hyperplanes[:, view.n_features + 1 :] for side in layers[0].sides])
-        for layers, kept in zip(stage.stacks, search.held, strict=True)
-    ]
+    coefs, n_rows = _what_moves_cost(search, stage), _rows_within(view.rows, view.curve)
     tried = view.n_ramps
     for charge in CHARGES:
-        curve = joined_ramps(view.curve, np.concatenate(coefs) / view.bent.scale, n_rows, charge)
+        curve = joined_ramps(view.curve, coefs, n_rows, charge)
         if curve is None or curve.n_bent == tried:
             continue
         other, tried = view.with_curve(curve), curve.n_bent
         stacks = [view.on_joined_ramps(layers, other, search.response) for layers in stage.stacks]
         joined = search.on_other_layers(stage, stacks, other)
+        if stage.clearly_below(joined, HOPELESS_RISE):
+            continue
         new = search.trained_on(joined)
         if new is None:
             break
@@ -117,6 +112,25 @@ def fewer_ramps(search: Search, stage: Stage) -> Stage:
         if kept:
             return fewer
     return stage
+
+
+def _rows_within(rows: LabelledRows, curve: Curve) -> FloatArray:
+    """The weight of the rows within each ramp."""
+    inputs = rows.inputs[:, curve.columns]
+    within = (inputs > curve.centers) & (inputs <= curve.centers + curve.scales)
+    return np.asarray(within.sum(axis=0) if rows.weights is None else rows.weights @ within)
+
+
+def _what_moves_cost(search: Search, stage: Stage) -> FloatArray:
+    """Coefficients of the ramps in the first layers of all folds; weighted, so that the square of a move is deviance of a row."""
+    view = stage.view
+    assert view.bent is not None
+    parts = []
+    for layers, kept in zip(stage.stacks, search.held, strict=True):
+        planes = np.concatenate([side.hyperplanes[:, view.n_features + 1 :] for side in layers[0].sides])
+        cost = sensitivities(layers, view.rows.take(kept), search.response) / len(stage.stacks)
+        parts.append(np.sqrt(cost)[:, None] * planes / view.bent.scale)
+    return np.concatenate(parts)
 
 
 def sensitivities(layers: Layers, rows: LabelledRows, response: Response) -> FloatArray:

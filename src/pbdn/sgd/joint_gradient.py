@@ -13,8 +13,8 @@ from pbdn.model.wiring import FEATURES
 from pbdn.numerics.compiled import chosen_by_type, inlined, summing, summing_kernel
 from pbdn.numerics.products import padded_size, product
 from pbdn.numerics.softplus import softplus_logistic
-from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient
-from pbdn.sgd.joint_workspace import TILE, LayerWork, NoisyRows, Stack, joint_workspace
+from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient, log1p_often_small
+from pbdn.sgd.joint_workspace import TILE, LayerWork, NoisyRows, Stack, joint_workspace, n_seen
 from pbdn.sgd.kernel_arguments import TINY_RATE
 from pbdn.sgd.link_function import is_yes, link_slopes
 from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
@@ -23,15 +23,19 @@ from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
 @summing
 def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork) -> None:
     """Noisy features of a tile, with a leading one, into the inputs of the first layer."""
-    n_plain, stride = rows.scale.shape[0], padded_size(rows.inputs.shape[1] + 1)
+    n_plain, stride = rows.scale.shape[0], padded_size(n_seen(0, stack, rows.ramps.shape[1]))
     for i in range(index.shape[0]):
         begin, row, offset = i * stride, index[i], rows.offsets[at + i]
         work.inputs[begin] = 1.0
         for v in range(n_plain):
             work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.scale[v] * rows.pool[offset + v]
-        for j in range(rows.ramps.shape[1]):
-            along = (work.inputs[begin + 1 + rows.columns[j]] - rows.ramps[0, j]) * rows.ramps[1, j]
-            work.inputs[begin + 1 + n_plain + j] = rows.ramps[2, j] + rows.ramps[3, j] * min(max(along, 0.0), 1.0)
+        for g in range(rows.groups.shape[0] - 1):
+            j, last = rows.groups[g], rows.groups[g + 1] - 1
+            feature = work.inputs[begin + 1 + rows.columns[j]]
+            while j < last and feature > rows.ramps[0, j + 1]:
+                j += 1
+            along = (feature - rows.ramps[0, j]) * rows.ramps[1, j]
+            work.ramp[i, g], work.along[i, g] = j, min(max(along, 0.0), 1.0)
         for j in range(rows.slopes.shape[1]):
             v = rows.columns[j]
             moved = rows.slopes[row, j] * (rows.scale[v] * rows.pool[offset + v])
@@ -39,10 +43,10 @@ def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork)
 
 
 @summing
-def _see(t: int, n: int, stack: Stack, work: LayerWork) -> None:
+def _see(t: int, n: int, n_ramps: int, stack: Stack, work: LayerWork) -> None:
     """Put together what layer t > 0 (from 0) sees: a one, then the features or units of its two sources."""
-    stride, begin = padded_size(stack.n_inputs[t] + 1), work.input_at[t]
-    n_features = stack.n_inputs[0]
+    stride, begin = padded_size(n_seen(t, stack, n_ramps)), work.input_at[t]
+    n_features = stack.n_inputs[0] - n_ramps
     feature_stride = padded_size(n_features + 1)
     for i in range(n):
         place = begin + i * stride
@@ -62,27 +66,84 @@ def _see(t: int, n: int, stack: Stack, work: LayerWork) -> None:
                 place += count
 
 
+@inlined
+def _place(t: int, v: int, rows: NoisyRows, stack: Stack) -> int:
+    """Where the coefficients of input v = 0, 1, … of layer t that is no ramp begin among the parameters; 0 is the constant."""
+    n_ramps = stack.n_inputs[t] + 1 - n_seen(t, stack, rows.ramps.shape[1])
+    behind = n_ramps if v > rows.scale.shape[0] else 0
+    return int(stack.first[t] + (1 + v + behind) * stack.n_units[t])
+
+
 @summing
-def _fill_panel(t: int, parameters: Any, stack: Stack, transposed: bool, panel: Any) -> None:
-    """Hyperplanes of a layer, bias first, padded by zeros: one row per input, or per expert if ``transposed``."""
-    count, n_rows = stack.n_units[t], stack.n_inputs[t] + 1
+def _fill_panel(t: int, parameters: Any, rows: NoisyRows, stack: Stack, transposed: bool, panel: Any) -> None:
+    """Hyperplanes of a layer without ramps, bias first, padded by zeros: one row per input, or per expert if ``transposed``."""
+    count, n_rows = stack.n_units[t], n_seen(t, stack, rows.ramps.shape[1])
     width, stride = padded_size(count), padded_size(n_rows)
     panel[: width * stride] = 0.0
-    first = stack.first[t] + count
     for v in range(n_rows):
+        here = _place(t, v, rows, stack)
         for k in range(count):
             place = k * stride + v if transposed else v * width + k
-            panel[place] = parameters[first + v * count + k]
+            panel[place] = parameters[here + k]
 
 
 @summing
-def _forward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork) -> None:
+def _forward(t: int, n: int, rows: NoisyRows, parameters: Any, stack: Stack, work: LayerWork) -> None:
     """Units of layer t (from 0) and the slopes of their softplus."""
-    width, n_rows = padded_size(stack.n_units[t]), stack.n_inputs[t] + 1
-    _fill_panel(t, parameters, stack, False, work.panel)
+    width, n_rows = padded_size(stack.n_units[t]), n_seen(t, stack, rows.ramps.shape[1])
+    _fill_panel(t, parameters, rows, stack, False, work.panel)
     inputs, units = work.inputs[work.input_at[t] :], work.units[work.unit_at[t] :]
     product(padded_size(n), width, n_rows, inputs, padded_size(n_rows), 1, work.panel, width, work.product, width)
+    if n_rows < stack.n_inputs[t] + 1:
+        _climb_ramps(t, n, rows, parameters, stack, work)
     softplus_logistic(n * width, work.product, units, work.slopes[work.unit_at[t] :])
+
+
+@summing
+def _climb_ramps(t: int, n: int, rows: NoisyRows, parameters: Any, stack: Stack, work: LayerWork) -> None:
+    """Add what ramps do to the distances of layer t: all of those that a row has passed, and its part of the one it is on."""
+    count, low, rise = stack.n_units[t], rows.ramps[2], rows.ramps[3]
+    width, first = padded_size(count), stack.first[t] + (2 + rows.scale.shape[0]) * count
+    passed, own, base = work.on_ramps[0], work.on_ramps[1], work.experts[0]
+    base[:count] = 0.0
+    for g in range(rows.groups.shape[0] - 1):
+        for j in range(rows.groups[g], rows.groups[g + 1]):
+            for k in range(count):
+                coef = parameters[first + j * count + k]
+                base[k] += low[j] * coef
+                own[j, k] = rise[j] * coef
+                passed[j, k] = 0.0 if j == rows.groups[g] else passed[j - 1, k] + own[j - 1, k]
+    for i in range(n):
+        for k in range(count):
+            work.product[i * width + k] += base[k]
+        for g in range(rows.groups.shape[0] - 1):
+            j, along = work.ramp[i, g], work.along[i, g]
+            for k in range(width):
+                work.product[i * width + k] += passed[j, k] + along * own[j, k]
+
+
+@summing
+def _descend_ramps(
+    t: int, n: int, rows: NoisyRows, by_distance: Any, stack: Stack, work: LayerWork, gradient: Any
+) -> None:
+    """Add ∂/∂coefficients of the ramps of layer t, of which ∂/∂distances summed over rows stand in ``work.product``."""
+    count, low, rise = stack.n_units[t], rows.ramps[2], rows.ramps[3]
+    width, first = padded_size(count), stack.first[t] + (2 + rows.scale.shape[0]) * count
+    whole, part, beyond = work.on_ramps[0], work.on_ramps[1], work.experts[0]
+    work.on_ramps[:] = 0.0
+    for i in range(n):
+        for g in range(rows.groups.shape[0] - 1):
+            j, along = work.ramp[i, g], work.along[i, g]
+            for k in range(width):
+                slope = by_distance[i * width + k]
+                whole[j, k] += slope
+                part[j, k] += along * slope
+    for g in range(rows.groups.shape[0] - 1):
+        beyond[:count] = 0.0
+        for j in range(rows.groups[g + 1] - 1, rows.groups[g] - 1, -1):
+            for k in range(count):
+                gradient[first + j * count + k] += low[j] * work.product[k] + rise[j] * (beyond[k] + part[j, k])
+                beyond[k] += whole[j, k]
 
 
 @summing
@@ -142,9 +203,10 @@ def _side_losses(
 
 
 @summing
-def _backward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork, gradient: Any) -> None:
+def _backward(t: int, n: int, rows: NoisyRows, parameters: Any, stack: Stack, work: LayerWork, gradient: Any) -> None:
     """Add ∂/∂hyperplanes of layer t, and hand ∂/∂inputs down to the units that they are."""
-    count, n_rows = stack.n_units[t], stack.n_inputs[t] + 1
+    n_ramps = rows.ramps.shape[1]
+    count, n_rows = stack.n_units[t], n_seen(t, stack, n_ramps)
     width, stride = padded_size(count), padded_size(n_rows)
     by_distance = work.by_units[work.unit_at[t] : work.unit_at[t] + TILE * width]
     slopes = work.slopes[work.unit_at[t] :]
@@ -152,19 +214,21 @@ def _backward(t: int, n: int, parameters: Any, stack: Stack, work: LayerWork, gr
         by_distance[j] *= slopes[j]
     inputs = work.inputs[work.input_at[t] :]
     product(stride, width, n, inputs, 1, stride, by_distance, width, work.product, width)
-    first = stack.first[t] + count
     for v in range(n_rows):
+        here = _place(t, v, rows, stack)
         for k in range(count):
-            gradient[first + v * count + k] += work.product[v * width + k]
+            gradient[here + k] += work.product[v * width + k]
+    if n_rows < stack.n_inputs[t] + 1:
+        _descend_ramps(t, n, rows, by_distance, stack, work, gradient)
     if t == 0:
         return
-    _fill_panel(t, parameters, stack, True, work.panel)
+    _fill_panel(t, parameters, rows, stack, True, work.panel)
     product(padded_size(n), stride, count, by_distance, width, 1, work.panel, stride, work.product, stride)
     place = 1
     for j in range(2):
         source = stack.sources[t, j]
         if source == FEATURES:
-            place += stack.n_inputs[0]
+            place += stack.n_inputs[0] - n_ramps
             continue
         below, here = stack.n_units[source - 1], work.unit_at[source - 1]
         below_width = padded_size(below)
@@ -192,12 +256,12 @@ def network_gradient(
         work.by_units[:] = 0.0
         for t in range(n_layers):
             if t > 0:
-                _see(t, n, stack, work)
-            _forward(t, n, parameters, stack, work)
+                _see(t, n, rows.ramps.shape[1], stack, work)
+            _forward(t, n, rows, parameters, stack, work)
             own = side_losses(t, rows, tile, scale, parameters, stack, work, gradient)
             loss += own if t == n_layers - 1 else 0.0
         for t in range(n_layers - 1, -1, -1):
-            _backward(t, n, parameters, stack, work, gradient)
+            _backward(t, n, rows, parameters, stack, work, gradient)
     return loss
 
 
@@ -220,7 +284,7 @@ def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior
         for v in range(1, n_rows):
             power = prior.bias_power if v == 1 else prior.coef_power
             for k in range(count):
-                total += power * math.log1p(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
+                total += power * log1p_often_small(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
         done += count
     return total + add_time_penalty(parameters[stack.first[n_layers] :], gradient[stack.first[n_layers] :])
 
@@ -231,7 +295,7 @@ def objective_gradient(
 ) -> float:
     """The objective of the network on all rows; fills its gradient."""
     index = np.arange(rows.targets.shape[0])
-    loss = network_gradient(rows, index, 0, 1.0, parameters, stack, joint_workspace(stack), gradient)
+    loss = network_gradient(rows, index, 0, 1.0, parameters, stack, joint_workspace(stack, rows), gradient)
     return loss + add_network_penalty(parameters, stack, slopes, prior, gradient)
 
 
@@ -262,7 +326,7 @@ def run_joint_steps(
     ``done`` are the steps taken before; ``n_rows`` and ``total_weight`` are those of all data, of which ``rows`` may be a part;
     ``first`` and ``second`` are Adam's moments, updated in place like the parameters.
     """
-    work, gradient = joint_workspace(stack), np.empty_like(parameters)
+    work, gradient = joint_workspace(stack, rows), np.empty_like(parameters)
     loss = 0.0
     for b in range(rates.shape[0]):
         index = order[b * batch_size : (b + 1) * batch_size]

@@ -70,8 +70,10 @@ class Noise(NamedTuple):
         slopes = np.empty((0, 0)) if self.slopes is None else self.slopes
         columns = np.empty(0, np.int64) if self.columns is None else np.ascontiguousarray(self.columns, np.int64)
         ramps = np.empty((4, 0)) if self.ramps is None else np.ascontiguousarray(self.ramps)
+        begins = np.flatnonzero(np.diff(columns, prepend=-1)) if ramps.size else np.empty(0, np.int64)
+        groups = np.append(begins, ramps.shape[1]).astype(np.int64)
         return NoisyRows(
-            inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns, ramps
+            inputs, targets, weights, pool, offsets, self.scale, np.ascontiguousarray(slopes), columns, ramps, groups
         )
 
     def stretched(self, stretch: FloatArray) -> "Noise":

@@ -4,9 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pbdn.model.wiring import sources_of
+from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.compiled import summing
+from pbdn.numerics.compiled import inlined, summing
 from pbdn.numerics.products import padded_size
 
 TILE = 128  # rows that are worked on together
@@ -45,7 +45,8 @@ class NoisyRows(NamedTuple):
     what is compiled.
     A row of a minibatch gets ``scale`` times the numbers of ``pool`` from its offset on. The square of feature ``columns[j]``
     moves by ``slopes[row, j]`` times what the feature does. A ramp of feature ``columns[j]`` is taken anew: ``ramps[:, j]`` says
-    where it begins, one over its length, its lowest value and how far it rises.
+    where it begins, one over its length, its lowest value and how far it rises. The ramps of a feature stand side by side, from
+    ``groups[g]`` to ``groups[g + 1]``, and each begins where the one before it ends: a row is half-way up one of them only.
     """
 
     inputs: FloatArray
@@ -57,12 +58,16 @@ class NoisyRows(NamedTuple):
     slopes: FloatArray  # (n_rows, n_squares)
     columns: IntArray  # (n_squares or n_ramps,)
     ramps: FloatArray  # (4, n_ramps)
+    groups: IntArray  # (features with ramps + 1,)
 
 
 class LayerWork(NamedTuple):
-    """Memory of one tile, layer by layer: flat arrays, and where each layer's part begins."""
+    """Memory of one tile, layer by layer: flat arrays, and where each layer's part begins.
 
-    inputs: FloatArray  # a leading one, then what the layer sees: (TILE, stride)
+    Ramps are not among the inputs. A row has passed all ramps of a feature before ``ramp``, and ``along`` of that one.
+    """
+
+    inputs: FloatArray  # a leading one, then what the layer sees but ramps: (TILE, stride)
     units: FloatArray  # softplus: (TILE, padded units)
     slopes: FloatArray
     by_units: FloatArray
@@ -75,6 +80,11 @@ class LayerWork(NamedTuple):
     row_weight: FloatArray
     is_positive: Any
     moved: FloatArray  # (5, rows x widest layer): distances and, at two bounds, softplus and logistic
+    ramp: IntArray  # (TILE, features with ramps)
+    along: FloatArray
+    on_ramps: (
+        FloatArray  # (2, n_ramps, widest layer): per ramp and expert, of all of it and of the part that was passed
+    )
 
 
 def make_stack(starts: list[IntArray], n_features: int, positive: IntArray) -> Stack:
@@ -88,14 +98,21 @@ def make_stack(starts: list[IntArray], n_features: int, positive: IntArray) -> S
     return Stack(first, n_inputs, n_units, np.stack(starts).astype(np.int64), sources, positive)
 
 
+@inlined
+def n_seen(t: int, stack: Stack, n_ramps: int) -> int:
+    """How many inputs of layer t (from 0), the constant among them, are not ramps."""
+    return int(stack.n_inputs[t] + 1 - (n_ramps if stack.sources[t, 0] == FEATURES else 0))
+
+
 @summing
-def joint_workspace(stack: Stack) -> Any:
+def joint_workspace(stack: Stack, rows: NoisyRows) -> Any:
     """Memory for one tile of rows."""
+    n_ramps, n_groups = rows.ramps.shape[1], rows.groups.shape[0] - 1
     n_layers = stack.n_units.shape[0]
     input_at, unit_at = np.zeros(n_layers + 1, np.int64), np.zeros(n_layers + 1, np.int64)
     widest, largest = 1, 1
     for t in range(n_layers):
-        stride, width = padded_size(stack.n_inputs[t] + 1), padded_size(stack.n_units[t])
+        stride, width = padded_size(n_seen(t, stack, n_ramps)), padded_size(stack.n_units[t])
         input_at[t + 1] = input_at[t] + TILE * stride
         unit_at[t + 1] = unit_at[t] + TILE * width
         widest = max(widest, stride, width)
@@ -106,5 +123,6 @@ def joint_workspace(stack: Stack) -> Any:
     return LayerWork(
         inputs, units, slopes, by_units, input_at, unit_at, np.zeros(largest), np.zeros((2, widest)),
         np.zeros(max(largest, TILE * widest)), row[0], row[1], np.zeros(TILE, np.bool_),
-        np.empty((5, TILE * widest)),
+        np.empty((5, TILE * widest)), np.zeros((TILE, n_groups), np.int64), np.zeros((TILE, n_groups)),
+        np.zeros((2, n_ramps, widest)),
     )  # fmt: skip

@@ -59,7 +59,7 @@ class Steps(NamedTuple):
         rows = NoisyRows(
             block.inputs, block.targets, block.weights, nothing,
             np.zeros(len(chunk.order), np.int64), nothing, np.empty((0, 0)), np.empty(0, np.int64),
-            np.empty((4, 0)),
+            np.empty((4, 0)), np.zeros(1, np.int64),
         )  # fmt: skip
         run_joint_steps(
             rows, chunk.order, chunk.batch_size, rates, done, n_rows, total_weight, self.stack, self.parameters,
