@@ -235,15 +235,17 @@ def test_stairs_take_ramps(rng):
     assert np.count_nonzero(used) < 0.8 * used.size
 
 
-def shapes_of(n_rows, n_features=3, curved=None, signs=None):
+def shapes_of(n_rows, n_features=3, curved=None, signs=None, alone=False):
     X = np.random.default_rng(0).normal(size=(n_rows, n_features))
-    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs)]
+    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs, alone=alone)]
 
 
 def test_ramps_are_for_many_rows(monkeypatch):
     enough = views.FEWEST_RAMPED
     assert shapes_of(enough - 1) == ["flat", "curved"]
     assert shapes_of(enough) == ["flat", "curved", "ramps"]
+    assert shapes_of(views.FEWEST_ALONE - 1, alone=True) == ["flat", "curved"]
+    assert shapes_of(views.FEWEST_ALONE, alone=True) == ["flat", "curved", "ramps"]
     assert shapes_of(enough, curved=True) == ["curved"]
     assert shapes_of(enough, curved=False) == ["flat"]
     assert shapes_of(enough, signs=[1, 1, -1]) == ["flat"]

@@ -69,13 +69,13 @@ def grow_committee(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty, and average them."""
-    folds = deal_into_folds(rows, response)
+    folds, settings = deal_into_folds(rows, response), config.map
     all_decide = rows.n_rows * min(rows.n_rows, rows.n_features) <= SEARCHED_NUMBERS[response.timed]
     held = [folds == f for f in range(N_FOLDS if all_decide else DECIDING[response.timed])]
     few = all_decide and not response.timed
-    short = replace(config, map=config.map.shortened(SEARCH_STEPS)) if few or response.timed else config
+    short = replace(config, map=settings.shortened(SEARCH_STEPS)) if few or response.timed else config
     began = time.perf_counter()
-    views = make_views(rows, config.map.curved, run.seed, config.map.monotonic_cst)
+    views = make_views(rows, settings.curved, run.seed, settings.monotonic_cst, alone=settings.n_members == 1)
     if not response.timed and views[0].curve is None:
         views = [replace(views[0], plain=True), *views]
     threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))
@@ -84,11 +84,11 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, fewer_ramps(search, _strength(search, stage)))
-    new = config.map.n_members == 1 or (few and config.map.n_members != N_FOLDS)
+    new = settings.n_members == 1 or (few and settings.n_members != N_FOLDS)
     if new:
-        members = _on_all_rows(search, stage, folds, config.map)
+        members = _on_all_rows(search, stage, folds, settings)
     else:
-        members = _of_all_folds(search, stage, folds, config.map, few)
+        members = _of_all_folds(search, stage, folds, settings, few)
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None

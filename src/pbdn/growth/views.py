@@ -40,7 +40,7 @@ MOST_STRETCHED = 500  # features, where rows are fewer
 NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
-FEWEST_RAMPED = 600  # rows
+FEWEST_RAMPED, FEWEST_ALONE = 600, 2000  # rows; who asks for a network alone wants it small
 ROWS_OF_RAMP = 100  # for every ramp of a feature
 MOST_RAMPS, FEW_RAMPS = 32, 16  # of a feature at the most, and where those of all features would be too many
 MOST_BENT = 300  # ramps of all features
@@ -195,11 +195,13 @@ class View:
         return losses_on(self.rows.take(some), response)(layers)
 
 
-def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
+def make_views(
+    rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None, *, alone: bool = False
+) -> list[View]:
     """The flat view, the one with squares and, of many rows, the one with ramps.
 
     Only the one with squares, or only the flat one, if ``curved`` says so; the flat one if rows are fewer than features. Features with
-    a sign have no squares and no ramps.
+    a sign have no squares and no ramps. ``alone`` is for one network that is not averaged with others.
     """
     rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
     wide = not curved and is_wide(rows.n_rows, rows.n_features)
@@ -220,7 +222,9 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     flat = View(rows, rows.n_features, None, None, Noise(scale), None, tails, tamed, copies)
     if curved is False or wide:
         return [flat]
-    found = [curve_of(rows.inputs), None if curved else _few_ramps(rows if rows.weights is None else rows.take(some))]
+    known = rows if rows.weights is None else rows.take(some)
+    ramped = not curved and known.n_rows >= (FEWEST_ALONE if alone else FEWEST_RAMPED)
+    found = [curve_of(rows.inputs), _few_ramps(known) if ramped else None]
     signed = np.flatnonzero([] if signs is None else signs)
     curves = [curve.without(signed) for curve in found if curve is not None]
     bent = [_curved(flat, curve) for curve in curves if curve is not None]
@@ -230,10 +234,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
 def _few_ramps(rows: LabelledRows) -> Curve | None:
     """Ramps of all features, more of them the more rows there are; of many features those that tell most on their own.
 
-    None where there would be hardly any, or rows are few.
+    None where there would be hardly any.
     """
-    if rows.n_rows < FEWEST_RAMPED:
-        return None
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
     limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
     most = rows.n_rows // ROWS_OF_RAMP
