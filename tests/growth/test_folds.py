@@ -235,17 +235,15 @@ def test_stairs_take_ramps(rng):
     assert np.count_nonzero(used) < 0.8 * used.size
 
 
-def shapes_of(n_rows, n_features=3, curved=None, signs=None, alone=False):
+def shapes_of(n_rows, n_features=3, curved=None, signs=None):
     X = np.random.default_rng(0).normal(size=(n_rows, n_features))
-    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs, alone=alone)]
+    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs)]
 
 
 def test_ramps_are_for_many_rows(monkeypatch):
     enough = views.FEWEST_RAMPED
     assert shapes_of(enough - 1) == ["flat", "curved"]
     assert shapes_of(enough) == ["flat", "curved", "ramps"]
-    assert shapes_of(views.FEWEST_ALONE - 1, alone=True) == ["flat", "curved"]
-    assert shapes_of(views.FEWEST_ALONE, alone=True) == ["flat", "curved", "ramps"]
     assert shapes_of(enough, curved=True) == ["curved"]
     assert shapes_of(enough, curved=False) == ["flat"]
     assert shapes_of(enough, signs=[1, 1, -1]) == ["flat"]
@@ -258,14 +256,12 @@ def test_ramps_are_for_many_rows(monkeypatch):
     alone = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
     np.testing.assert_allclose(make_views(silent, None, 0)[-1].curve.centers, alone.curve.centers, rtol=1e-12)
     assert make_views(silent.take(np.arange(enough + 9) > 9), None, 0)[-1].shape == "curved"
-    for n_rows in (enough, 2000):
-        X = np.random.default_rng(0).normal(size=(n_rows, 3))
-        y, n_ramps = (X[:, 1] ** 2 < 0.5).astype(int), min(views.FEW_RAMPS, n_rows // views.ROWS_OF_RAMP)
-        monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * n_ramps * n_rows)
-        ramped = make_views(LabelledRows(X, y), None, 0)[-1]
-        assert ramped.curve.columns.tolist() == [1] * n_ramps  # the others tell nothing on their own
-        monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (n_ramps - 1) * n_rows)
-        assert shapes_of(n_rows) == ["flat", "curved"]
+    y = (X[:, 1] ** 2 < 0.5).astype(int)
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.FEW_RAMPS * enough)
+    ramped = make_views(LabelledRows(X, y), None, 0)[-1]
+    assert ramped.curve.columns.tolist() == [1] * views.FEW_RAMPS  # the others tell nothing on their own
+    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (views.FEW_RAMPS - 1) * enough)
+    assert shapes_of(enough) == ["flat", "curved"]
 
 
 def test_effects_of_single_features(rng):

@@ -75,7 +75,7 @@ def grow_committee(
     few = all_decide and not response.timed
     short = replace(config, map=settings.shortened(SEARCH_STEPS)) if few or response.timed else config
     began = time.perf_counter()
-    views = make_views(rows, settings.curved, run.seed, settings.monotonic_cst, alone=settings.n_members == 1)
+    views = make_views(rows, settings.curved, run.seed, settings.monotonic_cst)
     if not response.timed and views[0].curve is None:
         views = [replace(views[0], plain=True), *views]
     threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))

@@ -40,7 +40,7 @@ MOST_STRETCHED = 500  # features, where rows are fewer
 NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
-FEWEST_RAMPED, FEWEST_ALONE = 600, 2000  # rows; who asks for a network alone wants it small
+FEWEST_RAMPED = 2000  # rows; of fewer, networks with ramps are larger and slower than is promised
 ROWS_OF_RAMP = 100  # for every ramp of a feature
 MOST_RAMPS, FEW_RAMPS = 32, 16  # of a feature at the most, and where those of all features would be too many
 MOST_BENT = 300  # ramps of all features
@@ -195,13 +195,11 @@ class View:
         return losses_on(self.rows.take(some), response)(layers)
 
 
-def make_views(
-    rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None, *, alone: bool = False
-) -> list[View]:
+def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
     """The flat view, the one with squares and, of many rows, the one with ramps.
 
     Only the one with squares, or only the flat one, if ``curved`` says so; the flat one if rows are fewer than features. Features with
-    a sign have no squares and no ramps. ``alone`` is for one network that is not averaged with others.
+    a sign have no squares and no ramps.
     """
     rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
     wide = not curved and is_wide(rows.n_rows, rows.n_features)
@@ -223,8 +221,7 @@ def make_views(
     if curved is False or wide:
         return [flat]
     known = rows if rows.weights is None else rows.take(some)
-    ramped = not curved and known.n_rows >= (FEWEST_ALONE if alone else FEWEST_RAMPED)
-    found = [curve_of(rows.inputs), _few_ramps(known) if ramped else None]
+    found = [curve_of(rows.inputs), None if curved or known.n_rows < FEWEST_RAMPED else _few_ramps(known)]
     signed = np.flatnonzero([] if signs is None else signs)
     curves = [curve.without(signed) for curve in found if curve is not None]
     bent = [_curved(flat, curve) for curve in curves if curve is not None]
@@ -238,10 +235,9 @@ def _few_ramps(rows: LabelledRows) -> Curve | None:
     """
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
     limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
-    most = rows.n_rows // ROWS_OF_RAMP
-    curve = ramps_of(some, min(MOST_RAMPS, most))
+    curve = ramps_of(some, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP))
     if curve is not None and curve.n_bent > limit:
-        curve = ramps_of(some, min(FEW_RAMPS, most))
+        curve = ramps_of(some, FEW_RAMPS)
     if curve is None or curve.n_bent <= limit:
         return curve
     telling = marginal_effects(rows, curve)
