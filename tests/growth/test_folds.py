@@ -312,13 +312,9 @@ def test_layers_on_joined_ramps_do_the_same(rng):
     curve, matrix = split_ramps(long.curve, 3, 4)
     short, n_inputs = long.with_curve(curve), long.rows.n_features
     wanted = random_network(rng, ((2, 3), (2, 1), (1, 1)), n_inputs, total_spread=1.0).layers
-
-    def split(side):
-        planes = side.hyperplanes
-        return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1] @ matrix, planes[:, n_inputs + 1 :]]))
-
     on_ramps = long.bent.fold_bent(Network(wanted, 3, RESPONSE, long.curve))
-    parts = replace(on_ramps, layers=with_other_inputs(on_ramps.layers, split), curve=curve)
+    split = with_other_inputs(on_ramps.layers, n_inputs, lambda planes: planes @ matrix)
+    parts = replace(on_ramps, layers=split, curve=curve)
     np.testing.assert_allclose(parts.predict(X), on_ramps.predict(X), rtol=1e-9)
     joined = short.on_joined_ramps(short.bent.inverse.fold_bent(parts).layers, long, RESPONSE)
     for layer, same in zip(wanted, joined, strict=True):

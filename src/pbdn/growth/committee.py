@@ -46,11 +46,8 @@ from pbdn.model.response import Response
 from pbdn.numerics.arrays import IntArray, spread_rows
 from pbdn.sgd.map_settings import MapSettings
 
-SEARCHED_NUMBERS = (
-    25_000,
-    6_000,
-)  # rows x features (or rows, if fewer) up to which all folds decide: classes, on a line
-DECIDING = (1, 2)  # folds, above
+# Rows x features (or rows, if fewer) up to which all folds decide, and how many decide above: of classes, and on a line.
+SEARCHED_NUMBERS, DECIDING = (25_000, 6_000), (1, 2)
 PENALTIES = (0.05, 0.3, 2.0, 8.0, 30.0, 100.0)
 PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where few rows cannot tell them apart
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
@@ -84,15 +81,15 @@ def grow_committee(
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, fewer_ramps(search, _strength(search, stage)))
+    small = needless_share(search, stage)
     new = settings.n_members == 1 or (few and settings.n_members != N_FOLDS)
     if new:
         members = _on_all_rows(search, stage, folds, settings)
     else:
-        members = _of_all_folds(search, stage, folds, settings, few)
+        members = _of_all_folds(search, stage, folds, settings, few, small)
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
-    small = needless_share(search, stage)
     networks = _trimmed(members or stage.stacks, stage, response, small)
     if not (new or response.timed or run.stop()):
         networks = _sharpened(networks, [network.layers for network in networks], stage, folds, run)
@@ -282,7 +279,9 @@ def _on_all_rows(search: Search, stage: Stage, folds: IntArray, settings: MapSet
     return [layers for layers in search.run.on_threads(trained, numbers) if layers is not None]
 
 
-def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSettings, few: bool) -> list[Layers]:
+def _of_all_folds(
+    search: Search, stage: Stage, folds: IntArray, settings: MapSettings, few: bool, small: float
+) -> list[Layers]:
     """The networks of the folds that decided, and those of the others trained with what they found.
 
     Where rows are few they are smaller, unless rows kept back become clearly less likely. On a line no more are trained than the
@@ -290,8 +289,8 @@ def _of_all_folds(search: Search, stage: Stage, folds: IntArray, settings: MapSe
     """
     wanted = N_FOLDS
     if search.response.timed and len(stage.stacks) < N_FOLDS:
-        (first,) = _trimmed(stage.stacks[:1], stage, search.response, needless_share(search, stage))
-        wanted = min(N_FOLDS, ON_A_LINE.hyperplanes // sum(sum(layer.n_experts) for layer in first.layers))
+        (first,) = _trimmed(stage.stacks[:1], stage, search.response, small)
+        wanted = min(N_FOLDS, ON_A_LINE.hyperplanes // sum(first.n_units))
     numbers = range(len(stage.stacks), max(wanted, len(stage.stacks)))
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
 

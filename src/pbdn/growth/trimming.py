@@ -19,7 +19,7 @@ from pbdn.growth.holdout import losses_on
 from pbdn.growth.search import Search, Stage
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
-from pbdn.model.network import Layer, Network, Side, inputs_above, with_other_inputs
+from pbdn.model.network import Layer, Network, inputs_above, with_other_inputs
 from pbdn.model.response import Response
 from pbdn.model.wiring import Curve, joined_ramps, sources_of
 from pbdn.numerics.arrays import FloatArray, spread_rows
@@ -173,19 +173,17 @@ def without_small(layers: Layers, share: float, n_inputs: int) -> Layers:
     Inputs have mean 0 and standard deviation 1.
     """
 
-    def cut(side: Side) -> Side:
-        planes = side.hyperplanes.copy()
-        of_inputs = planes[:, 1 : n_inputs + 1]
-        size = np.abs(of_inputs)
-        of_inputs[size < share * size.max(axis=1, keepdims=True, initial=0.0)] = 0.0
-        return replace(side, hyperplanes=planes)
+    def cut(planes: FloatArray) -> FloatArray:
+        size = np.abs(planes[:, 1:])
+        small = size < share * size.max(axis=1, keepdims=True, initial=0.0)
+        return np.column_stack([planes[:, 0], np.where(small, 0.0, planes[:, 1:])])
 
-    return with_other_inputs(layers, cut)
+    return with_other_inputs(layers, n_inputs, cut)
 
 
 def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:
     """As many of the networks, from the first on, as the limit allows."""
-    together = np.cumsum([sum(sum(layer.n_experts) for layer in network.layers) for network in networks])
+    together = np.cumsum([sum(network.n_units) for network in networks])
     return networks[: max(limit.networks, int((together <= limit.hyperplanes).sum()))]
 
 

@@ -25,7 +25,7 @@ from numpy.random import SeedSequence
 from pbdn.config import is_wide
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import different_rows, losses_on
-from pbdn.model.network import Layer, Network, Side, with_other_inputs
+from pbdn.model.network import Layer, Network, with_other_inputs
 from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling, standard_scaling
 from pbdn.model.tails import Tails, tails_of
@@ -100,14 +100,11 @@ class RowSpan:
 
     def unfold(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """Layers on features that act on these rows as the given ones do on their coordinates."""
-        n_axes = self.coordinates.shape[1]
 
-        def unfold(side: Side) -> Side:
-            planes = side.hyperplanes
-            on_features = (self.inputs.T @ (self.mixture @ planes[:, 1 : n_axes + 1].T)).T
-            return replace(side, hyperplanes=np.column_stack([planes[:, 0], on_features, planes[:, n_axes + 1 :]]))
+        def unfold(planes: FloatArray) -> FloatArray:
+            return np.column_stack([planes[:, 0], (self.inputs.T @ (self.mixture @ planes[:, 1:].T)).T])
 
-        return with_other_inputs(layers, unfold)
+        return with_other_inputs(layers, self.coordinates.shape[1], unfold)
 
 
 @dataclass(frozen=True)
@@ -180,15 +177,10 @@ class View:
         assert self.curve is not None
         assert self.bent is not None
         assert other.bent is not None
-        matrix, n_inputs = joining(self.curve, other.curve, self.n_features), self.rows.n_features
+        matrix = joining(self.curve, other.curve, self.n_features)
         own = self.bent.fold_bent(Network(layers, self.n_features, response, self.curve))
-
-        def joined(side: Side) -> Side:
-            planes = side.hyperplanes
-            return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1] @ matrix, planes[:, n_inputs + 1 :]]))
-
-        network = replace(own, layers=with_other_inputs(own.layers, joined), curve=other.curve)
-        return other.bent.inverse.fold_bent(network).layers
+        joined = with_other_inputs(own.layers, own.n_expanded, lambda planes: planes @ matrix)
+        return other.bent.inverse.fold_bent(replace(own, layers=joined, curve=other.curve)).layers
 
     def losses(self, layers: Layers, some: Any, response: Response) -> FloatArray:
         """Minus twice the weighted log-likelihood of each of some rows."""
@@ -289,12 +281,8 @@ def without_unused_ramps(network: Network) -> Network:
     of_inputs = [side.hyperplanes[:, 1 : n_inputs + 1] for layer in seeing for side in layer.sides]
     used = np.any(np.concatenate(of_inputs) != 0.0, axis=0)
     kept = np.append(np.ones(n + 1, np.bool_), used[n:])
-
-    def fewer(side: Side) -> Side:
-        planes = side.hyperplanes
-        return replace(side, hyperplanes=np.hstack([planes[:, : n_inputs + 1][:, kept], planes[:, n_inputs + 1 :]]))
-
-    return replace(network, layers=with_other_inputs(network.layers, fewer), curve=network.curve.take(used[n:]))
+    fewer = with_other_inputs(network.layers, n_inputs, lambda planes: planes[:, kept])
+    return replace(network, layers=fewer, curve=network.curve.take(used[n:]))
 
 
 def relevance_stretch(layers: Layers, n_inputs: int, power: float = USUAL_RELEVANCE) -> FloatArray:
@@ -314,10 +302,4 @@ def relevance_stretch(layers: Layers, n_inputs: int, power: float = USUAL_RELEVA
 
 def stretched(layers: Layers, stretch: FloatArray) -> Layers:
     """Layers that act on inputs multiplied by ``stretch`` as the given ones do on the inputs."""
-
-    def divided(side: Side) -> Side:
-        planes = side.hyperplanes.copy()
-        planes[:, 1 : stretch.size + 1] /= stretch
-        return replace(side, hyperplanes=planes)
-
-    return with_other_inputs(layers, divided)
+    return with_other_inputs(layers, stretch.size, lambda planes: planes / np.append(1.0, stretch))

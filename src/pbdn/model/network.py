@@ -118,14 +118,18 @@ def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
     yield inputs_of(len(layers) + 1, seen)
 
 
-def with_other_inputs(layers: Sequence[Layer], change: Callable[[Side], Side]) -> tuple[Layer, ...]:
-    """The layers, with the change made to all sides, kept draws included, that see the features."""
+def with_other_inputs(layers: Sequence[Layer], n_inputs: int, change: Callable[..., FloatArray]) -> tuple[Layer, ...]:
+    """The layers, with a change of biases and of the coefficients of ``n_inputs`` inputs, side by side, where these are seen."""
 
-    def changed(layer: Layer) -> Layer:
-        draws = tuple(tuple(change(side) for side in draw) for draw in layer.draws)
-        return Layer(tuple(change(side) for side in layer.sides), draws)
+    def changed(side: Side) -> Side:
+        first, others = np.split(side.hyperplanes, [n_inputs + 1], axis=1)
+        return replace(side, hyperplanes=np.hstack([change(first), others]))
 
-    return tuple(changed(layer) if sees_features(t) else layer for t, layer in enumerate(layers, 1))
+    def with_changed(layer: Layer) -> Layer:
+        draws = tuple(tuple(changed(side) for side in draw) for draw in layer.draws)
+        return Layer(tuple(changed(side) for side in layer.sides), draws)
+
+    return tuple(with_changed(layer) if sees_features(t) else layer for t, layer in enumerate(layers, 1))
 
 
 def inputs_above(layers: Sequence[Layer], features: Inputs) -> Inputs:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from pbdn.model.network import Layer, Network, Side, with_other_inputs
+from pbdn.model.network import Layer, Network, with_other_inputs
 from pbdn.numerics.arrays import FloatArray
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
@@ -79,15 +79,12 @@ class Scaling:
 
 def _fold_columns(network: Network, center: FloatArray, scale: FloatArray) -> tuple[Layer, ...]:
     """Layers for expanded features x that act as the network's do on (x - center) / scale."""
-    n = center.shape[0]
 
-    def fold(side: Side) -> Side:
-        planes = side.hyperplanes.copy()
-        planes[:, 0] -= planes[:, 1 : n + 1] @ (center / scale)
-        planes[:, 1 : n + 1] /= scale
-        return replace(side, hyperplanes=planes)
+    def fold(planes: FloatArray) -> FloatArray:
+        biases, coefs = planes[:, 0], planes[:, 1:]
+        return np.column_stack([biases - coefs @ (center / scale), coefs / scale])
 
-    return with_other_inputs(network.layers, fold)
+    return with_other_inputs(network.layers, center.size, fold)
 
 
 def identity_scaling(n_features: int) -> Scaling:

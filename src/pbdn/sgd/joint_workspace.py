@@ -82,9 +82,7 @@ class LayerWork(NamedTuple):
     moved: FloatArray  # (5, rows x widest layer): distances and, at two bounds, softplus and logistic
     ramp: IntArray  # (TILE, features with ramps)
     along: FloatArray
-    on_ramps: (
-        FloatArray  # (2, n_ramps, widest layer): per ramp and expert, of all of it and of the part that was passed
-    )
+    on_ramps: FloatArray  # (2, n_ramps, widest layer): sums per ramp and expert
 
 
 def make_stack(starts: list[IntArray], n_features: int, positive: IntArray) -> Stack:
