@@ -118,6 +118,18 @@ def test_a_committee_comes_back_to_the_last_bit_without_its_zeros(rng, tmp_path,
     assert sum(array.nbytes for array in network_to_arrays(network)[1].values()) <= 1.1 * alone
 
 
+@pytest.mark.parametrize(("share", "is_shorter"), [(0.0, False), (0.01, False), (0.05, True), (0.5, True)])
+def test_zeros_are_left_out_where_that_is_shorter(rng, tmp_path, share, is_shorter):
+    """A bit for every coefficient costs as much as one coefficient in 64."""
+    network = random_network(rng, ((40,),), 99)
+    planes = network.top.sides[0].hyperplanes
+    planes.flat[: round(share * planes.size)] = 0.0
+    _, arrays = network_to_arrays(network)
+    assert ("network.0.hyperplanes.places" in arrays) == is_shorter
+    assert sum(array.nbytes for name, array in arrays.items() if "hyperplanes" in name) <= planes.nbytes
+    assert round_trip(network, tmp_path / "m").top.sides[0].hyperplanes.tobytes() == planes.tobytes()
+
+
 def test_what_zeros_take_in_memory_is_bounded(rng, tmp_path):
     """Nearly all zeros are stored as they are."""
     network = random_network(rng, ((40,),), 100)

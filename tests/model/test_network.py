@@ -20,9 +20,10 @@ from pbdn.model.likelihood import average_answer
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
 from pbdn.model.scaling import Scaling
-from pbdn.model.tails import POWERS, Tails, pulled_in, tails_of
+from pbdn.model.tails import POWERS, Tails, pull_in_lanes, pulled_in, tails_of
 from pbdn.model.wiring import (
     FEATURES,
+    Curve,
     inputs_of,
     joined_ramps,
     joining,
@@ -30,6 +31,8 @@ from pbdn.model.wiring import (
     sources_of,
     width_of_inputs,
 )
+from pbdn.numerics.compiled import kernel
+from pbdn.numerics.elementary import LANES
 
 WIDTHS_OF_WIRES = (5, 3, 2, 4, 1)  # of the features and of the units of layers 1 to 4
 SOURCES = {1: (0,), 2: (0, 1), 3: (1, 2), 4: (2, 3), 5: (3, 4)}
@@ -207,6 +210,46 @@ def test_compiled_pass_over_many_rows(rng, depth, make, n_members):
     np.testing.assert_array_equal(net.side_rate(x), found)
     for other in (x.astype(np.float32), np.asfortranarray(x), sp.csr_array(x), x[:50]):
         np.testing.assert_allclose(net.side_rate(other), expected[: other.shape[0]], rtol=1e-3)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_compiled_pass_climbs_any_ramps(rng, depth):
+    """Ramps with gaps between them, ramps over others, rows on bends, beyond all ramps and far out."""
+    curve = Curve(
+        np.array([0, 0, 0, 2, 2, 3]),
+        np.array([-1.0, -0.5, 1.0, 0.0, 0.0, 0.5]),
+        np.array([0.5, 0.125, 0.25, 1.0, 3.0, 2.0**-30]),
+        ramps=True,
+    )
+    net = random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0)
+    x = rng.standard_normal((1100, N_FEATURES))
+    x[:600] = rng.choice(np.concatenate([curve.centers, curve.centers + curve.scales, [-100.0, 100.0]]), (600, N_FEATURES))
+    np.testing.assert_allclose(net.side_rate(x), net.top.side_rate(net.top_inputs(x)), rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("make", [None, random_curve, random_ramps])
+def test_compiled_pass_pulls_in_tails(rng, make):
+    """As accurately as NumPy, from the smallest to the largest numbers."""
+    curve = None if make is None else make(rng, N_FEATURES, 3)
+    net = replace(random_network(rng, EXPERTS[:2], N_FEATURES, curve=curve), tails=random_tails(rng, N_FEATURES, 3))
+    x = rng.standard_normal((1100, N_FEATURES)) * 10.0 ** rng.uniform(-20, 3, size=(1100, N_FEATURES))
+    x[:3] = [[0.0], [-0.0], [1e-300]]
+    np.testing.assert_allclose(net.side_rate(x), net.top.side_rate(net.top_inputs(x)), rtol=1e-11, atol=1e-300)
+
+
+@kernel
+def _pulled_in(values, power):
+    for i in range(0, values.size, LANES):
+        pull_in_lanes(values.ctypes.data + 8 * i, 0.0, 1.0, power)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_compiled_tails_keep_every_digit(power):
+    z = np.concatenate([np.logspace(-300, 60, 4000), np.linspace(0.0, 10.0, 4000)])
+    z = np.concatenate([z, -z])
+    found = z.copy()
+    _pulled_in(found, power)
+    np.testing.assert_allclose(found, pulled_in(z, power), rtol=1e-13)
 
 
 def test_compiled_pass_leaves_out_units_that_nobody_sees(rng):

@@ -60,9 +60,9 @@ def network_to_arrays(network: Network) -> tuple[dict[str, Any], dict[str, NDArr
     ``network.class_rows`` are the rows of each class that networks of folds shared.
     A curved network has the arrays ``network.curve.columns``, ``….centers`` and ``….scales``, and one with ramps has the same of
     ``network.ramps``; one that pulls in long tails has
-    ``network.tails.columns``, ``….centers``, ``….scales`` and ``….powers``. Where half of the hyperplanes
-    or more are zeros, ``….hyperplanes`` holds the others in a row and ``….hyperplanes.places`` a bit per coefficient, those
-    of eight experts in a byte.
+    ``network.tails.columns``, ``….centers``, ``….scales`` and ``….powers``. Where that is shorter, ``….hyperplanes``
+    holds the coefficients that are not zero in a row and ``….hyperplanes.places`` a bit per coefficient, those of eight
+    experts in a byte.
     """
     arrays: dict[str, NDArray[Any]] = {}
     bent = "ramps" if network.curve is not None and network.curve.ramps else "curve"
@@ -178,10 +178,11 @@ def _stack(name: str, sides: Any) -> dict[str, NDArray[Any]]:
 
 def _without_zeros(name: str, planes: FloatArray) -> dict[str, NDArray[Any]]:
     stored = planes.view("<i8") != 0  # all but +0.0
-    n_stored = np.count_nonzero(stored)
-    if 2 * n_stored > planes.size or MOST_ZEROS * n_stored < planes.size or not planes.size:
+    n_stored, places = np.count_nonzero(stored), np.packbits(stored, axis=0)
+    is_shorter = n_stored * planes.itemsize + places.nbytes < planes.nbytes
+    if not is_shorter or MOST_ZEROS * n_stored < planes.size:
         return {name: planes}
-    return {name: planes[stored], f"{name}.places": np.packbits(stored, axis=0)}
+    return {name: planes[stored], f"{name}.places": places}
 
 
 def _with_zeros(name: str, arrays: Mapping[str, NDArray[Any]], n_experts: int) -> FloatArray:

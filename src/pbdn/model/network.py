@@ -229,7 +229,7 @@ class Network:
     def side_rate(self, features: Inputs) -> FloatArray:
         """λ of every side, shape (n, n_sides): its answer is the average of the members'. Many dense rows by the compiled pass."""
         if is_worth_it(features):
-            return side_rates(self._plan, len(self.top.sides), self.n_averaged, self.tamed(features))
+            return side_rates(self._plan, len(self.top.sides), self.n_averaged, features)
         return self._rate_above(self.top_inputs(features))
 
     def _rate_above(self, inputs: Inputs) -> FloatArray:

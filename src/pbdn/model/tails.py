@@ -10,12 +10,16 @@ everywhere, and zero stays zero. Powers are odd multiples of 1/8: none is 0 or 2
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numba import types
 
 from pbdn.model.wiring import Inputs
 from pbdn.numerics.arrays import FloatArray, IntArray, spread_rows
+from pbdn.numerics.compiled import instructions
+from pbdn.numerics.elementary import Lanes
 
 POWERS = np.arange(-0.875, 3.0, 0.25)  # that are tried
 SEEN_ROWS = 2000  # by which they are chosen, at most
@@ -78,6 +82,26 @@ def pulled_in(z: FloatArray, powers: FloatArray | float) -> FloatArray:
     """t(z) for powers λ."""
     power = np.where(z < 0.0, 2.0 - powers, powers)
     return np.asarray(np.copysign(np.expm1(power * np.log1p(np.abs(z))) / power, z))
+
+
+@instructions
+def pull_in_lanes(typing_context: Any, address: Any, center: Any, scale: Any, power: Any) -> Any:
+    """t of the LANES values at an address, with one power λ, in compiled loops; they change."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers, address = Lanes(builder), arguments[0]
+        center, scale, power = (numbers.spread(argument) for argument in arguments[1:])
+        zero, two = numbers.constant(0.0), numbers.constant(2.0)
+        z = builder.fdiv(builder.fsub(numbers.load(address), center), scale)
+        below = builder.fcmp_ordered("<", z, zero)
+        own = builder.select(below, builder.fsub(two, power), power)
+        size = builder.select(below, builder.fsub(numbers.constant(-0.0), z), z)
+        pulled = numbers.exp_minus_one(builder.fmul(own, numbers.log_one_plus(size)))
+        numbers.store(builder.fdiv(pulled, builder.select(below, builder.fsub(power, two), power)), address)
+        return context.get_dummy_value()
+
+    number = types.float64
+    return types.void(types.uintp, number, number, number), generate
 
 
 def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails | None:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from numba import njit
 from numba.core import event
 from numba.core.ccallback import CFunc
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -135,6 +135,9 @@ summing = Compiler(**_FROM_KERNELS, fastmath=_ANY_ORDER)
 elementary = Compiler(**_FROM_KERNELS, fastmath=_FUSED, forceinline=True)
 """An internal function of one number that becomes part of the loops calling it, so that they are vectorised. It is so at the
 level of machine code: put in as Python statements (``inline="always"``) its types would be inferred again in every caller."""
+
+instructions: Callable[[Any], Any] = intrinsic
+"""A function whose machine instructions are written one by one (numba's `intrinsic`)."""
 
 inlined = Compiler(inline="always")
 """A part of one or two kernels that stands alone for reading and testing. Compiled by itself, it would be optimised with all

@@ -29,6 +29,7 @@ _EXP_FITTED = (  # the same by interpolation at eleven Chebyshev nodes: error 3e
     *(0.0013888888932488599, 0.00019841170270440067, 2.4801504346997686e-05, 2.764018079620985e-06),
     2.7626357241447223e-07,
 )
+_EXP_RISE = _EXP[1:]  # (e^r - 1) / r
 _EXP_RATIO = tuple((-1.0) ** j / factorial(j + 1) for j in range(12))  # (1 - e^-t) / t on t ≤ 0.35
 _ATANH = tuple(1.0 / (2 * j + 1) for j in range(17))  # atanh(z) / z in z², on z ≤ ⅓: error 2e-17
 _ATANH_SHORT = _ATANH[:11]  # on z ≤ 0.172
@@ -188,13 +189,49 @@ class Lanes:
 
     def exp_negative(self, x: Any) -> Any:
         """e^x for x ≤ 0, as the function `exp_negative`, by a fitted polynomial."""
-        builder, least = self.builder, self.constant(LEAST_EXPONENT)
-        t = builder.select(builder.fcmp_ordered("<", x, least), least, x)
+        r, power = self._power_of_two(self._at_least(x, LEAST_EXPONENT))
+        return self.multiply(self.polynomial(r, _EXP_FITTED), power)
+
+    def exp_minus_one(self, x: Any) -> Any:
+        """e^x - 1, to full relative accuracy; as of ±700 for x beyond."""
+        high = self.constant(-LEAST_EXPONENT)
+        t = self.builder.select(self.builder.fcmp_ordered(">", x, high), high, self._at_least(x, LEAST_EXPONENT))
+        r, power = self._power_of_two(t)
+        part = self.multiply(r, self.polynomial(r, _EXP_RISE))
+        return self.add(self.multiply(part, power), self.builder.fsub(power, self.constant(1.0)))
+
+    def log_one_plus(self, x: Any) -> Any:
+        """ln(1 + x) for x ≥ 0, to full relative accuracy: what 1 + x loses is put back."""
+        builder, one = self.builder, self.constant(1.0)
+        whole = builder.fadd(x, one)
+        bits = builder.bitcast(whole, self.bits)
+        exponent = builder.ashr(builder.sub(bits, self._integer(_ROOT_HALF_BITS)), self._integer(52))
+        scale = builder.shl(exponent, self._integer(52))
+        near_one = builder.bitcast(builder.sub(bits, scale), self.kind)
+        shrunk = builder.bitcast(builder.sub(self._integer(ONE_BITS), scale), self.kind)
+        lost = builder.fsub(x, builder.fsub(whole, one))
+        f = self.add(self.multiply(lost, shrunk), builder.fsub(near_one, one))
+        z = builder.fdiv(f, builder.fadd(f, self.constant(2.0)))
+        series = self.multiply(self.add(z, z), self.polynomial(self.multiply(z, z), _ATANH_SHORT))
+        k = builder.fsub(
+            builder.bitcast(builder.add(exponent, self._integer(_MAGIC_BITS)), self.kind), self.constant(_MAGIC)
+        )
+        low = self.add(self.multiply(k, self.constant(_LN2_LOW)), series)
+        return self.add(self.multiply(k, self.constant(_LN2_HIGH)), low)
+
+    def _integer(self, value: Any) -> Any:
+        return ir.Constant(self.bits, [int(value)] * LANES)
+
+    def _at_least(self, x: Any, least: float) -> Any:
+        return self.builder.select(self.builder.fcmp_ordered("<", x, self.constant(least)), self.constant(least), x)
+
+    def _power_of_two(self, t: Any) -> tuple[Any, Any]:
+        """r and 2^k with t = r + k ln 2 and |r| ≤ ½ ln 2."""
+        builder = self.builder
         shifted = self.add(self.multiply(t, self.constant(_LOG2E)), self.constant(_MAGIC))
         k = builder.fsub(shifted, self.constant(_MAGIC))
         r = self.add(
             self.add(t, self.multiply(k, self.constant(-_LN2_HIGH))), self.multiply(k, self.constant(-_LN2_LOW))
         )
-        exponent = builder.add(builder.bitcast(shifted, self.bits), ir.Constant(self.bits, [1023] * LANES))
-        power = builder.bitcast(builder.shl(exponent, ir.Constant(self.bits, [52] * LANES)), self.kind)
-        return self.multiply(self.polynomial(r, _EXP_FITTED), power)
+        exponent = builder.add(builder.bitcast(shifted, self.bits), self._integer(1023))
+        return r, builder.bitcast(builder.shl(exponent, self._integer(52)), self.kind)

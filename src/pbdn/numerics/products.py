@@ -7,16 +7,14 @@ BLAS takes 1.1 to 3.9 times as long for the product of a minibatch (Neoverse N1,
 Arrays are padded to multiples of eight; what is in the padding never reaches a result.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from pbdn.numerics.compiled import inlined, summing
+from pbdn.numerics.compiled import inlined, instructions, summing
 from pbdn.numerics.elementary import LANES, Lanes  # rows and columns are padded to multiples of LANES
 
 
@@ -30,8 +28,6 @@ def _block_rows() -> int:
 
 BLOCK_ROWS = _block_rows()
 
-_intrinsic: Callable[[Any], Any] = intrinsic
-
 
 def padded(size: int) -> int:
     """The next multiple of LANES."""
@@ -41,7 +37,7 @@ def padded(size: int) -> int:
 padded_size = inlined(padded)
 
 
-@_intrinsic
+@instructions
 def number_at(typing_context: Any, address: Any, i: Any) -> Any:
     """Number i of the doubles at an address."""
 
@@ -52,7 +48,7 @@ def number_at(typing_context: Any, address: Any, i: Any) -> Any:
     return types.float64(types.uintp, types.intp), generate
 
 
-@_intrinsic
+@instructions
 def block_product(
     typing_context: Any, c: Any, c_row: Any, a: Any, a_row: Any, a_depth: Any, b: Any, b_depth: Any, depth: Any
 ) -> Any:
@@ -80,6 +76,35 @@ def block_product(
 
     size = types.intp
     return types.void(types.uintp, size, types.uintp, size, size, types.uintp, size, size), generate
+
+
+@instructions
+def add_lines(
+    typing_context: Any, out: Any, heights: Any, slopes: Any, row: Any, at: Any, beyond: Any, count: Any
+) -> Any:
+    """Store Σ_g H[at_g, s] + beyond_g S[at_g, s] for s < LANES; addresses in bytes, the stride of H and S in elements."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out, heights, slopes, row, at, beyond, count = arguments
+        numbers, number, whole = Lanes(builder), ir.DoubleType(), ir.IntType(64)
+        vector = numbers.kind
+        base_h, base_s, base_b = (builder.inttoptr(p, number.as_pointer()) for p in (heights, slopes, beyond))
+        base_at = builder.inttoptr(at, whole.as_pointer())
+        high, far = (cgutils.alloca_once_value(builder, numbers.constant(0.0)) for _ in range(2))
+        with cgutils.for_range(builder, count) as loop:
+            place = builder.mul(builder.load(builder.gep(base_at, [loop.index]), align=8), row)
+            distance = numbers.spread(builder.load(builder.gep(base_b, [loop.index]), align=8))
+            height, slope = (
+                builder.load(builder.bitcast(builder.gep(base, [place]), vector.as_pointer()), align=8)
+                for base in (base_h, base_s)
+            )
+            builder.store(numbers.add(builder.load(high), height), high)
+            builder.store(numbers.add(builder.load(far), numbers.multiply(distance, slope)), far)
+        numbers.store(numbers.add(builder.load(high), builder.load(far)), out)
+        return context.get_dummy_value()
+
+    size, address = types.intp, types.uintp
+    return types.void(address, address, address, size, address, address, size), generate
 
 
 @summing
