@@ -208,6 +208,9 @@ def test_inspect_and_explain(folder):
     text = invoke("inspect", folder / "gibbs.pbdn").stdout
     assert "criterion" in text
     assert "layer" in text
+    for asked in (["inspect"], ["explain", folder / "people.csv"], ["explain", folder / "people.csv", "--row", 2]):
+        arguments = [asked[0], folder / "map.pbdn", *asked[1:]]
+        assert invoke(*arguments, "-q").stdout == invoke(*arguments).stdout  # what was asked for is no talk
     text = invoke("explain", folder / "map.pbdn", folder / "people.csv").stdout
     assert text.index("age") < text.index("joined")  # what decides comes first
     said = json.loads(invoke("explain", folder / "map.pbdn", folder / "people.csv", "--row", 2, "--json").stdout)

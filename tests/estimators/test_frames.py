@@ -185,6 +185,17 @@ def test_plain_numbers_are_not_prepared(rng):
     np.testing.assert_array_equal(model.predict_proba(frame), small().fit(X, y).predict_proba(X))
 
 
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array, lambda X: pd.DataFrame(X, columns=["x0", "x1"])])
+def test_where_infinite_numbers_are(rng, make):
+    X = rng.normal(size=(60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = small().fit(make(X), y)
+    X[7, 1] = -np.inf
+    for call in (lambda: model.predict(make(X)), lambda: small().fit(make(X), y)):
+        with pytest.raises(InvalidInputError, match="contains infinity in column 'x1', row 8; give finite numbers"):
+            call()
+
+
 def test_gaps_that_training_did_not_have(rng, tmp_path):
     X = rng.normal(size=(60, 2))
     y = (X[:, 0] > 0).astype(int)
@@ -201,7 +212,7 @@ def test_gaps_that_training_did_not_have(rng, tmp_path):
     pl = pytest.importorskip("polars")
     with pytest.raises(InvalidInputError, match="fitted on numbers only.*'high'"):
         model.predict(pl.DataFrame({"a": [1.0], "b": ["high"]}))
-    with pytest.raises(ValueError, match="infinity"):
+    with pytest.raises(InvalidInputError, match="contains infinity in column 'b', row 1; give finite numbers"):
         model.predict(frame.assign(b=np.inf))
 
 

@@ -327,3 +327,11 @@ def test_wrong_arguments(rng):
         to_python(network, ["a", "b"])
     with pytest.raises(InvalidInputError, match="strictly between 0 and 1"):
         to_sql(line_network(rng, "one layer", NUMBERS["one layer"]), [], quantiles=(0.0,))
+
+
+def test_values_that_are_too_large_to_write_are_infinite(rng):
+    """A line of logarithms, far out: exp of a thousand."""
+    network = line_network(rng, "one layer", OnALine(1000.0, 0.5, log=True, reach=2000.0))
+    space = {}
+    exec(to_python(network, [], NAMES[1:]), space)
+    assert space["quantile"]([0.0] * 4, 0.5) == np.inf

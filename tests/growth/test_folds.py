@@ -106,6 +106,16 @@ def test_long_tails_are_pulled_in_and_the_unit_does_not_matter(rng):
     assert one.score(X, y) > 0.9
 
 
+@pytest.mark.parametrize("n_features", [5, 600])
+def test_a_far_cell_does_not_hide_its_column(rng, n_features):
+    """One cell of 1e12 in a column of numbers from 0 to 1; with more features than rows they are trained in their span."""
+    X = rng.uniform(size=(500, n_features))
+    y = (X[:, 0] > 0.5).astype(int)
+    X[3, 0 if n_features == 5 else 1] = 1e12
+    found = PBDNClassifier(random_state=0, max_depth=1).fit(X[:250], y[:250])
+    assert found.score(X[250:], y[250:]) > (0.9 if n_features == 5 else 0.5)
+
+
 @pytest.mark.parametrize(("widths", "kept"), [((20, 20, 20), 3), ((40, 30, 29), 3), ((40, 30, 30), 2), ((120, 10), 1)])
 def test_networks_are_averaged_while_they_have_fewer_than_a_hundred_hyperplanes(rng, widths, kept):
     networks = [random_network(rng, ((width - width // 2, width // 2),)) for width in widths]
@@ -235,15 +245,17 @@ def test_stairs_take_ramps(rng):
     assert np.count_nonzero(used) < 0.8 * used.size
 
 
-def shapes_of(n_rows, n_features=3, curved=None, signs=None):
+def shapes_of(n_rows, n_features=3, curved=None, signs=None, alone=False):
     X = np.random.default_rng(0).normal(size=(n_rows, n_features))
-    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs)]
+    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs, alone=alone)]
 
 
 def test_ramps_are_for_many_rows(monkeypatch):
     enough = views.FEWEST_RAMPED
     assert shapes_of(enough - 1) == ["flat", "curved"]
     assert shapes_of(enough) == ["flat", "curved", "ramps"]
+    assert shapes_of(views.FEWEST_ALONE - 1, alone=True) == ["flat", "curved"]
+    assert shapes_of(views.FEWEST_ALONE, alone=True) == ["flat", "curved", "ramps"]
     assert shapes_of(enough, curved=True) == ["curved"]
     assert shapes_of(enough, curved=False) == ["flat"]
     assert shapes_of(enough, signs=[1, 1, -1]) == ["flat"]
@@ -256,12 +268,14 @@ def test_ramps_are_for_many_rows(monkeypatch):
     alone = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
     np.testing.assert_allclose(make_views(silent, None, 0)[-1].curve.centers, alone.curve.centers, rtol=1e-12)
     assert make_views(silent.take(np.arange(enough + 9) > 9), None, 0)[-1].shape == "curved"
-    y = (X[:, 1] ** 2 < 0.5).astype(int)
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * views.FEW_RAMPS * enough)
-    ramped = make_views(LabelledRows(X, y), None, 0)[-1]
-    assert ramped.curve.columns.tolist() == [1] * views.FEW_RAMPS  # the others tell nothing on their own
-    monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (views.FEW_RAMPS - 1) * enough)
-    assert shapes_of(enough) == ["flat", "curved"]
+    for n_rows in (enough, 2000):
+        X = np.random.default_rng(0).normal(size=(n_rows, 3))
+        y, n_ramps = (X[:, 1] ** 2 < 0.5).astype(int), min(views.FEW_RAMPS, n_rows // views.ROWS_OF_RAMP)
+        monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * n_ramps * n_rows)
+        ramped = make_views(LabelledRows(X, y), None, 0)[-1]
+        assert ramped.curve.columns.tolist() == [1] * n_ramps  # the others tell nothing on their own
+        monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (n_ramps - 1) * n_rows)
+        assert shapes_of(n_rows) == ["flat", "curved"]
 
 
 def test_effects_of_single_features(rng):
@@ -622,6 +636,36 @@ def test_idle_experts_are_left_out(rng):
     (layer,) = without_idle((Layer((side, weak)),), LabelledRows(rows, np.zeros(len(rows), np.int64)))
     assert layer.n_experts == (1, 1)
     np.testing.assert_array_equal(layer.sides[0].hyperplanes, planes[:1])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 5])
+@pytest.mark.parametrize("bad", [False, True])
+def test_folds_that_go_ahead_spare_the_others_a_bad_step(rng, monkeypatch, bad, n_jobs):
+    """A penalty that flattens all is tried by two folds, one that does not by all; how many threads there are changes nothing."""
+    X, y = half_planes(rng, 200)
+    folds = folds_of_rows(y)
+    search = Search(RESPONSE, config_of(1), Run(seed=2, n_jobs=n_jobs), [folds == f for f in range(5)])
+    begun = search.begin(make_views(LabelledRows(X, y), False, 0)[0])
+    stage = search.after(begun, search.new_layer(begun)._replace(penalty=0.3 if bad else 1000.0))
+    step = stage.history[-1]._replace(adds_layer=False, penalty=1000.0 if bad else 0.3)
+    everywhere = search.after(stage, step)
+    taken, take = [], Trainee.take
+
+    def counted(trainee, *arguments):
+        taken.append(trainee.number)
+        return take(trainee, *arguments)
+
+    monkeypatch.setattr(Trainee, "take", counted)
+    found = search.after(stage, step, 1.0)
+    n_taken = 2 if bad else 5
+    assert sorted(taken) == list(range(5 if n_jobs == 5 else n_taken))
+    expected = (*everywhere.stacks[:n_taken], *stage.stacks[n_taken:])
+    for layers, others in zip(found.stacks, expected, strict=True):
+        for ours, theirs in zip(layers[0].sides, others[0].sides, strict=True):
+            np.testing.assert_array_equal(ours.hyperplanes, theirs.hyperplanes)
+    np.testing.assert_array_equal(found.losses, search.on_other_layers(found, found.stacks).losses)
+    assert found.history == everywhere.history
+    assert (found.deviance > stage.deviance) == bad
 
 
 def test_a_network_that_failed_gets_another_try(rng):

@@ -1,5 +1,6 @@
 """What a network says about rows: subtypes, votes, the polytope, and experts in words."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from fitted import blobs, fitted, small, with_network
-from networks import random_curve, random_network
+from networks import random_network
 from pbdn import ISHMClassifier
 from pbdn.inspection.access import input_names, side_names
-from pbdn.inspection.rules import MOST, bends, subtype_rules
+from pbdn.inspection.rules import Bins, subtype_rules, telling_features
 from pbdn.inspection.subtypes import inputs_of_layer, polytope_limits, violations, votes
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide
@@ -147,65 +148,77 @@ def test_a_feature_named_like_a_column_is_kept_apart(rng):
     assert columns[-3:] == ["feature weight", "feature side", "c"]
 
 
-# What is said of curved experts is true of the rows that they vote for.
+# What is said of intervals is true of the rows that an expert votes for.
 
 
 def one_expert(plane, curve, n_features=2, weight=5.0):
-    """A lone expert: bias, slopes, squares."""
+    """A lone expert: bias, slopes, squares or ramps."""
     return Network((Layer((Side(np.array([plane]), np.array([weight])),)),), n_features, OneSide(), curve)
 
 
 def found(network, rows):
-    return bends(network, 1, network.top.sides[0], network.expand(rows), rows)[0]
+    """Intervals of the only expert."""
+    return Bins.of(rows, range(rows.shape[1])).intervals(votes(network.top.sides[0], network.expand(rows)))[0]
+
+
+def are_there(interval, values):
+    between = (interval.low <= values) & (values <= interval.high)
+    return between if interval.inside else ~between
 
 
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_the_vertex_and_the_distances(rng, sign):
-    """sign · (x + 12 ((x - 1)/2)²) turns at 1 - 1/6, by the derivative and on a grid."""
+def test_squares_make_intervals(rng, sign):
+    """sign · (x + 12 ((x - 1)/2)²) turns at 1 - 1/6: votes are near to it, or far from it."""
     curve = Curve(np.array([1]), np.array([1.0]), np.array([2.0]))
-    network = one_expert([0.0, 0.0, sign, 12.0 * sign], curve)
+    network = one_expert([-6.0 * sign, 0.0, sign, 12.0 * sign], curve)
     rows = rng.normal(size=(900, 2)) * 3.0
     assert list(found(network, rows)) == [1]
-    bend = found(network, rows)[1]
-    assert bend.near == (sign < 0)
-    assert bend.vertex == pytest.approx(1.0 - 1.0 / 6.0)
-    grid = np.linspace(-3.0, 3.0, 6001)
-    line = network.expand(np.column_stack([np.zeros(6001), grid])) @ network.top.sides[0].hyperplanes[0, 1:]
-    assert grid[np.argmax(-sign * line)] == pytest.approx(bend.vertex, abs=1e-3)
-    cast = votes(network.top.sides[0], network.expand(rows))[:, 0]
-    within = np.abs(rows[:, 1] - bend.vertex) <= bend.distance
-    told = cast[within].sum() if bend.near else cast[~within].sum()
-    assert told / cast.sum() == pytest.approx(MOST, abs=0.02)
-    assert (bend.distance < bend.usual) == bend.near
-    assert np.sign(bend.step) == sign
+    interval = found(network, rows)[1]
+    assert interval.inside == (sign < 0)
+    assert interval.low < 1.0 - 1.0 / 6.0 < interval.high
+    cast, there = votes(network.top.sides[0], network.expand(rows))[:, 0], are_there(interval, rows[:, 1])
+    assert interval.votes == pytest.approx(cast[there].sum() / cast.sum())
+    assert interval.rows == pytest.approx(there.mean())
+    assert interval.step > 0.5
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_plateaus_of_ramps_are_told_from_end_to_end(rng, inside):
+    """Up from 29 to 30 and down from 50 to 51: from 30 to 50, in whole years; or all others."""
+    age = rng.integers(18, 90, 2000).astype(float)
+    rows = np.column_stack([rng.normal(size=2000), age])
+    curve = Curve(np.array([1, 1]), np.array([29.0, 50.0]), np.ones(2), ramps=True)
+    sign = 1.0 if inside else -1.0
+    network = one_expert([-10.0 if inside else 10.0, 0.0, 0.0, 20.0 * sign, -20.0 * sign], curve)
+    told = found(network, rows)[1]
+    assert (told.inside, told.low, told.high) == (inside, 30.0, 50.0)
+    assert told.votes > 0.99
+    assert found(one_expert([0.0, 0.0, 0.0, 6.0, 3.0], curve), rows) == {}  # it only rises
+
+
+def test_no_other_interval_has_a_larger_excess(rng):
+    rows = np.round(rng.normal(size=(300, 1)), 1)
+    cast = np.exp(-2.0 * (rows - 0.3) ** 2) * rng.uniform(0.5, 1.0, size=(300, 1))
+    (told,) = Bins.of(rows, [0]).intervals(cast)
+    values = np.unique(rows)
+    excess = []
+    for low in values:
+        for high in values[values >= low]:
+            inside = (low <= rows) & (rows <= high)
+            excess.append(cast[inside].sum() / cast.sum() - inside.mean())
+    assert told[0].votes - told[0].rows == pytest.approx(max(np.max(excess), -np.min(excess)))
 
 
 def test_the_words(rng):
-    rows = np.column_stack([rng.normal(size=500), 1990.0 + 20.0 * rng.normal(size=500)])
+    rows = np.column_stack([rng.normal(size=500), 1990.0 + np.round(20.0 * rng.normal(size=500))])
     curve = Curve(np.array([0, 1]), np.array([0.2, 1987.0]), np.ones(2))
     near = one_expert([4.0, 0.0, 0.0, -8.0, 0.0], curve)
     rule = subtype_rules(with_network(near, ["size", "year"]), rows)[0]
-    assert rule["rule"].startswith("size mostly within 0.")
-    assert " of 0.2 (usually within " in rule["rule"]
+    assert re.fullmatch(r"size mostly between -\S+ and \S+ \(\d+ % of its votes, \d+ % of all rows\)", rule["rule"])
     assert rule["features"] == ["size"]
     far = one_expert([-4.0, 0.0, 0.0, 0.0, 0.02], curve)
     rule = subtype_rules(with_network(far, ["size", "year"]), rows)[0]
-    assert rule["rule"].startswith("year mostly more than ")
-    assert " from 1987 (usually more than " in rule["rule"]
-
-
-@pytest.mark.parametrize("sign", [-1.0, 1.0])
-def test_ramps_turn_where_a_feature_adds_most_or_least(rng, sign):
-    """Up from -1 to 0 and down from 0 to 1, or the other way round: near 0, or far from it."""
-    rows = rng.normal(size=(900, 2))
-    curve = Curve(np.array([1, 1]), np.array([-1.0, 0.0]), np.ones(2), ramps=True)
-    network = one_expert([-2.0 * sign, 0.0, 0.0, 6.0 * sign, -6.0 * sign], curve)
-    told = found(network, rows)
-    assert list(told) == [1]
-    assert told[1].near == (sign > 0)
-    assert told[1].vertex == pytest.approx(0.0, abs=0.02)
-    assert np.sign(told[1].step) == -sign
-    assert found(one_expert([0.0, 0.0, 0.0, 6.0, 3.0], curve), rows) == {}  # it only rises
+    assert re.match(r"year mostly below 19[67]\d or above (199|20[01])\d \(", rule["rule"])
 
 
 def test_what_is_not_told(rng):
@@ -216,17 +229,30 @@ def test_what_is_not_told(rng):
     assert list(found(one_expert([2.0, 0.0, 0.0, -4.0, -0.01], curve), rows)) == [0]  # the second square does little
     assert found(one_expert([-1e9, 0.0, 0.0, -4.0, 0.0], curve), rows) == {}  # never votes
     assert found(one_expert([2.0, 0.0, 0.0, -4.0, 0.0], curve), rows[:0]) == {}
+    assert found(one_expert([2.0, 0.0, 0.0, -4.0, 0.0], curve), np.sign(rows)) == {}  # two values have nothing between
 
 
-def test_layers_above_speak_of_the_squares_that_they_see(rng):
-    """Layers 1 and 2 see the features, layer 3 does not; every expert gets its rule."""
-    rows = rng.normal(size=(200, 4))
-    network = random_network(rng, ((3, 2), (2, 2), (2, 1)), curve=random_curve(rng, 4, 3), total_spread=1.0)
-    for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(rows), strict=True), 1):
-        told = [bends(network, t, side, inputs, rows) for side in layer.sides]
-        assert [len(experts) for experts in told] == list(layer.n_experts)
-        assert t < 3 or not any(any(experts) for experts in told)
-    assert len(subtype_rules(with_network(network), rows)) == sum(network.n_units)
+def test_layers_that_do_not_see_the_features_tell_intervals_too(rng):
+    """The third layer sees units only; one of them speaks for rows near 0."""
+    rows = rng.normal(size=(400, 2))
+    curve = Curve(np.array([0]), np.zeros(1), np.ones(1))
+    first = Layer((Side(np.array([[4.0, 0.0, 0.0, -16.0]]), np.ones(1)),))
+    second = Layer((Side(np.array([[-1.0, 0.0, 0.0, 0.0, 2.0]]), np.ones(1)),))
+    third = Layer((Side(np.array([[-4.0, 0.0, 2.0]]), np.ones(1)),))
+    network = Network((first, second, third), 2, OneSide(), curve)
+    rules = subtype_rules(with_network(network), rows)
+    assert [rule["layer"] for rule in rules] == [1, 2, 3]
+    assert all(rule["rule"].startswith("x0 mostly between -0.") for rule in rules)
+    assert rules[0]["directions"] == rules[2]["directions"]
+
+
+def test_of_many_features_those_that_weigh_most_are_looked_at(rng, monkeypatch):
+    monkeypatch.setattr("pbdn.inspection.rules.MOST_FEATURES", 2)
+    network = random_network(rng, ((3, 2),), 4, curve=Curve(np.array([2]), np.zeros(1), np.ones(1)))
+    planes = np.concatenate([side.hyperplanes for side in network.top.sides])
+    planes[:, 1:5] = [1e-3, 1.0, 1e-3, 1e-3]
+    network = Network((Layer((Side(planes, np.ones(5)),)),), 4, OneSide(), network.curve)
+    assert telling_features(network, np.ones(4)) == [1, 2]
 
 
 def test_ramps_are_named_after_the_features_and_where_they_lie(rng):

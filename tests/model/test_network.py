@@ -19,7 +19,7 @@ from pbdn.model.forward import side_rates
 from pbdn.model.likelihood import average_answer
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
-from pbdn.model.scaling import Scaling
+from pbdn.model.scaling import Scaling, scaling_by_most, standard_scaling
 from pbdn.model.tails import POWERS, Tails, pull_in_lanes, pulled_in, tails_of
 from pbdn.model.wiring import (
     FEATURES,
@@ -31,6 +31,7 @@ from pbdn.model.wiring import (
     sources_of,
     width_of_inputs,
 )
+from pbdn.numerics.arrays import spread_of_most
 from pbdn.numerics.compiled import kernel
 from pbdn.numerics.elementary import LANES
 
@@ -223,7 +224,9 @@ def test_compiled_pass_climbs_any_ramps(rng, depth):
     )
     net = random_network(rng, EXPERTS[:depth], N_FEATURES, curve=curve, total_spread=2.0)
     x = rng.standard_normal((1100, N_FEATURES))
-    x[:600] = rng.choice(np.concatenate([curve.centers, curve.centers + curve.scales, [-100.0, 100.0]]), (600, N_FEATURES))
+    x[:600] = rng.choice(
+        np.concatenate([curve.centers, curve.centers + curve.scales, [-100.0, 100.0]]), (600, N_FEATURES)
+    )
     np.testing.assert_allclose(net.side_rate(x), net.top.side_rate(net.top_inputs(x)), rtol=1e-10, atol=1e-300)
 
 
@@ -504,6 +507,59 @@ def test_sparse_rows(rng, centred):
     found = tails.apply(sp.csr_array(x))
     np.testing.assert_allclose(found.toarray(), tails.apply(x), rtol=1e-14)
     assert centred or found.nnz == np.count_nonzero(x)
+
+
+def far_column(rng, kind):
+    """Three hundred numbers about 5, some of them far away."""
+    x = 5.0 + rng.normal(size=300)
+    if kind == "one":
+        x[7] = 1e12
+    elif kind == "code":
+        x[rng.random(300) < 0.2] = -999.0
+    elif kind == "zeros":
+        x[rng.random(300) < 0.9] = 0.0
+        x[7] = 1e6
+    return x[:, None]
+
+
+@pytest.mark.parametrize("kind", ["one", "code", "zeros"])
+def test_a_few_far_cells_leave_the_others_apart(rng, kind):
+    """Scaled and pulled in, the others have a spread that training can see."""
+    x = far_column(rng, kind)
+    scaled = scaling_by_most(x).apply(x)
+    tails = tails_of(scaled)
+    pulled = tails.apply(scaled)
+    assert pulled.std() < 10.0 * spread_of_most(pulled)[1]
+    assert np.abs(standard_scaling(pulled).apply(pulled)).max() < 18.0
+    assert np.unique(scaled).size == np.unique(x).size
+
+
+def test_columns_without_far_cells_are_scaled_as_ever(rng):
+    x = np.column_stack(
+        [rng.normal(size=200), rng.lognormal(sigma=1.5, size=200), rng.random(200) < 0.02, np.ones(200)]
+    )
+    ours, usual = scaling_by_most(x), standard_scaling(x)
+    np.testing.assert_array_equal(ours.center, usual.center)
+    np.testing.assert_array_equal(ours.scale, usual.scale)
+    far = np.column_stack([np.append(x[:, 0], 1e9), np.append(x[:, 0], np.nan)])
+    weights = np.append(np.ones(200), 0.0)
+    np.testing.assert_allclose(scaling_by_most(far[:, :1], weights).scale, standard_scaling(x[:, :1]).scale)
+
+
+def test_far_cells_on_either_side_have_no_power(rng):
+    x = rng.normal(size=(300, 1))
+    x[0], x[1] = 1e6, -1e6
+    assert tails_of(scaling_by_most(x).apply(x)) is None
+
+
+def test_the_spread_of_most(rng):
+    x = rng.normal(3.0, 2.0, size=(20_000, 2))
+    x[:200, 1] = 1e300
+    center, spread = spread_of_most(x)
+    np.testing.assert_allclose(center, 3.0, atol=0.1)
+    np.testing.assert_allclose(spread, 2.0, atol=0.1)
+    for few in ([[1.0]], [[1.0], [2.0]], [[1.0], [1.0], [9.0]]):
+        assert np.isfinite(spread_of_most(np.array(few))).all()
 
 
 def test_powers_are_the_likeliest_and_only_long_tails_are_found(rng):

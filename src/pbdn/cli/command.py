@@ -47,6 +47,11 @@ class Output:
         if not self.quiet and not self.as_json:
             self._print(text)
 
+    def show(self, text: str = "") -> None:
+        """A line of what was asked for, which quiet does not silence."""
+        if not self.as_json:
+            self._print(text)
+
     def note(self, text: str) -> None:
         """A remark for people, on standard error."""
         if not self.quiet:

@@ -20,10 +20,10 @@ def inspect_command(output: Output, model: str) -> None:
     loaded = load_model(model)
     estimator = loaded.estimator
     size = os.path.getsize(model)
-    output.say(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
+    output.show(f"{type(estimator).__name__} of {size / 1000:.1f} kB, inference {estimator.inference_}.")
     classes = estimator.classes_ if estimator._has_classes else None
-    output.say(f"Target {loaded.target or '(not stored)'}; {what_is_predicted(estimator)}.")
-    output.say(
+    output.show(f"Target {loaded.target or '(not stored)'}; {what_is_predicted(estimator)}.")
+    output.show(
         f"{counted(len(feature_names(estimator)), 'feature')}, {counted(estimator.depth_, 'layer')}, "
         f"{counted(estimator.n_weights_, 'weight')}, "
         f"complexity {estimator.complexity_:.1f} inner products a row."
@@ -41,13 +41,13 @@ def inspect_command(output: Output, model: str) -> None:
         for name, part in parts
         for step in part.criterion_path_
     ]
-    output.say()
-    output.say(text_table(["layer", "experts", "log-likelihood", "parameters", "criterion", ""], path))
-    output.say()
-    output.say(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
+    output.show()
+    output.show(text_table(["layer", "experts", "log-likelihood", "parameters", "criterion", ""], path))
+    output.show()
+    output.show(text_table(["column", "what became of it"], [[p.name, p.words] for p in loaded.preparation.columns]))
     if loaded.validation:
-        output.say()
-        output.say("\n  ".join(quality_words(loaded.validation)))
+        output.show()
+        output.show("\n  ".join(quality_words(loaded.validation)))
     for note in loaded.notes:
         output.note(note)
     output.result(
@@ -88,6 +88,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
 
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
+    from pbdn.inspection.columns import date_features
     from pbdn.inspection.effects import feature_effects
     from pbdn.inspection.rules import explain_row, subtype_rules
     from pbdn.tables import read_table
@@ -105,22 +106,22 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
         found = []
         for row in rows:
             found.append({"row": row, **explain_row(loaded.estimator, values[row - 1], values)})
-            _say_row(output, found[-1])
+            _show_row(output, found[-1], date_features(loaded.estimator))
         output.result({"rows": found})
         return
     effects = feature_effects(loaded.estimator, values)
     rules = subtype_rules(loaded.estimator, values)
-    output.say("Features by how far predictions move when their values are shuffled:")
+    output.show("Features by how far predictions move when their values are shuffled:")
     if loaded.estimator._predicts == "class":
         shown = [[e["feature"], f"{e['moved']:.3f}", f"{e['flips']:.1%}"] for e in effects[:15]]
-        output.say(text_table(["feature", "probability moves", "labels flip"], shown))
+        output.show(text_table(["feature", "probability moves", "labels flip"], shown))
     else:
         shown = [[e["feature"], f"{e['moved']:.4g}", f"{e['share']:.1%}"] for e in effects[:15]]
         moved = "mean moves" if loaded.estimator._predicts == "amount" else "median moves"
-        output.say(text_table(["feature", moved, "share"], shown))
-    output.say()
+        output.show(text_table(["feature", moved, "share"], shown))
+    output.show()
     no_moves = loaded.estimator._predicts in ("class", "grade")
-    output.say(
+    output.show(
         "What each expert votes for:" if no_moves else "What each expert votes for, and how far it moves medians:"
     )
     lines = [
@@ -136,25 +137,34 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
         for r in rules
     ]
     moves = [] if no_moves else ["moves medians"]
-    output.say(text_table(["layer", "for", "expert", "weight", "votes", *moves, "rows like"], lines))
+    output.show(text_table(["layer", "for", "expert", "weight", "votes", *moves, "rows like"], lines))
     output.result({"features": effects, "subtypes": rules})
 
 
-def _say_row(output: Output, found: dict[str, Any]) -> None:
+def _show_row(output: Output, found: dict[str, Any], dates: set[str]) -> None:
+    from pbdn.inspection.columns import date_text
+
+    def written(feature: str, value: float) -> str:
+        return date_text(value) if feature in dates else f"{value:.4g}"
+
     numbers = "prediction" in found
     if numbers:
-        output.say(
+        output.show(
             f"Row {found['row']}: {found['prediction']:.4g}, with 90 % between {found['low']:.4g} and {found['high']:.4g}."
         )
     else:
-        output.say(f"Row {found['row']}: {found['label']} with probability {found['probability']:.3f}.")
+        output.show(f"Row {found['row']}: {found['label']} with probability {found['probability']:.3f}.")
     votes = ", ".join(f"expert {v['expert']} for {v['side']} ({v['vote']:.2f})" for v in found["votes"][:4])
-    output.say(f"  Strongest votes: {votes}.")
+    output.show(f"  Strongest votes: {votes}.")
     style, noise = ("{:+.4g}", 1e-9 * abs(found["prediction"])) if numbers else ("{:+.3f}", 0.0)
     lines = [
-        [f["feature"], f"{f['value']:.4g}", f"{f['usual']:.4g}", style.format(f["change"] * (abs(f["change"]) > noise))]
+        [
+            f["feature"],
+            *(written(f["feature"], f[key]) for key in ("value", "usual")),
+            style.format(f["change"] * (abs(f["change"]) > noise)),
+        ]
         for f in found["features"][:8]
     ]
     what = "prediction" if numbers else "probability"
     table = text_table(["feature", "value", "median", f"{what} against the median"], lines)
-    output.say("  " + table.replace("\n", "\n  "))
+    output.show("  " + table.replace("\n", "\n  "))

@@ -21,7 +21,7 @@ from pbdn.data.labelled_rows import LabelledRows, dense_rows, weigh_rows
 from pbdn.data.row_source import Block, join
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
-from pbdn.model.scaling import CONSTANT_BELOW, Scaling, standard_scaling
+from pbdn.model.scaling import CONSTANT_BELOW, Scaling, scaling_by_most, standard_scaling
 from pbdn.numerics.arrays import FloatArray, NamedArray
 
 LOAD_BELOW = 1 << 26  # bytes of a memory map that is simply loaded
@@ -171,10 +171,14 @@ def check_declared(declared: Any, found: NDArray[Any]) -> None:
         )
 
 
-def scaling_of(rows: LabelledRows | StreamedSource) -> Scaling:
-    """Standardisation of the features; a stream is read once (CSR batches: by largest absolute values)."""
+def scaling_of(rows: LabelledRows | StreamedSource, by_most: bool = False) -> Scaling:
+    """Standardisation of the features; a stream is read once (CSR batches: by largest absolute values).
+
+    ``by_most`` is for who pulls in what is far: a few far cells of dense rows in memory are then not scaled down with the others.
+    """
     if isinstance(rows, LabelledRows):
-        return standard_scaling(rows.inputs, rows.weights)
+        dense = by_most and not sp.issparse(rows.inputs)
+        return (scaling_by_most if dense else standard_scaling)(rows.inputs, rows.weights)
     blocks = rows.blocks()
     is_sparse = sp.issparse(next(blocks).inputs)
     blocks.close()  # type: ignore[attr-defined]

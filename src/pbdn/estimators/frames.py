@@ -15,6 +15,7 @@ from pbdn.data.arrow_parquet import open_dataset
 from pbdn.data.labelled_rows import check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
+from pbdn.inspection.access import refuse_infinite, refuse_infinite_cell
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import training_importances
 from pbdn.inspection.shapley import ShapleyValues, shapley_values
@@ -36,10 +37,7 @@ class RowPreparation(TablePreparation):
         table, categories = super()._table(X, reset)
         for name, values in table.columns.items():
             if values.dtype.kind == "f" and np.isinf(values).any():
-                raise InvalidInputError(
-                    f"Input X contains infinity in column {name!r}, row {int(np.argmax(np.isinf(values))) + 1}; give "
-                    "finite numbers, or NaN where a value is missing."
-                )
+                refuse_infinite(name, int(np.argmax(np.isinf(values))))
         if reset:
             return table, categories
         plans = self.preparation_.columns
@@ -89,9 +87,14 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     X = as_table(X)
     names = X.columns if isinstance(X, NamedArray) else None
     targets = () if y is None else (y,)
-    checked = validate_data(
-        estimator, np.asarray(X) if names else X, *targets, accept_sparse="csr", dtype=np.float64, order="C"
-    )
+    try:
+        checked = validate_data(
+            estimator, np.asarray(X) if names else X, *targets, accept_sparse="csr", dtype=np.float64, order="C"
+        )
+    except ValueError as error:
+        if "X contains infinity" not in str(error):
+            raise
+        refuse_infinite_cell(X)
     rows, y = (checked, None) if y is None else checked
     if isinstance(X, PreparedRows):
         remember_preparation(estimator, X.preparation)

@@ -24,6 +24,7 @@ from pbdn.growth.engines import make_engine
 from pbdn.growth.fit_network import FitResult, Increment, assemble, fit_network
 from pbdn.growth.progress import ProgressBar
 from pbdn.growth.run import CallbackSupportMixin, FitTasks, Method, Run, StopSignal, n_threads
+from pbdn.growth.views import in_span
 from pbdn.inspection.effects import MAX_ROWS
 from pbdn.model.network import Network
 from pbdn.model.priors import Hyperpriors
@@ -110,7 +111,10 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
 
     def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
         """How the features are scaled for the fit."""
-        return opening.scaling_of(rows) if self.standardize else identity_scaling(rows.n_features)
+        if not self.standardize:
+            return identity_scaling(rows.n_features)
+        by_most = self.config_.criterion == options.FOLDS and not in_span(rows.n_rows, rows.n_features)
+        return opening.scaling_of(rows, by_most)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

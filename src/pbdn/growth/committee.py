@@ -24,7 +24,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, deal_into_folds
 from pbdn.growth.run import Run
-from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage
+from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, N_AHEAD, Search, Stage
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import Trainee
 from pbdn.growth.trimming import (
@@ -72,7 +72,7 @@ def grow_committee(
     few = all_decide and not response.timed
     short = replace(config, map=settings.shortened(SEARCH_STEPS)) if few or response.timed else config
     began = time.perf_counter()
-    views = make_views(rows, settings.curved, run.seed, settings.monotonic_cst)
+    views = make_views(rows, settings.curved, run.seed, settings.monotonic_cst, alone=settings.n_members == 1)
     if not response.timed and views[0].curve is None:
         views = [replace(views[0], plain=True), *views]
     threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))
@@ -150,16 +150,14 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer: one expert on each side, more of them, or curved ones.
 
     Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
-    They take longest, so that one fold tries them first.
+    They take longest, so that one fold tries them first; two try squares.
     """
     if search.observer is not None:
         search.observer.layer_begins(1)
-    begun = [search.begin(view, 1 if view.n_ramps else None) for view in views]
+    begun = [search.begin(views[0]), *(search.begin(view, _first_folds(view, search.copies)) for view in views[1:])]
     best, *others = search.after_each(begun, [search.new_layer(stage) for stage in begun])
     for tried in others:
         other = _on_all_folds(search, tried, best)
-        if other is None:
-            continue
         easily = other.view.curve is None or (search.copies and not other.view.n_ramps)
         n_errors = RAMPS_PAY if other.view.n_ramps else 1.0
         better = other.deviance < best.deviance if easily else other.clearly_below(best, n_errors)
@@ -170,14 +168,20 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     return best
 
 
-def _on_all_folds(search: Search, stage: Stage, best: Stage) -> Stage | None:
-    """A first layer that one fold has tried, on all of them; None where that fold is better off with the best one so far."""
-    if len(stage.stacks) == len(search.held):
+def _first_folds(view: View, copies: bool) -> int | None:
+    """How many folds try the first layer of a view before the others do."""
+    return 1 if view.n_ramps else None if view.curve is None or copies else N_AHEAD
+
+
+def _on_all_folds(search: Search, stage: Stage, best: Stage) -> Stage:
+    """A first layer that some folds have tried, on all of them; where these are no better off, the others are as in the best one."""
+    n_folds = len(stage.stacks)
+    if n_folds == len(best.stacks):
         return stage
-    if stage.deviance >= best.losses[: stage.losses.size].sum() or search.run.stop():
-        return None
-    begun = search.begin(stage.view)
-    return search.after(begun, search.new_layer(begun))
+    if best.clearly_below(stage, 0.0) or search.run.stop():
+        mixed = stage.joined(search.split(best, n_folds)[1])
+        return replace(mixed, complete=mixed.complete and not search.run.stop())
+    return search.with_others(stage, search.begin(stage.view), stage.history[-1])
 
 
 def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:
@@ -194,7 +198,7 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()
-        new = search.after(stage, search.new_layer(stage))
+        new = search.after(stage, search.new_layer(stage), 0.0)
         if not new.complete:
             return stage, "interrupted"
         pays = new.clearly_below(stage)

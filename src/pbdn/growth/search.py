@@ -1,4 +1,7 @@
-"""Networks of folds in search of their shape: a step is tried on all of them, and the rows kept back say what it is worth."""
+"""Networks of folds in search of their shape: a step is tried on them, and the rows kept back say what it is worth.
+
+Some folds go ahead. Where their rows kept back say that a step is a bad one, the others do not take it, which saves time.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -20,6 +23,8 @@ logger = logging.getLogger("pbdn")
 SHARE_OF_STEPS = 2 / 3  # with another penalty, noise or relevance, of those after a new layer
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 PENALTY_OF_RAMPS = 8.0  # to begin with: they are many
+N_AHEAD = 2  # folds that try a step before the others
+LOST = 1.0  # standard errors by which it may be worse for them, where in the end any fall of the deviance is enough
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 
 
@@ -39,9 +44,16 @@ class Stage:
         return float(self.losses.sum())
 
     def clearly_below(self, other: "Stage", n_errors: float = 1.0) -> bool:
-        """Whether the deviance is lower by more than so many standard errors of the difference."""
-        gain = other.losses - self.losses
+        """Whether the deviance is lower by more than so many standard errors of the difference, on the folds that both have."""
+        n_rows = min(self.losses.size, other.losses.size)
+        gain = other.losses[:n_rows] - self.losses[:n_rows]
         return gain.size > 0 and bool(gain.sum() > n_errors * np.sqrt(gain.size) * gain.std())
+
+    def joined(self, others: "Stage") -> "Stage":
+        """These folds and others after them."""
+        losses = np.concatenate([self.losses, others.losses])
+        complete = self.complete and others.complete
+        return replace(self, stacks=(*self.stacks, *others.stacks), losses=losses, complete=complete)
 
     @property
     def depth(self) -> int:
@@ -73,16 +85,44 @@ class Search:
         """Nothing learned yet, by the first folds or all of them."""
         return Stage(view, (), tuple(() for _ in self.held[:n_folds]), np.full(1, np.inf))
 
-    def after(self, stage: Stage, step: Step) -> Stage:
-        """All folds after one more step."""
-        return self.after_each([stage], [step])[0]
+    def split(self, stage: Stage, n_folds: int) -> tuple[Stage, Stage]:
+        """The first folds of a stage, and the others."""
+        n_rows = sum(int(kept.sum()) for kept in self.held[:n_folds])
+        first = replace(stage, stacks=stage.stacks[:n_folds], losses=stage.losses[:n_rows])
+        return first, replace(stage, stacks=stage.stacks[n_folds:], losses=stage.losses[n_rows:])
 
-    def after_each(self, stages: Sequence[Stage], steps: Sequence[Step]) -> list[Stage]:
+    def after(self, stage: Stage, step: Step, lost: float | None = None) -> Stage:
+        """All folds after one more step.
+
+        With ``lost``, some go ahead. If these are worse off by more than so many standard errors, the others stay as they were: what
+        comes out is no better than before.
+        """
+        n_folds = len(stage.stacks)
+        if lost is None or n_folds <= N_AHEAD:
+            return self.after_each([stage], [step])[0]
+        n_ahead = n_folds if self.run.n_jobs >= n_folds else N_AHEAD  # or threads would be idle
+        ahead = self.after_each([stage], [step], range(n_ahead))[0]
+        first, _ = self.split(ahead, N_AHEAD)
+        if not ahead.complete:
+            return ahead
+        if stage.clearly_below(first, lost):
+            return first.joined(self.split(stage, N_AHEAD)[1])
+        return ahead if n_ahead == n_folds else self.with_others(ahead, stage, step)
+
+    def with_others(self, ahead: Stage, before: Stage, step: Step) -> Stage:
+        """Folds that went ahead, and the others after the same step."""
+        return ahead.joined(self.after_each([before], [step], range(len(ahead.stacks), len(before.stacks)))[0])
+
+    def after_each(
+        self, stages: Sequence[Stage], steps: Sequence[Step], folds: Sequence[int] | None = None
+    ) -> list[Stage]:
         """Several stages, each after one more step, trained at the same time; those left out for which there was no time.
 
-        The first is always there, complete or not.
+        The first is always there, complete or not. All folds that a stage has are trained, or those that are asked for.
         """
-        tasks = [(s, f) for s, stage in enumerate(stages) for f in range(len(stage.stacks))]
+        wanted = [range(len(stage.stacks)) if folds is None else folds for stage in stages]
+        tasks = [(s, f) for s, of_stage in enumerate(wanted) for f in of_stage]
+        n_fellows = sum(len(stage.stacks) for stage in stages)
         part = self.run.shared_by(min(self.run.n_jobs, len(tasks)))
 
         def work(task: tuple[int, int]) -> tuple[Layers, FloatArray, bool] | None:
@@ -90,7 +130,7 @@ class Search:
             if s > 0 and self.run.stop():
                 return None
             stage, kept = stages[s], self.held[f]
-            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, len(tasks))
+            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, n_fellows)
             layers, done = trainee.take(stage.stacks[f], stage.history, steps[s])
             return layers, stage.view.losses(layers, kept, self.response), done
 
@@ -98,7 +138,7 @@ class Search:
         new = []
         for s, stage in enumerate(stages):
             found = [result for task, result in zip(tasks, results, strict=True) if task[0] == s and result is not None]
-            if len(found) == len(stage.stacks):
+            if len(found) == len(wanted[s]):
                 stacks, losses, done = zip(*found, strict=True)
                 new.append(Stage(stage.view, (*stage.history, steps[s]), stacks, np.concatenate(losses), all(done)))
         return new
@@ -112,19 +152,22 @@ class Search:
 
     def better(self, stage: Stage, **setting: float) -> Stage | None:
         """The stage after training with another setting, if it came to its end and the rows kept back become likelier."""
-        new = self.trained_on(stage, **setting)
+        new = self.trained_on(stage, LOST, **setting)
         if new is None:
             return None
         kept = new.deviance < stage.deviance
         self.note(new, kept)
         return new if kept else None
 
-    def trained_on(self, stage: Stage, **setting: float) -> Stage | None:
-        """The stage after some more training, with another setting if there is one; None where the time was up."""
+    def trained_on(self, stage: Stage, lost: float | None = None, **setting: float) -> Stage | None:
+        """The stage after some more training, with another setting if there is one; None where the time was up.
+
+        ``lost`` is that of `after`.
+        """
         if self.run.stop():
             return None
         n_steps = max(1, round(SHARE_OF_STEPS * self.config.map.n_minibatches))
-        new = self.after(stage, stage.history[-1]._replace(adds_layer=False, n_steps=n_steps, **setting))
+        new = self.after(stage, stage.history[-1]._replace(adds_layer=False, n_steps=n_steps, **setting), lost)
         return new if new.complete else None
 
     def on_other_layers(self, stage: Stage, stacks: Sequence[Layers], view: View | None = None) -> Stage:

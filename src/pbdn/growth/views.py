@@ -27,7 +27,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import different_rows, losses_on
 from pbdn.model.network import Layer, Network, with_other_inputs
 from pbdn.model.response import Response
-from pbdn.model.scaling import Scaling, standard_scaling
+from pbdn.model.scaling import Scaling, scaling_by_most, standard_scaling
 from pbdn.model.tails import Tails, tails_of
 from pbdn.model.wiring import Curve, curve_of, joining, ramps_of, sees_features
 from pbdn.numerics.arrays import FloatArray, spread_rows
@@ -40,7 +40,7 @@ MOST_STRETCHED = 500  # features, where rows are fewer
 NEGLIGIBLE = 1e-10  # squared length along an axis of the span, relative to the longest, that is rounding
 LEAST_RELEVANCE = 0.05  # ε, so that an input that no hyperplane uses may come back
 USUAL_RELEVANCE = 1.0  # ρ of the group lasso
-FEWEST_RAMPED = 2000  # rows; of fewer, networks with ramps are larger and slower than is promised
+FEWEST_RAMPED, FEWEST_ALONE = 600, 2000  # rows; who asks for a network alone wants it small
 ROWS_OF_RAMP = 100  # for every ramp of a feature
 MOST_RAMPS, FEW_RAMPS = 32, 16  # of a feature at the most, and where those of all features would be too many
 MOST_BENT = 300  # ramps of all features
@@ -187,15 +187,22 @@ class View:
         return losses_on(self.rows.take(some), response)(layers)
 
 
-def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None) -> list[View]:
+def in_span(n_rows: int, n_features: int) -> bool:
+    """Whether networks are trained in the span of the rows, where there are no features."""
+    return is_wide(n_rows, n_features) and n_features > MOST_STRETCHED
+
+
+def make_views(
+    rows: LabelledRows, curved: bool | None, seed: int, signs: Sequence[int] | None = None, *, alone: bool = False
+) -> list[View]:
     """The flat view, the one with squares and, of many rows, the one with ramps.
 
     Only the one with squares, or only the flat one, if ``curved`` says so; the flat one if rows are fewer than features. Features with
-    a sign have no squares and no ramps.
+    a sign have no squares and no ramps. ``alone`` is for one network that is not averaged with others.
     """
     rng = np.random.default_rng(SeedSequence(seed, spawn_key=(POLISH,)))
     wide = not curved and is_wide(rows.n_rows, rows.n_features)
-    if wide and signs is None and rows.n_features > MOST_STRETCHED:
+    if not curved and signs is None and in_span(rows.n_rows, rows.n_features):
         span = RowSpan.of(rows.inputs)
         inside = rows.with_inputs(span.coordinates)
         return [View(inside, rows.n_features, None, None, Noise(span.noise(rows.weights, rng)), span)]
@@ -204,7 +211,7 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     rows = rows.with_inputs(np.ascontiguousarray(rows.inputs, dtype=np.float64))
     some = slice(None) if rows.weights is None else rows.weights > 0
     tails = tails_of(rows.inputs[some], None if rows.weights is None else rows.weights[some])
-    tamed = None if tails is None else standard_scaling(tails.apply(rows.inputs), rows.weights)
+    tamed = None if tails is None else scaling_by_most(tails.apply(rows.inputs), rows.weights)
     if tails is not None and tamed is not None:
         rows = rows.with_inputs(np.ascontiguousarray(tamed.apply(tails.apply(rows.inputs))))
     scale = neighbour_noise(rows.inputs[some], rng)
@@ -213,7 +220,8 @@ def make_views(rows: LabelledRows, curved: bool | None, seed: int, signs: Sequen
     if curved is False or wide:
         return [flat]
     known = rows if rows.weights is None else rows.take(some)
-    found = [curve_of(rows.inputs), None if curved or known.n_rows < FEWEST_RAMPED else _few_ramps(known)]
+    ramped = not curved and known.n_rows >= (FEWEST_ALONE if alone else FEWEST_RAMPED)
+    found = [curve_of(rows.inputs), _few_ramps(known) if ramped else None]
     signed = np.flatnonzero([] if signs is None else signs)
     curves = [curve.without(signed) for curve in found if curve is not None]
     bent = [_curved(flat, curve) for curve in curves if curve is not None]
@@ -227,9 +235,10 @@ def _few_ramps(rows: LabelledRows) -> Curve | None:
     """
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
     limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
-    curve = ramps_of(some, min(MOST_RAMPS, rows.n_rows // ROWS_OF_RAMP))
+    most = rows.n_rows // ROWS_OF_RAMP
+    curve = ramps_of(some, min(MOST_RAMPS, most))
     if curve is not None and curve.n_bent > limit:
-        curve = ramps_of(some, FEW_RAMPS)
+        curve = ramps_of(some, min(FEW_RAMPS, most))
     if curve is None or curve.n_bent <= limit:
         return curve
     telling = marginal_effects(rows, curve)

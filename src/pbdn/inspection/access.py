@@ -4,9 +4,10 @@ import copy
 import re
 import warnings
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
@@ -66,7 +67,13 @@ def input_names(estimator: Any) -> list[str]:
         return names + [f"{names[j]}²" for j in curve.columns.tolist()]
     ends = np.stack([curve.centers, curve.centers + curve.scales], axis=1)
     places = zip(curve.columns.tolist(), ends, strict=True)
-    return names + ["{} from {:.6g} to {:.6g}".format(names[j], *untamed(network, j, pair)) for j, pair in places]
+    return names + ["{} from {} to {}".format(names[j], *_told_apart(untamed(network, j, pair))) for j, pair in places]
+
+
+def _told_apart(ends: FloatArray) -> list[str]:
+    """Two ends, to three digits of the distance between them: what lies below comes from scaling there and back."""
+    places = 2 - int(np.floor(np.log10(max(float(ends[1] - ends[0]), 1e-300))))
+    return [f"{round(float(end), places) + 0.0:.15g}" for end in ends]
 
 
 def untamed(network: Network, column: int, values: FloatArray) -> FloatArray:
@@ -134,10 +141,26 @@ def _prepared(estimator: Any, X: Any) -> Any:
     return check_array(np.asarray(X), dtype=np.float64, order="C")
 
 
+def refuse_infinite(name: str, row: int) -> NoReturn:
+    """Say where an infinite number is."""
+    raise InvalidInputError(
+        f"Input X contains infinity in column {name!r}, row {row + 1}; give finite numbers, or NaN where a value is missing."
+    ) from None
+
+
+def refuse_infinite_cell(X: Any) -> NoReturn:
+    """Say where the first infinite number of rows is that have one."""
+    columns, values = getattr(X, "columns", None), sp.coo_array(X if sp.issparse(X) else np.asarray(X, np.float64))
+    row, column = (int(place[np.isinf(values.data)][0]) for place in values.coords)
+    refuse_infinite(f"x{column}" if columns is None else str(list(columns)[column]), row)
+
+
 def _validated(estimator: Any, X: Any) -> Any:
     try:
         rows = _numbers(estimator, as_table(X))
     except ValueError as error:
+        if "contains infinity" in str(error):
+            refuse_infinite_cell(X)
         if "could not convert" not in str(error):
             raise
         raise InvalidInputError(f"The model was fitted on numbers only, but X has something else: {error}.") from None

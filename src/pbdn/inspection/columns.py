@@ -88,6 +88,17 @@ def date_text(days: float) -> str:
         return number_text(days)
 
 
+def date_features(estimator: Any) -> set[str]:
+    """Names of the features that are dates, in days since 1970."""
+    names = feature_names(estimator)
+    return {
+        names[feature]
+        for group in column_groups(estimator)
+        for feature, part in zip(group.features, group.parts, strict=True)
+        if part == "days"
+    }
+
+
 def column_groups(estimator: Any) -> list[ColumnGroup]:
     """The columns of a fitted estimator: those that its preparation names, or each feature for itself.
 

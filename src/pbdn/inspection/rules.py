@@ -1,11 +1,11 @@
 """Experts in words: which side each one votes for, how the rows it votes for differ from the usual, and why one row is what it is."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import floor, log10
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pbdn.inspection.access import (
@@ -16,120 +16,153 @@ from pbdn.inspection.access import (
     predictions,
     side_names,
     titled,
-    untamed,
 )
 from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import subtype_means, votes
-from pbdn.model.network import Layer, Network, Side
-from pbdn.model.wiring import Inputs, sees_features
+from pbdn.model.network import Layer, Network
+from pbdn.model.wiring import TWO_VALUES
 from pbdn.numerics.arrays import FloatArray
 
-MOST = 0.8  # of the votes lie within the distance that is told
-MATTERS = 0.2  # of the largest effect of a feature on the expert: what has less is not told
-EDGE = 0.1  # of the rows on either side: a vertex out there makes a slope, not a bend
+EDGE = 0.1  # of the rows on either side: an interval that leaves out fewer makes a slope, not an interval
+MOST_BINS = 100  # into which the values of a feature are cut
+MOST_FEATURES = 500  # along which intervals are looked for
+OF_A_SHIFT = 0.4  # largest difference between two bell curves' distributions, one standard deviation apart
+BY_CHANCE = 2.0  # over the root of the number of votes: a smaller excess in an interval is chance
+N_PLACES = 4  # of intervals along a feature that are told apart when experts are compared
 N_NAMED = 3  # features named in a rule
 MOVED_ROWS = 300  # on which the moves of medians are measured
 CLEAR = 0.25  # differences below this many standard deviations are not worth a word
 
 
 @dataclass(frozen=True)
-class Bend:
-    """Most votes of an expert go to rows near the value ``vertex`` of a feature, or far from it.
+class Interval:
+    """More votes of an expert than of rows lie between two values of a feature, or outside of them.
 
     Attributes
     ----------
-    near : bool
-    vertex : float
-        Where what the feature adds to the expert's distance is largest (near) or smallest.
-    distance, usual : float
-        From the vertex, within which (far: beyond which) most votes lie, and most rows.
-    step : float
-        Their difference in standard deviations of the feature.
+    inside : bool
+    low, high : float
+        The smallest and the largest value between which (outside: between which no) rows are meant.
+    votes, rows : float
+        Shares of the expert's votes and of all rows that are there.
+    place : float
+        Share of the rows below the middle of the interval.
     """
 
-    near: bool
-    vertex: float
-    distance: float
-    usual: float
-    step: float
+    inside: bool
+    low: float
+    high: float
+    votes: float
+    rows: float
+    place: float
 
-    def phrase(self, name: str, is_date: bool = False) -> str:
+    @property
+    def step(self) -> float:
+        """How many standard deviations a bell curve must move for as large a difference."""
+        return (self.votes - self.rows) / OF_A_SHIFT
+
+    @property
+    def direction(self) -> tuple[bool, int]:
+        """Inside or outside, and roughly where: alike for intervals that mean the same."""
+        return self.inside, round(N_PLACES * self.place)
+
+    def phrase(self, name: str, text: Callable[[float], str]) -> str:
         """In words."""
-        what, link = ("within", "of") if self.near else ("more than", "from")
-        if is_date:
-            near, usual = (f"{number_text(round(days))} days" for days in (self.distance, self.usual))
-            return f"{name} mostly {what} {near} {link} {date_text(self.vertex)} (usually {what} {usual})"
-        digits = max(3, 2 + _magnitude(self.vertex) - _magnitude(self.distance))
-        place = f"{self.vertex:.{min(digits, 12)}g}"
-        return f"{name} mostly {what} {self.distance:.3g} {link} {place} (usually {what} {self.usual:.3g})"
+        low, high = text(self.low), text(self.high)
+        where = f"between {low} and {high}" if self.inside else f"below {low} or above {high}"
+        shares = f"{percent_text(self.votes)} of its votes, {percent_text(self.rows)} of all rows"
+        return f"{name} {'mostly' if self.votes > 0.5 else 'often'} {where} ({shares})"
 
 
-def bends(network: Network, layer: int, side: Side, inputs: Inputs, rows: FloatArray) -> list[dict[int, Bend]]:
-    """Per expert of a side of layer 1, 2, …: the features along which it does not only rise or fall.
+@dataclass(frozen=True)
+class Bins:
+    """The values of some features of rows, each cut into bins of about as many rows.
 
-    A bend counts where its feature matters to the expert, its vertex lies among the rows, and the votes are as near to it (or
-    as far from it) as what the feature adds says.
+    Attributes
+    ----------
+    columns : list of int
+        Features with more than two values.
+    ends : list of int
+        Where the bins of each of them end among all bins.
+    low, high, share : array (n_bins,)
+        The smallest and the largest value in a bin, and its share of the rows.
+    holds : CSR matrix (n_bins, n_rows)
+        Which rows it holds.
     """
-    out: list[dict[int, Bend]] = [{} for _ in range(side.n_experts)]
-    curve = network.curve
-    if curve is None or not sees_features(layer) or not len(rows):
+
+    columns: list[int]
+    ends: list[int]
+    low: FloatArray
+    high: FloatArray
+    share: FloatArray
+    holds: Any
+
+    @classmethod
+    def of(cls, rows: FloatArray, columns: Sequence[int]) -> "Bins":
+        """Bins of these columns of rows."""
+        used, ends, low, high, held = [], [0], [], [], []
+        for j in columns if len(rows) else ():
+            values = np.unique(rows[:, j])
+            if values.size > MOST_BINS:
+                cuts = np.quantile(rows[:, j], np.linspace(0.0, 1.0, MOST_BINS + 1)[1:], method="inverted_cdf")
+                values = np.unique(cuts)
+            if values.size <= TWO_VALUES:
+                continue
+            own = np.searchsorted(values, rows[:, j])
+            first = np.full(values.size, np.inf)
+            np.minimum.at(first, own, rows[:, j])
+            used.append(j)
+            low.append(first)
+            high.append(values)
+            held.append(ends[-1] + own)
+            ends.append(ends[-1] + values.size)
+        which = np.concatenate([*held, np.empty(0, np.int64)])
+        numbers = np.tile(np.arange(len(rows)), len(used))
+        holds = sp.csr_array((np.ones(which.size), (which, numbers)), shape=(ends[-1], len(rows)))
+        share = np.bincount(which, minlength=ends[-1]) / max(len(rows), 1)
+        nothing = [np.empty(0)]
+        return cls(used, ends[1:], np.concatenate(low or nothing), np.concatenate(high or nothing), share, holds)
+
+    def intervals(self, cast: FloatArray) -> list[dict[int, Interval]]:
+        """Per expert, whose votes are ``cast`` on the rows: features along which these neither rise nor fall all the way.
+
+        The interval of the largest excess of votes over rows, or of rows over votes, has rows on either side.
+        """
+        out: list[dict[int, Interval]] = [{} for _ in range(cast.shape[1])]
+        total = np.maximum(cast.sum(axis=0), 1e-300)
+        chance = BY_CHANCE * np.sqrt((cast**2).sum(axis=0)) / total
+        shares = self.holds @ (cast / total)
+        begin = 0
+        for j, end in zip(self.columns, self.ends, strict=True):
+            own = slice(begin, end)
+            rows = np.append(0.0, np.cumsum(self.share[own]))
+            excess = np.pad(np.cumsum(shares[own], axis=0), ((1, 0), (0, 0))) - rows[:, None]
+            rise, fall = excess - np.minimum.accumulate(excess), np.maximum.accumulate(excess) - excess
+            for k in np.flatnonzero(np.maximum(rise.max(axis=0), fall.max(axis=0)) > chance).tolist():
+                inside = bool(rise[:, k].max() >= fall[:, k].max())
+                b = int(np.argmax((rise if inside else fall)[:, k]))
+                a = int(np.argmin((excess if inside else -excess)[: b + 1, k]))
+                if rows[a] < EDGE or 1.0 - rows[b] < EDGE:
+                    continue
+                there = float(rows[b] - rows[a])
+                of_votes, place = there + float(excess[b, k] - excess[a, k]), float(rows[a] + rows[b]) / 2.0
+                if not inside:
+                    there, of_votes = 1.0 - there, 1.0 - of_votes
+                low, high = float(self.low[begin + a]), float(self.high[begin + b - 1])
+                out[k][j] = Interval(inside, low, high, of_votes, there, place)
+            begin = end
         return out
-    chosen = some_rows(rows)
-    rows, cast = rows[chosen], votes(side, inputs[chosen])
-    n, expanded = network.n_features, network.expand(rows)
-    own = [np.append(j, n + np.flatnonzero(curve.columns == j)) for j in range(n)]  # inputs that tell of a feature
-    planes = side.hyperplanes[:, 1:]
-    effect = np.column_stack([(expanded[:, of] @ planes[:, of].T).std(axis=0) for of in own])
-    matters = effect >= MATTERS * effect.max(axis=1, keepdims=True, initial=0.0)
-    low, high = np.quantile(rows, [EDGE, 1.0 - EDGE], axis=0)
-    for k, j in np.argwhere(matters & np.isin(np.arange(n), curve.columns)).tolist():
-        added = expanded[:, own[j]] @ planes[k, own[j]]
-        found = _vertex(network, side.hyperplanes[k], j, rows[:, j], added, (low[j], high[j]))
-        if found is None or not cast[:, k].any():
-            continue
-        vertex, near = found
-        far = np.abs(rows[:, j] - vertex)
-        share = MOST if near else 1.0 - MOST
-        distance, usual = _quantile(far, cast[:, k], share), _quantile(far, np.ones(far.size), share)
-        step = (distance - usual) / float(rows[:, j].std())
-        if step < 0.0 if near else step > 0.0:
-            out[k][j] = Bend(near, vertex, distance, usual, step)
-    return out
 
 
-def _vertex(
-    network: Network, plane: FloatArray, j: int, values: FloatArray, added: FloatArray, among: tuple[float, float]
-) -> tuple[float, bool] | None:
-    """Where what feature j adds is largest (True) or smallest (False) ``among`` two values; None where it is at neither."""
-    curve = network.curve
-    assert curve is not None
-    if curve.ramps:
-        outside = [added[values <= among[0]].mean(), added[values >= among[1]].mean()]
-        least = MATTERS * float(np.ptp(added))
-        for near, place in ((True, np.argmax(added)), (False, np.argmin(added))):
-            turns = np.abs(added[place] - outside).min() > least
-            if turns and among[0] < values[place] < among[1]:
-                return float(values[place]), near
-        return None
-    i = int(np.flatnonzero(curve.columns == j)[0])
-    bend, unit = float(plane[1 + network.n_features + i]), curve.scales[i]
-    if bend == 0.0:
-        return None
-    vertex = curve.centers[i] - unit * (unit * plane[1 + j] / (2.0 * bend))
-    vertex = float(untamed(network, j, np.array([vertex]))[0])
-    return (vertex, bend < 0.0) if among[0] < vertex < among[1] else None
-
-
-def _quantile(values: FloatArray, weights: FloatArray, share: float) -> float:
-    """The value below which this share of the weights lies."""
-    order = np.argsort(values)
-    total = np.cumsum(weights[order])
-    return float(values[order[min(int(np.searchsorted(total, share * total[-1])), values.size - 1)]])
-
-
-def _magnitude(value: float) -> int:
-    return floor(log10(abs(value))) if value else 0
+def telling_features(network: Network, spread: FloatArray) -> list[int]:
+    """The features that first layers weigh most, `MOST_FEATURES` at the most, in rising order."""
+    planes = np.concatenate([side.hyperplanes[:, 1:] for side in network.layers[0].sides])
+    weight = np.sqrt((planes[:, : network.n_features] ** 2).sum(axis=0)) * spread
+    if network.curve is not None:
+        bent = np.sqrt((planes[:, network.n_features :] ** 2).sum(axis=0))
+        np.add.at(weight, network.curve.columns, bent)
+    return [int(j) for j in np.sort(np.argsort(-weight, kind="stable")[:MOST_FEATURES])]
 
 
 @dataclass(frozen=True)
@@ -204,19 +237,21 @@ def _rules(estimator: Any, rows: FloatArray, model: str) -> list[dict[str, Any]]
     background = Background.of(estimator, rows)
     scale = np.where(background.spread > 0, background.spread, 1.0)
     sides = side_names(estimator)
+    some = some_rows(rows)
+    bins = Bins.of(rows[some], telling_features(network, background.spread))
     out = []
     for t, (layer, inputs) in enumerate(zip(network.layers, network.layer_inputs(rows), strict=True), 1):
         for s, side in enumerate(layer.sides):
             means, share = subtype_means(side, inputs, rows)
             step = np.where(background.spread > 0, (means - background.mean) / scale, 0.0)
-            for k, found in enumerate(bends(network, t, side, inputs, rows)):
-                bent = {j: bend for j, bend in found.items() if abs(bend.step) > abs(step[k, j])}
+            for k, found in enumerate(bins.intervals(votes(side, inputs[some]))):
+                between = {j: one for j, one in found.items() if one.step > abs(step[k, j])}
                 size = np.abs(step[k])
-                size[list(bent)] = [abs(bend.step) for bend in bent.values()]
+                size[list(between)] = [one.step for one in between.values()]
                 order = [int(j) for j in np.argsort(-size)[:N_NAMED] if size[j] >= CLEAR]
                 phrases = [
-                    bent[j].phrase(background.names[j], background.texts[j] is date_text)
-                    if j in bent
+                    between[j].phrase(background.names[j], background.texts[j])
+                    if j in between
                     else background.phrase(j, float(means[k, j]))
                     for j in order
                 ]
@@ -232,7 +267,10 @@ def _rules(estimator: Any, rows: FloatArray, model: str) -> list[dict[str, Any]]
                         "moves": moves[s][k] if moves is not None and t == network.depth else None,
                         "rule": "; ".join(phrases) or "rows much like the average",
                         "phrases": phrases,
-                        "directions": [(background.names[j], bool(step[k, j] > 0)) for j in order],
+                        "directions": [
+                            (background.names[j], between[j].direction if j in between else bool(step[k, j] > 0))
+                            for j in order
+                        ],
                         "features": [background.names[j] for j in order],
                     }
                 )

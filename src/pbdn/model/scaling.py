@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from pbdn.model.network import Layer, Network, with_other_inputs
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FAR_TIMES, FloatArray, spread_of_most
 
 CONSTANT_BELOW = 1e-13  # spread, relative to the largest absolute value, under which a column is constant
 SMALLEST_SCALE = 1e-302  # under it a column is constant too: coefficients divided by it would overflow
@@ -108,6 +108,17 @@ def standard_scaling(features: Any, weights: FloatArray | None = None) -> Scalin
     mean = np.average(relative, axis=0, weights=weights)
     spread = np.sqrt(np.average((relative - mean) ** 2, axis=0, weights=weights))
     return scaling_of_moments(unit, mean, spread)
+
+
+def scaling_by_most(features: FloatArray, weights: FloatArray | None = None) -> Scaling:
+    """As `standard_scaling` of dense columns, but a few cells far from all others do not make the others look alike.
+
+    Where the standard deviation is many times as large as the spread of most cells, that spread and the median are taken.
+    """
+    usual = standard_scaling(features, weights)
+    median, spread = spread_of_most(features if weights is None else features[weights > 0])
+    far = (usual.scale > FAR_TIMES * spread) & (spread > SMALLEST_SCALE)
+    return Scaling(np.where(far, median, usual.center), np.where(far, spread, usual.scale))
 
 
 def scaling_of_moments(unit: FloatArray, mean: FloatArray, spread: FloatArray) -> Scaling:

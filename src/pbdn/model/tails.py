@@ -6,7 +6,8 @@ with a long tail is replaced by its Yeo-Johnson transformation: with z = (x - c)
     t(z) = ((1 + z)^λ - 1)/λ above the centre, and t(z) = -((1 - z)^(2 - λ) - 1)/(2 - λ) below.
 
 A power below one pulls in the upper tail, one above one the lower. Near the centre t is as good as the identity, it rises
-everywhere, and zero stays zero. Powers are odd multiples of 1/8: none is 0 or 2, where logarithms would take their place.
+everywhere, and zero stays zero. The scale s is the standard deviation or, where a few far cells make that large, the spread of most
+cells. Powers are odd multiples of 1/8: none is 0 or 2, where logarithms would take their place.
 """
 
 from dataclasses import dataclass
@@ -17,12 +18,13 @@ import scipy.sparse as sp
 from numba import types
 
 from pbdn.model.wiring import Inputs
-from pbdn.numerics.arrays import FloatArray, IntArray, spread_rows
+from pbdn.numerics.arrays import FAR_TIMES, FloatArray, IntArray, spread_of_most, spread_rows
 from pbdn.numerics.compiled import instructions
 from pbdn.numerics.elementary import Lanes
 
 POWERS = np.arange(-0.875, 3.0, 0.25)  # that are tried
-SEEN_ROWS = 2000  # by which they are chosen, at most
+SEEN_ROWS = 2000  # by which they are chosen, at most, and all rows with a cell that is
+FAR = 1000.0  # units of the features away
 LEAST_GAIN = 3.0  # of log-likelihood as a bell curve, for which a feature is changed
 
 
@@ -108,25 +110,31 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     """The features with a long tail, each with the power that makes it most like a bell curve; None where there is none.
 
     Of a few powers, the one with the largest likelihood of a normal distribution of t(z) is taken (scikit-learn's
-    `PowerTransformer` has no weights). Features of two values are left alone. ``features`` are dense, and centred unless they
-    were sparse.
+    `PowerTransformer` has no weights). A few cells far from all others must come near them; where no power does that, as with
+    some on either side, the feature is left alone. Features of two values are, too. ``features`` are dense, and centred unless
+    they were sparse.
     """
-    some = spread_rows(features.shape[0], SEEN_ROWS)
+    some = np.union1d(spread_rows(features.shape[0], SEEN_ROWS), np.flatnonzero((np.abs(features) > FAR).any(axis=1)))
     rows = features[some]
     weights = np.ones(some.size) if weights is None else weights[some]
     low, high = rows.min(axis=0), rows.max(axis=0)
     columns = np.flatnonzero(((rows != low) & (rows != high)).any(axis=0)).astype(np.int64)
     rows, share = rows[:, columns], weights / weights.sum()
-    scales = np.sqrt(share @ (rows - share @ rows) ** 2)
-    z = rows / scales
+    scales, (_, of_most) = np.sqrt(share @ (rows - share @ rows) ** 2), spread_of_most(rows)
+    far = (scales > FAR_TIMES * of_most) & (of_most > 0.0)
+    z = rows / np.where(far, of_most, scales)
     slope = share @ np.copysign(np.log1p(np.abs(z)), z)  # of the logarithm of the derivative of t, in λ
-    powers, best = np.ones(columns.size), np.zeros(columns.size)
+    powers, best = np.ones(columns.size), np.where(far, -np.inf, 0.0)
     for power in POWERS.tolist():
         values = pulled_in(z, power)
         variance = share @ (values - share @ values) ** 2
         reached = (power - 1.0) * slope - 0.5 * np.log(np.maximum(variance, np.finfo(float).tiny))
+        if far.any():
+            stays = np.sqrt(variance[far]) > FAR_TIMES * spread_of_most(values[:, far])[1]
+            reached[far] = np.where(stays, -np.inf, reached[far])
         powers, best = np.where(reached > best, power, powers), np.maximum(reached, best)
-    chosen = weights.sum() * best >= LEAST_GAIN
+    chosen = np.where(far, best > -np.inf, weights.sum() * best >= LEAST_GAIN)
     if not chosen.any():
         return None
+    scales = np.where(far, of_most, scales)
     return Tails(columns[chosen], np.zeros(int(chosen.sum())), scales[chosen], powers[chosen])
