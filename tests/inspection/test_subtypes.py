@@ -256,13 +256,13 @@ def test_of_many_features_those_that_weigh_most_are_looked_at(rng, monkeypatch):
 
 
 def test_ramps_are_named_after_the_features_and_where_they_lie(rng):
-    """In the units of the table, tails or not."""
-    curve = Curve(np.array([0, 2]), np.array([1.0, 0.5]), np.array([0.5, 1.0]), ramps=True)
+    """In the units of the table, tails or not, and without what scaling leaves in the last digits."""
+    curve = Curve(np.array([0, 0, 2]), np.array([3e-11, 1.0, 0.5]), np.array([1.0, 0.5, 1.0]), ramps=True)
     tails = Tails(np.array([2]), np.array([10.0]), np.array([4.0]), np.array([0.125]))
     network = replace(random_network(rng, ((2, 1),), 3, curve=curve), tails=tails)
     low, high = tails.inverse(np.array([0.5, 1.5]))
     named = input_names(with_network(network, ["a", "b", "c"]))
-    assert named == ["a", "b", "c", "a from 1 to 1.5", f"c from {low:.6g} to {high:.6g}"]
+    assert named[3:] == ["a from 0 to 1", "a from 1 to 1.5", f"c from {round(low, 2):g} to {round(high, 2):g}"]
     assert tails.pull_in(np.array([low])) == pytest.approx(0.5)
 
 

@@ -100,7 +100,7 @@ class OnCluster:
             if options.set_fields(given).get("device") is not None:
                 raise InvalidInputError(f"{type(self).__name__} works on CPUs; leave device of {name} out.")
 
-    def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
+    def _scaling(self, rows: LabelledRows | StreamedSource, config: FitConfig) -> Scaling:
         """How the features are scaled for the fit."""
         assert isinstance(rows, ClusterRows)
         return rows.scaling(self.standardize)

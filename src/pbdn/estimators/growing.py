@@ -64,7 +64,7 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
     def _fit_network(self, rows: LabelledRows | StreamedSource, response: Response, tasks: FitTasks) -> None:
         """Grow the network and fill the fitted attributes."""
         n_features = rows.n_features
-        scaling = self._scaling(rows)
+        scaling = self._scaling(rows, self.config_)
         run = self._run(rows, tasks.stop)
 
         def attributes(fits: Sequence[LayerFit]) -> dict[str, Any]:
@@ -109,11 +109,11 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
             n_features=n_features,
         )
 
-    def _scaling(self, rows: LabelledRows | StreamedSource) -> Scaling:
+    def _scaling(self, rows: LabelledRows | StreamedSource, config: FitConfig) -> Scaling:
         """How the features are scaled for the fit."""
         if not self.standardize:
             return identity_scaling(rows.n_features)
-        by_most = self.config_.criterion == options.FOLDS and not in_span(rows.n_rows, rows.n_features)
+        by_most = config.criterion == options.FOLDS and not in_span(rows.n_rows, rows.n_features)
         return opening.scaling_of(rows, by_most)
 
     def _seed(self) -> int:
@@ -192,7 +192,7 @@ class LearnsFromStreams(GrowsNetworks):
         """Take the steps of one batch, from the network where there is one, and fill the fitted attributes."""
         if self._increment is None:
             self.config_ = self._resolve(response, "map", criterion)  # `grow` decides the depth
-            settings, scaling = self.config_.map, self._scaling(rows)
+            settings, scaling = self.config_.map, self._scaling(rows, self.config_)
             self._increment = Increment.begin(scaling, response, settings, self._seed(), network)
             self._kept = KeptRows.none(rows.n_features, network is not None)
         self._increment.response = response

@@ -126,7 +126,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):
             return layouts[0]
         trained = self._resolve(layouts[0], "map", options.FOLDS, rows.n_rows, rows.n_features)
         some = rows.some(TRIAL_ROWS)
-        some = some.with_inputs(self._scaling(rows).apply(some.inputs))
+        some = some.with_inputs(self._scaling(rows, trained).apply(some.inputs))
         run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
         return best_layout(some, layouts, trained, run)
 
