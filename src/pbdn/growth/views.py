@@ -43,7 +43,7 @@ USUAL_RELEVANCE = 1.0  # ρ of the group lasso
 FEWEST_RAMPED, FEWEST_ALONE = 600, 2000  # rows; who asks for a network alone wants it small
 ROWS_OF_RAMP = 100  # for every ramp of a feature
 MOST_RAMPS, FEW_RAMPS = 32, 16  # of a feature at the most, and where those of all features would be too many
-MOST_BENT = 300  # ramps of all features
+MOST_BENT, ROWS_OF_ANY_RAMP = 300, 10  # ramps of all features, and rows for each of them
 CLEAR_EFFECT = 4.0  # standard errors of chance, above which a feature out of many has ramps
 MOST_BENT_NUMBERS = 10_000_000  # rows x ramps: they are dense, and copied
 QUANTILE_ROWS = 20_000  # that say where ramps begin
@@ -234,7 +234,7 @@ def _few_ramps(rows: LabelledRows) -> Curve | None:
     None where there would be hardly any.
     """
     some = rows.inputs[spread_rows(rows.n_rows, QUANTILE_ROWS)]
-    limit = min(MOST_BENT, MOST_BENT_NUMBERS // rows.n_rows)
+    limit = min(MOST_BENT, rows.n_rows // ROWS_OF_ANY_RAMP, MOST_BENT_NUMBERS // rows.n_rows)
     most = rows.n_rows // ROWS_OF_RAMP
     curve = ramps_of(some, min(MOST_RAMPS, most))
     if curve is not None and curve.n_bent > limit:
