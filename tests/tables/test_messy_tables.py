@@ -44,6 +44,34 @@ def test_columns_are_what_they_are_and_what_is_odd_is_said(name):
         assert plan_of(preparation, column).notes == ()
 
 
+@pytest.mark.parametrize(
+    ("far", "said"),
+    [
+        (
+            {3: 9999.0},
+            "age: 1 of 80 cells lies far from all others: 9999; leave it empty if it stands for a missing number.",
+        ),
+        (
+            {3: -1e12, 5: 9999.0, 6: 9999.0},
+            "age: 3 of 80 cells lie far from all others: 9999, -1e+12; leave them empty",
+        ),
+        ({place: place * 1e6 for place in (3, 5, 6, 7)}, "3000000, 5000000, 6000000, …;"),
+        ({}, ""),
+        ({3: 300.0}, ""),
+        (dict.fromkeys(range(40), 9999.0), ""),
+    ],
+)
+def test_numbers_far_from_all_others_are_told(rng, far, said):
+    """They stay what they are."""
+    age = rng.integers(18, 90, 80).astype(float)
+    age[list(far)] = list(far.values())
+    table = parse_table(("age,y\n" + "\n".join(f"{x:g},{i % 2}" for i, x in enumerate(age))).encode(), "x.csv")
+    plan = plan_of(prepared(table), "age")
+    assert plan.kind == "number"
+    assert said in " ".join(plan.notes)
+    assert bool(plan.notes) == bool(said)
+
+
 @pytest.mark.parametrize("name", [name for name, messy in MESSY.items() if messy.values])
 def test_numbers_are_what_was_written(name):
     messy = MESSY[name]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, spread_of_most
 from pbdn.tables.column_format import (
     Format,
     date_format,
@@ -148,6 +148,13 @@ def _named(name: str) -> bool:
     return any(ANYWHERE.fullmatch(token) for token in tokens) or bool(tokens and AT_THE_END.fullmatch(tokens[-1]))
 
 
+FAR_SPREADS, FAR_GAP = (
+    100.0,
+    10.0,
+)  # from the median, and beyond the next one, at which a number lies far from all others
+MOST_FAR = 0.25  # of the cells
+
+
 @dataclass(frozen=True)
 class Decision:
     """What one column is.
@@ -263,7 +270,30 @@ def _found_number(name: str, values: NDArray[Any], found: Format) -> Decision:
     if why:
         text, instead = f"left out: {why}", option("numeric", name)
         return Decision("dropped", words=text, notes=(f"{name} is {text} ({instead} uses it).",), instead=instead)
-    return replace(_formatted(name, "number", found), long_code=is_long_code(number))
+    decision, far = _formatted(name, "number", found), far_words(number)
+    notes = (*decision.notes, f"{name}: {far}.") if far else decision.notes
+    return replace(decision, notes=notes, long_code=is_long_code(number))
+
+
+def far_words(number: FloatArray) -> str:
+    """That a few cells lie far from all others, in words; empty where none do."""
+    known = number[np.isfinite(number)]
+    if not known.size:
+        return ""
+    (median,), (spread,) = spread_of_most(known[:, None])
+    order = np.argsort(np.abs(known - median), kind="stable")
+    distance = np.abs(known[order] - median)
+    begins = (distance[1:] > FAR_SPREADS * spread) & (distance[1:] > FAR_GAP * distance[:-1]) & (spread > 0.0)
+    n_near = 1 + int(np.argmax(begins))
+    if not begins.any() or n_near < (1.0 - MOST_FAR) * known.size:
+        return ""
+    values, counts = np.unique(known[order[n_near:]], return_counts=True)
+    shown = ", ".join(f"{values[i]:.10g}" for i in np.argsort(-counts, kind="stable")[:3])
+    shown += ", …" if values.size > 3 else ""
+    n_far = known.size - n_near
+    one = n_far == 1
+    what, if_missing = ("lies", "it empty if it stands") if one else ("lie", "them empty if they stand")
+    return f"{n_far} of {known.size} cells {what} far from all others: {shown}; leave {if_missing} for a missing number"
 
 
 def _formatted(name: str, kind: str, found: Format, asked: bool = False) -> Decision:
