@@ -72,8 +72,13 @@ def input_names(estimator: Any) -> list[str]:
 
 def _told_apart(ends: FloatArray) -> list[str]:
     """Two ends, to three digits of the distance between them: what lies below comes from scaling there and back."""
-    places = 2 - int(np.floor(np.log10(max(float(ends[1] - ends[0]), 1e-300))))
-    return [f"{round(float(end), places) + 0.0:.15g}" for end in ends]
+    size = int(np.floor(np.log10(max(float(ends[1] - ends[0]), 1e-300))))
+    texts = []
+    for end in ends.tolist():
+        near = round(end, 2 - size) + 0.0
+        digits = 3 + max(0, int(np.floor(np.log10(abs(near)))) - size) if near else 1
+        texts.append(f"{near:.{digits}g}")
+    return texts
 
 
 def untamed(network: Network, column: int, values: FloatArray) -> FloatArray:
