@@ -88,6 +88,7 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
 
     from pbdn.cli.table_model import load_model
     from pbdn.errors import InvalidInputError
+    from pbdn.inspection.access import feature_names
     from pbdn.inspection.columns import date_features
     from pbdn.inspection.effects import feature_effects
     from pbdn.inspection.rules import explain_row, subtype_rules
@@ -103,10 +104,11 @@ def explain_command(output: Output, model: str, table: str, rows: tuple[int, ...
         output.note(note)
     values = np.asarray(features)
     if rows:
-        found = []
+        found, names = [], feature_names(loaded.estimator)
+        dates = {names[feature] for feature in date_features(loaded.estimator)}
         for row in rows:
             found.append({"row": row, **explain_row(loaded.estimator, values[row - 1], values)})
-            _show_row(output, found[-1], date_features(loaded.estimator))
+            _show_row(output, found[-1], dates)
         output.result({"rows": found})
         return
     effects = feature_effects(loaded.estimator, values)

@@ -88,11 +88,10 @@ def date_text(days: float) -> str:
         return number_text(days)
 
 
-def date_features(estimator: Any) -> set[str]:
-    """Names of the features that are dates, in days since 1970."""
-    names = feature_names(estimator)
+def date_features(estimator: Any) -> dict[int, str]:
+    """The features that are dates, in days since 1970, and the names of their columns."""
     return {
-        names[feature]
+        feature: group.name
         for group in column_groups(estimator)
         for feature, part in zip(group.features, group.parts, strict=True)
         if part == "days"

@@ -17,7 +17,7 @@ from pbdn.inspection.access import (
     side_names,
     titled,
 )
-from pbdn.inspection.columns import column_groups, date_text, number_text, percent_text
+from pbdn.inspection.columns import date_features, date_text, number_text, percent_text
 from pbdn.inspection.effects import some_rows
 from pbdn.inspection.subtypes import subtype_means, votes
 from pbdn.model.network import Layer, Network
@@ -180,10 +180,8 @@ class Background:
         """From rows."""
         names = feature_names(estimator)
         texts: list[Callable[[float], str]] = [number_text] * len(names)
-        for group in column_groups(estimator):
-            for feature, part in zip(group.features, group.parts, strict=True):
-                if part == "days":
-                    names[feature], texts[feature] = group.name, date_text
+        for feature, column in date_features(estimator).items():
+            names[feature], texts[feature] = column, date_text
         yes_no = np.all((rows == 0.0) | (rows == 1.0), axis=0)
         return cls(names, texts, rows.mean(axis=0), rows.std(axis=0), yes_no)
 

@@ -37,6 +37,9 @@ AT_THE_END = re.compile("no|nr|num|number")  # a number of persons is a quantity
 MEASURED = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\W\d_]{1,5}(?:[²³/]\w*)?")  # a number and a unit
 LONG = 8  # digits of numbers that are rather written down than measured
 CHANCE = 10.0  # minus the logarithm of the chance that numbers drawn from their range never repeat
+FAR_SPREADS = 100.0  # from the median at which a number may lie far from all others,
+FAR_GAP = 10.0  # if it is so many times as far as the next one
+MOST_FAR = 0.25  # of the cells
 MAX_LEVELS = 50  # categories of one column with a feature of their own
 MANY_NUMBERS = 20  # different numbers of a column that is rather a quantity than a category
 MAX_ODD = 50  # different odd cells that are remembered
@@ -146,13 +149,6 @@ def _named(name: str) -> bool:
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", name)
     tokens = [token.lower() for token in re.split(r"[\W_]+", spaced) if token]
     return any(ANYWHERE.fullmatch(token) for token in tokens) or bool(tokens and AT_THE_END.fullmatch(tokens[-1]))
-
-
-FAR_SPREADS, FAR_GAP = (
-    100.0,
-    10.0,
-)  # from the median, and beyond the next one, at which a number lies far from all others
-MOST_FAR = 0.25  # of the cells
 
 
 @dataclass(frozen=True)
