@@ -70,8 +70,8 @@ def names_of(text: str) -> tuple[str, ...]:
 
 
 def n_splits(name: str) -> int:
-    """Splits that are measured: ten of the six small sets, one of the spirals, three of letter, five of the rest."""
-    return 10 if name in IDA else {"letter": 3}.get(name, 1 if name in SPIRALS else 5)
+    """Splits that are measured: ten of the six small sets, one of the spirals, twenty of wine, three of letter, five of the rest."""
+    return 10 if name in IDA else {"wine": 20, "letter": 3}.get(name, 1 if name in SPIRALS else 5)
 
 
 def rows(name: str, split: int) -> Split:

@@ -179,7 +179,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="ida", help="ida, large, multiclass, all, or names separated by commas")
     parser.add_argument("--methods", help=f"separated by commas; ours: {', '.join(OURS)}; others are rivals")
-    parser.add_argument("--splits", type=int, default=10, help="at most; large and multiclass sets have five")
+    parser.add_argument(
+        "--splits", type=int, default=20, help="at most; ten of small sets, twenty of wine, five or fewer of others"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--since", default="", help="measure again what is older than this date or time (UTC)")
     parser.add_argument("--jobs", type=int, default=1, help="processes")

@@ -549,7 +549,7 @@ def test_a_network_that_fits_its_rows_badly_is_trained_once_more(rng, monkeypatc
 
 
 def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
-    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_NUMBERS", (100, 100))
+    monkeypatch.setattr("pbdn.config.defaults.SEARCHED_NUMBERS", (100, 100))
     X, y = half_planes(rng, 150)
     followed = []
     real = Trainee.follow
@@ -563,7 +563,7 @@ def test_above_a_size_one_fold_decides_and_the_others_follow(rng, monkeypatch):
 
 @pytest.mark.parametrize(("room", "others"), [(1, []), (10**6, [2, 3, 4])])
 def test_on_a_line_two_folds_decide_and_no_more_follow_than_there_is_room_for(rng, monkeypatch, room, others):
-    monkeypatch.setattr("pbdn.growth.committee.SEARCHED_NUMBERS", (100, 100))
+    monkeypatch.setattr("pbdn.config.defaults.SEARCHED_NUMBERS", (100, 100))
     monkeypatch.setattr("pbdn.growth.committee.ON_A_LINE", Limit(room, 1))
     X, _ = half_planes(rng, 150)
     followed = []

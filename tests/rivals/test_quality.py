@@ -176,7 +176,7 @@ def test_the_default_is_the_estimator_without_parameters():
 
 
 def test_seeds_come_whole_and_differ():
-    tasks = plan(["default", "lr"], ["banana", "wine"], 10, 3)
+    tasks = plan(["default", "lr"], ["banana", "digits"], 20, 3)
     assert len(tasks) == 2 * (10 + 5) * 3
     assert [task.seed for task in tasks] == sorted(task.seed for task in tasks)
     of_one = [task.random_state for task in tasks if (task.method, task.data) == ("lr", "banana")]
@@ -277,7 +277,7 @@ def test_only_whole_seeds_count_and_new_lines_replace_those_of_old(tmp_path):
 
 def test_old_lines_of_rivals_are_their_first_seed(tmp_path):
     for seed, commit in ((0, record.UNKNOWN), (1, "c" * 40)):
-        for split in range(5):
+        for split in range(n_splits("wine")):
             keep(tmp_path, "svm", "wine", split, seed, float(seed), commit=commit)
     assert tables.spreads("svm", MULTICLASS, together=False, root=tmp_path)["wine"].n_seeds == 2
 

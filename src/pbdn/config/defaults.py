@@ -24,7 +24,9 @@ FOLDS_LEAST = 5  # rows below which none can be spared in folds, which predict t
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a network that is then grown anew
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more
-MOST_FOLDED = 60_000  # rows x sides x features up to which more than two sides are trained in folds
+MOST_FOLDED = 1_500_000  # rows x features x sides up to which more than two sides are trained in folds
+MANY_FOLDED_SIDES, MOST_FOLDED_OF_MANY = 20, 200_000  # and of more than ten classes
+SEARCHED_NUMBERS = (25_000, 6_000)  # rows x features up to which all folds decide: of two classes, and on a line
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
 CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
@@ -204,8 +206,8 @@ def choose_criterion(
 ) -> str | Callable[..., float]:
     """What decides the depth.
 
-    "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with two sides
-    or little work, one network otherwise. Else it is AIC over all inputs.
+    "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with two sides,
+    fewer rows than features, or little work, one network otherwise. Else it is AIC over all inputs.
 
     Parameters
     ----------
@@ -220,10 +222,13 @@ def choose_criterion(
     """
     size = 0 if n_rows is None else n_rows * n_features
     can_spare = n_rows is not None and n_rows >= HOLDOUT_LEAST
-    too_large = sparse and size > MOST_DENSE and not is_wide(n_rows or 0, n_features)
+    wide = is_wide(n_rows or 0, n_features)
+    too_large = sparse and size > MOST_DENSE and not wide
     can_fold = n_rows is not None and n_rows >= FOLDS_LEAST and inference != "gibbs" and not too_large
     if criterion == "auto":
-        if can_fold and device is None and (n_sides <= 2 or n_sides * size <= MOST_FOLDED):
+        many = n_sides > MANY_FOLDED_SIDES
+        little = n_sides * size <= (MOST_FOLDED_OF_MANY if many else MOST_FOLDED)
+        if can_fold and device is None and (n_sides <= 2 or little or (wide and not many)):
             return FOLDS
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
@@ -236,3 +241,11 @@ def choose_criterion(
             f"criterion='holdout' needs at least {HOLDOUT_LEAST} rows in memory; use criterion='aic_inputs'."
         )
     return criterion
+
+
+def all_folds_decide(n_rows: int, n_features: int, response: Response) -> bool:
+    """Whether there is so little work that the networks of all folds go through the search; else few do for all."""
+    numbers, n_sides = n_rows * min(n_rows, n_features), response.labelling.n_sides
+    if n_sides > 2 and not response.timed:
+        return n_sides * numbers <= MOST_FOLDED
+    return numbers <= SEARCHED_NUMBERS[response.timed]

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pbdn.config import FitConfig
+from pbdn.config import FitConfig, all_folds_decide
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, deal_into_folds
@@ -46,8 +46,7 @@ from pbdn.model.response import Response
 from pbdn.numerics.arrays import IntArray, spread_rows
 from pbdn.sgd.map_settings import MapSettings
 
-# Rows x features (or rows, if fewer) up to which all folds decide, and how many decide above: of classes, and on a line.
-SEARCHED_NUMBERS, DECIDING = (25_000, 6_000), (1, 2)
+DECIDING = (1, 2)  # folds, where not all of them do: of classes, and on a line
 PENALTIES = (0.05, 0.3, 2.0, 8.0, 30.0, 100.0)
 PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where few rows cannot tell them apart
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
@@ -67,7 +66,7 @@ def grow_committee(
 ) -> Growth:
     """Let the networks of folds of scaled rows find shape, depth and penalty, and average them."""
     folds, settings = deal_into_folds(rows, response), config.map
-    all_decide = rows.n_rows * min(rows.n_rows, rows.n_features) <= SEARCHED_NUMBERS[response.timed]
+    all_decide = all_folds_decide(rows.n_rows, rows.n_features, response)
     held = [folds == f for f in range(N_FOLDS if all_decide else DECIDING[response.timed])]
     few = all_decide and not response.timed
     short = replace(config, map=settings.shortened(SEARCH_STEPS)) if few or response.timed else config
