@@ -43,7 +43,7 @@ from pbdn.growth.views import (
     stretched,
     without_unused_ramps,
 )
-from pbdn.model.network import Layer, Network, Side, with_other_inputs
+from pbdn.model.network import Layer, Network, Side, inputs_above, with_other_inputs
 from pbdn.model.response import TwoClasses
 from pbdn.model.timed import OnALine, StandardDistribution, rates, side_arrays
 from pbdn.model.wiring import ramps_of, sources_of
@@ -161,6 +161,39 @@ def test_needless_experts_are_left_out_and_needed_ones_stay(rng):
     assert loss[1] <= loss[0] + ALLOWED
 
 
+def test_trimming_judges_as_the_whole_network_does(rng):
+    """Units that are known are not computed again: what stays is what trials of whole networks leave."""
+    X, y = half_planes(rng, 80)
+    rows = LabelledRows(X, y, rng.uniform(0.5, 2.0, 80))
+    losses = losses_on(rows, RESPONSE)
+    layers = random_network(rng, ((3, 4), (2, 3), (3, 2)), 3).layers
+    small = trimmed(layers, rows, RESPONSE, allowed=20.0)
+    most, expected = losses(layers).sum() + 20.0, layers
+    for t in (3, 2, 1):
+        for s in (0, 1):
+            side = expected[t - 1].sides[s]
+            votes = side.units(inputs_above(expected[: t - 1], X)).mean(axis=0) * side.expert_weights
+            stays = list(range(side.n_experts))
+            for k in np.argsort(votes):
+                tried = without_expert(expected, t, s, stays.index(k)) if len(stays) > 1 else expected
+                if len(stays) > 1 and losses(tried).sum() <= most:
+                    expected = tried
+                    stays.remove(k)
+    assert small[0].n_experts != layers[0].n_experts
+    assert small[2].n_experts != layers[2].n_experts
+    for layer, same in zip(small, expected, strict=True):
+        for side, other in zip(layer.sides, same.sides, strict=True):
+            np.testing.assert_array_equal(side.hyperplanes, other.hyperplanes)
+
+
+def test_trimming_ends_when_the_time_is_up(rng):
+    X, y = half_planes(rng, 80)
+    layers, asked = random_network(rng, ((4, 4), (4, 4)), 3).layers, []
+    assert trimmed(layers, LabelledRows(X, y), RESPONSE, 1e9, lambda: True) is layers
+    some = trimmed(layers, LabelledRows(X, y), RESPONSE, 1e9, lambda: asked.append(1) or len(asked) > 3)
+    assert sum(sum(layer.n_experts) for layer in some) == 16 - 2  # two trials before the time was up
+
+
 def test_experts_leave_once_others_have_learned_to_stand_in(rng):
     """Two experts of one weight share a plane: without one of them the rows are far less likely, until the other is trained."""
     X, y = half_planes(rng)
@@ -182,7 +215,7 @@ def test_few_rows_spare_few_experts(rng, monkeypatch):
     """The rise of the deviance that is allowed grows with the rows, up to a bound."""
     asked = []
 
-    def none_left_out(layers, rows, response, allowed):
+    def none_left_out(layers, rows, response, allowed, stop):
         asked.append(allowed)
         return layers
 
@@ -199,7 +232,7 @@ def test_experts_that_nobody_can_stand_in_for_stay(rng, monkeypatch):
     X, y = half_planes(rng, 400)
     trainee, asked = trainee_of(X, y), []
 
-    def all_but_one(layers, rows, response, allowed):
+    def all_but_one(layers, rows, response, allowed, stop):
         asked.append(allowed)
         return tuple(Layer(tuple(side.take([0]) for side in layer.sides)) for layer in layers)
 

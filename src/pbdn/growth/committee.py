@@ -89,7 +89,7 @@ def grow_committee(
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
-    networks = _trimmed(members or stage.stacks, stage, response, small)
+    networks = _trimmed(members or stage.stacks, stage, search, small)
     if not (new or response.timed or run.stop()):
         networks = _sharpened(networks, [network.layers for network in networks], stage, folds, run)
     predict = networks if limit is None else first_few(networks, limit)
@@ -97,7 +97,7 @@ def grow_committee(
         predict = _sharpened(predict, stage.stacks, stage, folds, run, as_average=True)
     network = _averaged(predict, stage, response)
     if few and members and (new or network.n_members < N_FOLDS):
-        of_folds = _trimmed(stage.stacks, stage, response, small) if new else networks
+        of_folds = _trimmed(stage.stacks, stage, search, small) if new else networks
         network = replace(network, folds=_averaged(of_folds, stage, response))
     if network.has_folds and not response.timed:
         class_rows = np.bincount(rows.targets, rows.weights, response.n_outputs).astype(np.float64)
@@ -110,11 +110,12 @@ def grow_committee(
     return Growth(fits, tuple(path), reason, tuple(search.trials))
 
 
-def _trimmed(stacks: Sequence[Layers], stage: Stage, response: Response, small: float) -> list[Network]:
+def _trimmed(stacks: Sequence[Layers], stage: Stage, search: Search, small: float) -> list[Network]:
     """Networks on the inputs of the view, without coefficients and experts that they do not need."""
-    rows = stage.view.rows
+    rows, response, stop = stage.view.rows, search.response, search.run.stop
     few = [layers if small == 0.0 else without_small(layers, small, rows.n_features) for layers in stacks]
-    return [Network(trimmed(layers, rows, response), rows.n_features, response) for layers in few]
+    fewer = search.run.on_threads(lambda layers: trimmed(layers, rows, response, stop=stop), few)
+    return [Network(layers, rows.n_features, response) for layers in fewer]
 
 
 def _sharpened(
@@ -292,7 +293,7 @@ def _of_all_folds(
     """
     wanted = N_FOLDS
     if search.response.timed and len(stage.stacks) < N_FOLDS:
-        (first,) = _trimmed(stage.stacks[:1], stage, search.response, small)
+        (first,) = _trimmed(stage.stacks[:1], stage, search, small)
         wanted = min(N_FOLDS, ON_A_LINE.hyperplanes // sum(first.n_units))
     numbers = range(len(stage.stacks), max(wanted, len(stage.stacks)))
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
@@ -303,7 +304,7 @@ def _of_all_folds(
         last = last._replace(penalty=PENALTY_OF_FOLD[f] * last.penalty, n_steps=settings.n_minibatches)
         return smaller(trainee, stage.stacks[f], (*stage.history[:-1], last))
 
-    if not numbers and few:
+    if not numbers and few and not search.run.stop():
         stacks = search.run.on_threads(shrunk, range(N_FOLDS))
         fewer = search.on_other_layers(stage, stacks)
         return list(stage.stacks if stage.clearly_below(fewer, CLEAR_RISE) else fewer.stacks)

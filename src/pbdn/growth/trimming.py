@@ -19,9 +19,9 @@ from pbdn.growth.holdout import losses_on
 from pbdn.growth.search import Search, Stage
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
-from pbdn.model.network import Layer, Network, inputs_above, with_other_inputs
+from pbdn.model.network import Layer, Network, with_other_inputs
 from pbdn.model.response import Response
-from pbdn.model.wiring import Curve, joined_ramps, sources_of
+from pbdn.model.wiring import Curve, Inputs, inputs_of, joined_ramps, sources_of
 from pbdn.numerics.arrays import FloatArray, spread_rows
 
 ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges two for every coefficient
@@ -60,7 +60,7 @@ def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...], times: 
     step = history[-1]._replace(adds_layer=False, n_steps=max(1, round(STEPS_AFTER * history[-1].n_steps)))
     for attempt in range(ATTEMPTS):
         allowed = times * min(MOST_BEFORE, BEFORE_PER_ROW * weight) / 2**attempt
-        fewer = trimmed(layers, trainee.rows, trainee.response, allowed)
+        fewer = trimmed(layers, trainee.rows, trainee.response, allowed, trainee.run.stop)
         if fewer is layers:
             return layers
         new, done = trainee.take(fewer, (*history, *(step,) * attempt), step)
@@ -71,25 +71,36 @@ def smaller(trainee: Trainee, layers: Layers, history: tuple[Step, ...], times: 
     return layers
 
 
-def trimmed(layers: Layers, rows: LabelledRows, response: Response, allowed: float = ALLOWED) -> Layers:
-    """The same network without needless experts, from the top layer down; a side keeps one at least."""
-    if sum(sum(layer.n_experts) for layer in layers) > MOST_UNITS:
+def trimmed(
+    layers: Layers,
+    rows: LabelledRows,
+    response: Response,
+    allowed: float = ALLOWED,
+    stop: Callable[[], bool] = lambda: False,
+) -> Layers:
+    """The same network without needless experts, from the top layer down; a side keeps one at least.
+
+    The deviance may rise by ``allowed``. None more is tried once ``stop`` says so.
+    """
+    if sum(sum(layer.n_experts) for layer in layers) > MOST_UNITS or stop():
         return layers
     share = min(1.0, MOST_ROWS / rows.n_rows)
     if share < 1.0:
         rows = rows.take(spread_rows(rows.n_rows, MOST_ROWS))
-    losses = losses_on(rows, response)
-    most = float(losses(layers).sum()) + allowed * share
+
+    def good(tried: Layers, seen: Sequence[Inputs]) -> bool:
+        return _deviance(tried, seen, rows, response) <= most
+
+    most = _deviance(layers, [rows.inputs], rows, response) + allowed * share
     for t in range(len(layers), 0, -1):
-        for s in range(len(layers[t - 1].sides)):
-            layers = _without_needless(layers, t, s, rows, lambda tried: float(losses(tried).sum()) <= most)
+        layers = _without_needless(layers, t, _climbed(layers[: t - 1], [rows.inputs]), good, stop)
     return layers
 
 
 def fewer_ramps(search: Search, stage: Stage) -> Stage:
     """The stage on as few ramps as rows kept back can do with; they may become less likely, but not clearly."""
     view = stage.view
-    if not (view.n_ramps and stage.complete and stage.losses.size):
+    if not (view.n_ramps and stage.complete and stage.losses.size) or search.run.stop():
         return stage
     assert view.curve is not None
     coefs, n_rows = _what_moves_cost(search, stage), _rows_within(view.rows, view.curve)
@@ -157,7 +168,7 @@ def needless_share(search: Search, stage: Stage) -> float:
 
     The most of them without which rows kept back do not become clearly less likely.
     """
-    if not (stage.view.n_ramps and stage.complete):
+    if not (stage.view.n_ramps and stage.complete) or search.run.stop():
         return 0.0
     for share in SMALL_SHARES:
         stacks = [without_small(layers, share, stage.view.rows.n_features) for layers in stage.stacks]
@@ -187,19 +198,42 @@ def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:
     return networks[: max(limit.networks, int((together <= limit.hyperplanes).sum()))]
 
 
-def _without_needless(layers: Layers, t: int, s: int, rows: LabelledRows, good: Callable[[Layers], bool]) -> Layers:
-    """Without needless experts of side s of layer t."""
-    side = layers[t - 1].sides[s]
-    votes = side.units(inputs_above(layers[: t - 1], rows.inputs)).mean(axis=0) * side.expert_weights
-    stays = np.ones(side.n_experts, dtype=bool)
-    for k in np.argsort(votes):
-        if stays.sum() == 1:
-            break
-        place = int(stays[:k].sum())
-        tried = without_expert(layers, t, s, place)
-        if good(tried):
-            layers, stays[k] = tried, False
+def _without_needless(
+    layers: Layers,
+    t: int,
+    below: Sequence[Inputs],
+    good: Callable[[Layers, Sequence[Inputs]], bool],
+    stop: Callable[[], bool],
+) -> Layers:
+    """Without needless experts of layer t; ``below`` are the features and the units of the layers below it."""
+    units = layers[t - 1].units(inputs_of(t, below))
+    for s, side in enumerate(layers[t - 1].sides):
+        first = sum(layers[t - 1].n_experts[:s])
+        votes = units[:, first : first + side.n_experts].mean(axis=0) * side.expert_weights
+        stays = np.ones(side.n_experts, dtype=bool)
+        for k in np.argsort(votes):
+            if stays.sum() == 1 or stop():
+                break
+            place = int(stays[:k].sum())
+            tried, fewer = without_expert(layers, t, s, place), np.delete(units, first + place, axis=1)
+            if good(tried, [*below, fewer]):
+                layers, units, stays[k] = tried, fewer, False
     return layers
+
+
+def _climbed(layers: Sequence[Layer], seen: Sequence[Inputs]) -> list[Inputs]:
+    """The features and the units of all layers; ``seen`` are the features and the units of the first ones."""
+    seen = list(seen)
+    for t in range(len(seen), len(layers) + 1):
+        seen.append(layers[t - 1].units(inputs_of(t, seen)))
+    return seen
+
+
+def _deviance(layers: Layers, seen: Sequence[Inputs], rows: LabelledRows, response: Response) -> float:
+    """Of rows of which the features and the units of the first layers are known."""
+    inputs = inputs_of(len(layers), _climbed(layers[:-1], seen))
+    weights = 1.0 if rows.weights is None else rows.weights
+    return float((weights * response.losses(layers[-1], inputs, rows.targets)).sum())
 
 
 def without_expert(layers: Layers, t: int, s: int, k: int) -> Layers:
