@@ -18,7 +18,7 @@ from pbdn.sgd.polish import polish
 from pbdn.sgd.pruning import _truncated_poisson, draw_activity, log_inactivity, log_likelihoods
 from pbdn.sgd.starts import fit_from_starts
 from pbdn.sgd.train_layer import fit_map
-from pbdn.sgd.trainer import START_GAIN, scattered_sides
+from pbdn.sgd.trainer import START_GAIN, scattered_sides, start_of
 
 BOTH = Labelling((0, 1))
 CONFIG = MapSettings(shrinkage="student_t", coef_shape=1.5, coef_rate=3.0, mass=2.0, inv_scale=0.4, n_minibatches=400)
@@ -48,6 +48,17 @@ def test_hyperplanes_pass_through_rows_and_leave_constant_inputs_alone(rng):
         assert (side.hyperplanes[:, 4] == 0).all()
     spread = np.concatenate([(rows @ side.hyperplanes[:, 1:].T).std(axis=0) for side in sides])
     assert 0.5 * START_GAIN < spread.mean() < 1.5 * START_GAIN
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_units_that_are_silent_on_the_rows_of_the_start_get_no_coefficient(rng, timed):
+    """On other rows they may speak, and would be multiplied by the inverse of almost nothing."""
+    rows = rng.normal(size=(50, 3)) * [1.0, 1.0, 1e-9]
+    (on_features,) = start_of(timed, 1, rng, rows, 5, 1)
+    (on_units,) = start_of(timed, 2, rng, rows, 5, 1)
+    assert (on_features.hyperplanes[:, 1:] != 0).all()
+    assert (on_units.hyperplanes[:, 3] == 0).all()
+    assert (on_units.hyperplanes[:, 1:3] != 0).all()
 
 
 def test_the_best_start_of_each_side_is_kept(rng):

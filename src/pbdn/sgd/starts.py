@@ -60,7 +60,7 @@ def fit_from_starts(
         depth=depth,
         config=config,
         seed=seed,
-        initial=start_of(source.timed, rng, rows, config.max_experts, n_sides * n_starts),
+        initial=start_of(source.timed, depth, rng, rows, config.max_experts, n_sides * n_starts),
         should_stop=should_stop,
         on_progress=on_progress,
     )
@@ -120,7 +120,7 @@ def fit_timed_from_starts(
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(depth, INITIAL)))
     n_rows = inputs.shape[0]
     some = inputs[np.linspace(0, n_rows - 1, min(n_rows, START_ROWS)).astype(np.int64)]
-    begun = Layer(start_of(True, rng, some, config.max_experts, 2 * n_starts))
+    begun = Layer(start_of(True, depth, rng, some, config.max_experts, 2 * n_starts))
     free = replace(config, monotonic_cst=())  # signs are set when the layer stands in its network
     trained = train_together(
         Packed.of([begun], inputs.shape[1], Labelling((0, 1) * n_starts), free).with_gaussian_penalty(penalty),

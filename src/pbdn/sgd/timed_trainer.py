@@ -90,7 +90,7 @@ class TimedTrainer(Trainer):
         blocks = iter(self.source.blocks())
         rows = dense_block(next(blocks)).inputs
         some = rows[np.linspace(0, len(rows) - 1, min(len(rows), ROWS_OF_START)).astype(np.int64)]
-        return self.packed(start_of(True, rng, some, width, n_sides))[0]
+        return self.packed(start_of(True, self.depth, rng, some, width, n_sides))[0]
 
     def packed(self, sides: tuple[Side, ...]) -> tuple[FloatArray, IntArray]:
         """Parameters of sides, ln τ last."""

@@ -21,7 +21,7 @@ from pbdn.sgd.pruning import log_inactivity, log_likelihoods, surviving
 
 INITIAL_SPREAD = 0.1
 START_GAIN = 3.0  # standard deviation of x'β over standardised rows at a scattered start
-LEAST_SPREAD = 0.01  # of an input, where standardised features have one: units that hardly speak are not shouted at
+LEAST_SPREAD = (0.001, 0.01)  # of an input above units, for classes and on a line: what hardly speaks is not shouted at
 START_TIME = 2.0  # τ at the start, for values of standard deviation one
 INITIAL, BATCHES, PRUNING, POLISH = range(4)  # purposes of the random streams
 
@@ -60,11 +60,16 @@ def scattered_sides(
     return tuple(sides)
 
 
-def start_of(timed: bool, rng: Generator, rows: FloatArray, n_experts: int, n_sides: int) -> tuple[Side, ...]:
-    """Scattered sides for classes, or for values on a line."""
+def start_of(
+    timed: bool, depth: int, rng: Generator, rows: FloatArray, n_experts: int, n_sides: int
+) -> tuple[Side, ...]:
+    """Scattered sides of layer 1, 2, … for classes, or for values on a line.
+
+    A unit that is silent on these rows may speak on others, so that nothing large is multiplied by it.
+    """
+    sides = scattered_sides(rng, rows, n_experts, n_sides, LEAST_SPREAD[timed] if depth > 1 else 0.0)
     if not timed:
-        return scattered_sides(rng, rows, n_experts, n_sides)
-    sides = scattered_sides(rng, rows, n_experts, n_sides, LEAST_SPREAD)
+        return sides
     return tuple(replace(side, time_coefs=np.full(side.n_experts, START_TIME)) for side in sides)
 
 
