@@ -25,7 +25,7 @@ HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more
 MOST_FOLDED = 6e8  # rows x features x sides³ up to which more than two sides are trained in folds, all of which decide
-MOST_WIDE_SIDES = 20  # that are trained in folds whenever rows are wide
+MANY_FOLDED_SIDES, MOST_FOLDED_OF_MANY = 20, 200_000  # and, of more than ten classes, rows x features x sides
 MOST_OF_FEW = 1_500_000  # rows x features x sides up to which not all networks of the folds predict
 SEARCHED_NUMBERS = (25_000, 6_000)  # rows x features up to which all folds decide: of two classes, and on a line
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
@@ -227,8 +227,9 @@ def choose_criterion(
     too_large = sparse and size > MOST_DENSE and not wide
     can_fold = n_rows is not None and n_rows >= FOLDS_LEAST and inference != "gibbs" and not too_large
     if criterion == "auto":
-        wide = wide and n_sides <= MOST_WIDE_SIDES
-        if can_fold and device is None and (n_sides <= 2 or wide or n_sides**3 * size <= MOST_FOLDED):
+        many = n_sides > MANY_FOLDED_SIDES
+        little = n_sides * size <= MOST_FOLDED_OF_MANY if many else n_sides**3 * size <= MOST_FOLDED
+        if can_fold and device is None and (n_sides <= 2 or little or (wide and not many)):
             return FOLDS
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
