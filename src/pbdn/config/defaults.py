@@ -24,9 +24,9 @@ FOLDS_LEAST = 5  # rows below which none can be spared in folds, which predict t
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a network that is then grown anew
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more
-MOST_FOLDED = 6e8  # rows x features x sides³ up to which more than two sides are trained in folds, all of which decide
-MANY_FOLDED_SIDES, MOST_FOLDED_OF_MANY = 20, 200_000  # and, of more than ten classes, rows x features x sides
-MOST_OF_FEW = 1_500_000  # rows x features x sides up to which not all networks of the folds predict
+MOST_FOLDED = ((10, 12_000_000), (20, 1_500_000), (np.inf, 200_000))
+"""Rows x features x sides up to which more than two sides are trained in folds, all of which decide: of so many sides."""
+MOST_WIDE_SIDES = 20  # that are trained in folds whenever rows are wide
 SEARCHED_NUMBERS = (25_000, 6_000)  # rows x features up to which all folds decide: of two classes, and on a line
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
 CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
@@ -227,9 +227,8 @@ def choose_criterion(
     too_large = sparse and size > MOST_DENSE and not wide
     can_fold = n_rows is not None and n_rows >= FOLDS_LEAST and inference != "gibbs" and not too_large
     if criterion == "auto":
-        many = n_sides > MANY_FOLDED_SIDES
-        little = n_sides * size <= MOST_FOLDED_OF_MANY if many else n_sides**3 * size <= MOST_FOLDED
-        if can_fold and device is None and (n_sides <= 2 or little or (wide and not many)):
+        little = n_sides <= 2 or n_sides * size <= most_folded(n_sides)
+        if can_fold and device is None and (little or (wide and n_sides <= MOST_WIDE_SIDES)):
             return FOLDS
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
@@ -244,16 +243,14 @@ def choose_criterion(
     return criterion
 
 
+def most_folded(n_sides: int) -> int:
+    """Rows x features x sides up to which more than two sides are little work."""
+    return next(most for sides, most in MOST_FOLDED if n_sides <= sides)
+
+
 def all_folds_decide(n_rows: int, n_features: int, response: Response) -> bool:
     """Whether there is so little work that the networks of all folds go through the search; else few do for all."""
     numbers, n_sides = n_rows * min(n_rows, n_features), response.labelling.n_sides
     if n_sides > 2 and not response.timed:
-        return n_sides**3 * numbers <= MOST_FOLDED
+        return n_sides * numbers <= most_folded(n_sides)
     return numbers <= SEARCHED_NUMBERS[response.timed]
-
-
-def few_predict(n_rows: int, n_features: int, response: Response) -> bool:
-    """Whether the first of the networks of folds that decide are enough to predict classes: there is little to learn."""
-    numbers = n_rows * min(n_rows, n_features)
-    few = response.labelling.n_sides * numbers <= MOST_OF_FEW
-    return few and not response.timed and all_folds_decide(n_rows, n_features, response)

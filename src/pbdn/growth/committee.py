@@ -19,7 +19,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pbdn.config import FitConfig, all_folds_decide, few_predict
+from pbdn.config import FitConfig, all_folds_decide
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, deal_into_folds
@@ -88,8 +88,7 @@ def grow_committee(
         members = _of_all_folds(search, stage, folds, settings, few, small)
     if run.stop() and reason != "observer":
         reason = "interrupted"
-    limit = OF_CLASSES if not new and few_predict(rows.n_rows, rows.n_features, response) else None
-    limit = ON_A_LINE if response.timed else limit
+    limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
     networks = _trimmed(members or stage.stacks, stage, search, small)
     if not (new or response.timed or run.stop()):
         networks = _sharpened(networks, [network.layers for network in networks], stage, folds, run)
