@@ -20,7 +20,7 @@ from pbdn.model.likelihood import average_answer
 from pbdn.model.network import Layer, Network, Side, climb, inputs_above
 from pbdn.model.response import SeveralClasses, TwoClasses
 from pbdn.model.scaling import Scaling, scaling_by_most, standard_scaling
-from pbdn.model.tails import POWERS, Tails, pull_in_lanes, pulled_in, tails_of
+from pbdn.model.tails import MOST_PUSHED, POWERS, Tails, pull_in_lanes, pulled_in, tails_of
 from pbdn.model.wiring import (
     FEATURES,
     Curve,
@@ -550,6 +550,17 @@ def test_far_cells_on_either_side_have_no_power(rng):
     x = rng.normal(size=(300, 1))
     x[0], x[1] = 1e6, -1e6
     assert tails_of(scaling_by_most(x).apply(x)) is None
+
+
+def test_no_power_pushes_cells_far_out_on_the_other_side(rng):
+    """One that pulls in a long lower tail stretches what is above. Few of these rows are seen when powers are chosen."""
+    x = -rng.lognormal(sigma=1.0, size=(5000, 1))
+    x[1] = 60.0
+    scaled = scaling_by_most(x).apply(x)
+    tails = tails_of(scaled)
+    z = scaled / tails.scales
+    assert tails.powers[0] > 1.0
+    assert (np.abs(tails.apply(scaled)) <= MOST_PUSHED * np.abs(z)).all()
 
 
 def test_the_spread_of_most(rng):

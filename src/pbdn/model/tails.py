@@ -26,6 +26,7 @@ POWERS = np.arange(-0.875, 3.0, 0.25)  # that are tried
 SEEN_ROWS = 2000  # by which they are chosen, at most, and all rows with a cell that is
 FAR = 1000.0  # units of the features away
 LEAST_GAIN = 3.0  # of log-likelihood as a bell curve, for which a feature is changed
+MOST_PUSHED = 5.0  # times as far out as a cell was, on the side that is not pulled in
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,9 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     """The features with a long tail, each with the power that makes it most like a bell curve; None where there is none.
 
     Of a few powers, the one with the largest likelihood of a normal distribution of t(z) is taken (scikit-learn's
-    `PowerTransformer` has no weights). A few cells far from all others must come near them; where no power does that, as with
-    some on either side, the feature is left alone. Features of two values are, too. ``features`` are dense, and centred unless
-    they were sparse.
+    `PowerTransformer` has no weights). A few cells far from all others must come near them, and none may be pushed far out on the
+    other side; where no power does that, as with some on either side, the feature is left alone. Features of two values are, too.
+    ``features`` are dense, and centred unless they were sparse.
     """
     some = np.union1d(spread_rows(features.shape[0], SEEN_ROWS), np.flatnonzero((np.abs(features) > FAR).any(axis=1)))
     rows = features[some]
@@ -123,6 +124,7 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     scales, (_, of_most) = np.sqrt(share @ (rows - share @ rows) ** 2), spread_of_most(rows)
     far = (scales > FAR_TIMES * of_most) & (of_most > 0.0)
     z = rows / np.where(far, of_most, scales)
+    ends = np.stack([features.min(axis=0), features.max(axis=0)])[:, columns] / np.where(far, of_most, scales)
     slope = share @ np.copysign(np.log1p(np.abs(z)), z)  # of the logarithm of the derivative of t, in λ
     powers, best = np.ones(columns.size), np.where(far, -np.inf, 0.0)
     for power in POWERS.tolist():
@@ -132,6 +134,8 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
         if far.any():
             stays = np.sqrt(variance[far]) > FAR_TIMES * spread_of_most(values[:, far])[1]
             reached[far] = np.where(stays, -np.inf, reached[far])
+        pushed = (np.abs(pulled_in(ends, power)) > MOST_PUSHED * np.abs(ends)).any(axis=0)
+        reached[pushed] = -np.inf
         powers, best = np.where(reached > best, power, powers), np.maximum(reached, best)
     chosen = np.where(far, best > -np.inf, weights.sum() * best >= LEAST_GAIN)
     if not chosen.any():
