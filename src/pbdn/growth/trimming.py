@@ -91,9 +91,10 @@ def trimmed(
     def good(tried: Layers, seen: Sequence[Inputs]) -> bool:
         return _deviance(tried, seen, rows, response) <= most
 
-    most = _deviance(layers, [rows.inputs], rows, response) + allowed * share
+    seen = _climbed(layers[:-1], [rows.inputs])  # what is below a layer stays until its own turn comes
+    most = _deviance(layers, seen, rows, response) + allowed * share
     for t in range(len(layers), 0, -1):
-        layers = _without_needless(layers, t, _climbed(layers[: t - 1], [rows.inputs]), good, stop)
+        layers = _without_needless(layers, t, seen[:t], good, stop)
     return layers
 
 

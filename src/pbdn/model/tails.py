@@ -123,8 +123,8 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     rows, share = rows[:, columns], weights / weights.sum()
     scales, (_, of_most) = np.sqrt(share @ (rows - share @ rows) ** 2), spread_of_most(rows)
     far = (scales > FAR_TIMES * of_most) & (of_most > 0.0)
-    z = rows / np.where(far, of_most, scales)
-    ends = np.stack([features.min(axis=0), features.max(axis=0)])[:, columns] / np.where(far, of_most, scales)
+    scales = np.where(far, of_most, scales)
+    z, ends = rows / scales, np.stack([features.min(axis=0), features.max(axis=0)])[:, columns] / scales
     slope = share @ np.copysign(np.log1p(np.abs(z)), z)  # of the logarithm of the derivative of t, in λ
     powers, best = np.ones(columns.size), np.where(far, -np.inf, 0.0)
     for power in POWERS.tolist():
@@ -140,5 +140,4 @@ def tails_of(features: FloatArray, weights: FloatArray | None = None) -> Tails |
     chosen = np.where(far, best > -np.inf, weights.sum() * best >= LEAST_GAIN)
     if not chosen.any():
         return None
-    scales = np.where(far, of_most, scales)
     return Tails(columns[chosen], np.zeros(int(chosen.sum())), scales[chosen], powers[chosen])
