@@ -39,7 +39,7 @@ from pbdn.growth.trimming import (
     trimmed,
     without_small,
 )
-from pbdn.growth.views import USUAL_RELEVANCE, Layers, View, make_views
+from pbdn.growth.views import HIGH_RELEVANCE, USUAL_RELEVANCE, Layers, View, make_views
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -58,7 +58,7 @@ AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials, of one that takes the short way
 
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
-RELEVANCES = (0.0, USUAL_RELEVANCE, 2.0)
+RELEVANCES = (0.0, USUAL_RELEVANCE, HIGH_RELEVANCE)
 
 
 def grow_committee(
@@ -150,12 +150,13 @@ def _shape(search: Search, views: Sequence[View]) -> Stage:
     """One layer: one expert on each side, more of them, or curved ones.
 
     Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
-    They take longest, so that one fold tries them first; two try squares.
+    They take longest, so that one fold tries them first; two try squares, and twice.
     """
     if search.observer is not None:
         search.observer.layer_begins(1)
     begun = [search.begin(views[0]), *(search.begin(view, _first_folds(view, search.copies)) for view in views[1:])]
-    best, *others = search.after_each(begun, [search.new_layer(stage) for stage in begun])
+    after = search.after_each(begun, [search.new_layer(stage) for stage in begun])
+    best, *others = (search.seen_sharply(stage) for stage in after)
     for tried in others:
         other = _on_all_folds(search, tried, best)
         easily = other.view.curve is None or (search.copies and not other.view.n_ramps)
@@ -181,7 +182,7 @@ def _on_all_folds(search: Search, stage: Stage, best: Stage) -> Stage:
     if best.clearly_below(stage, 0.0) or search.run.stop():
         mixed = stage.joined(search.split(best, n_folds)[1])
         return replace(mixed, complete=mixed.complete and not search.run.stop())
-    return search.with_others(stage, search.begin(stage.view), stage.history[-1])
+    return search.with_others(stage, search.begin(stage.view), stage.history)
 
 
 def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:

@@ -13,7 +13,7 @@ from pbdn.config import FitConfig
 from pbdn.growth.depth import Observer, PathStep, Trial
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Step, Trainee
-from pbdn.growth.views import Layers, View
+from pbdn.growth.views import HIGH_RELEVANCE, Layers, View
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
@@ -22,7 +22,7 @@ logger = logging.getLogger("pbdn")
 
 SHARE_OF_STEPS = 2 / 3  # with another penalty, noise or relevance, of those after a new layer
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
-PENALTY_OF_RAMPS = 8.0  # to begin with: they are many
+PENALTY_OF_SQUARES, PENALTY_OF_RAMPS = 2.0, 8.0  # to begin with: they are more than the features
 N_AHEAD = 2  # folds that try a step before the others
 LOST = 1.0  # standard errors by which it may be worse for them, where in the end any fall of the deviance is enough
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
@@ -107,11 +107,15 @@ class Search:
             return ahead
         if stage.clearly_below(first, lost):
             return first.joined(self.split(stage, N_AHEAD)[1])
-        return ahead if n_ahead == n_folds else self.with_others(ahead, stage, step)
+        return ahead if n_ahead == n_folds else self.with_others(ahead, stage, (step,))
 
-    def with_others(self, ahead: Stage, before: Stage, step: Step) -> Stage:
-        """Folds that went ahead, and the others after the same step."""
-        return ahead.joined(self.after_each([before], [step], range(len(ahead.stacks), len(before.stacks)))[0])
+    def with_others(self, ahead: Stage, before: Stage, steps: Sequence[Step]) -> Stage:
+        """Folds that went ahead, and the others after the same steps."""
+        n_ahead = len(ahead.stacks)
+        for step in steps:
+            after = self.after_each([before], [step], range(n_ahead, len(before.stacks)))[0]
+            before = replace(after, stacks=(*before.stacks[:n_ahead], *after.stacks))
+        return ahead.joined(replace(before, stacks=before.stacks[n_ahead:]))
 
     def after_each(
         self, stages: Sequence[Stage], steps: Sequence[Step], folds: Sequence[int] | None = None
@@ -146,9 +150,26 @@ class Search:
     def new_layer(self, stage: Stage) -> Step:
         """Add a layer, and train it together with those below."""
         timed, view = self.response.timed, stage.view
-        penalty = PENALTY_OF_RAMPS if view.n_ramps else penalty_at(stage.depth + 1) if timed else FIRST_PENALTY
+        squares = view.curve is not None and not (timed or stage.depth)
+        penalty = penalty_at(stage.depth + 1) if timed else PENALTY_OF_SQUARES if squares else FIRST_PENALTY
+        penalty = PENALTY_OF_RAMPS if view.n_ramps else penalty
         noise = 0.0 if self.copies or view.n_ramps else LITTLE_NOISE if timed else FULL_NOISE
         return Step(True, penalty, noise, self.config.map.n_minibatches)
+
+    def seen_sharply(self, stage: Stage) -> Stage:
+        """A layer of squares for classes after more training without noise, if rows kept back become likelier; others as they are.
+
+        Features that matter are penalised little in it. Where few of many do, squares show only then what they are worth.
+        """
+        view = stage.view
+        if view.curve is None or view.n_ramps or self.response.timed or not stage.complete:
+            return stage
+        new = self.trained_on(stage, LOST, penalty=PENALTY_OF_SQUARES, noise=0.0, relevance=HIGH_RELEVANCE)
+        if new is None:
+            return stage
+        better, worse = (new, stage) if new.deviance < stage.deviance else (stage, new)
+        self.note(worse, False)
+        return better
 
     def better(self, stage: Stage, **setting: float) -> Stage | None:
         """The stage after training with another setting, if it came to its end and the rows kept back become likelier."""
