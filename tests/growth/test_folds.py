@@ -483,12 +483,13 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     shaky[:2] = 0.0, 1.5
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     flat, curved = (
-        Stage(SimpleNamespace(curve=curve, plain=False, n_ramps=0, has_relevance=True), (step,), (), losses)
+        Stage(
+            SimpleNamespace(curve=curve, plain=False, n_ramps=0, has_relevance=True, n_features=2), (step,), (), losses
+        )
         for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
     monkeypatch.setattr(search, "after_each", lambda stages, step: [flat, curved])
-    monkeypatch.setattr(search, "seen_sharply", lambda stage: stage)
     assert _shape(search, [flat.view, curved.view]) is (curved if copies else flat)
 
 

@@ -23,6 +23,7 @@ logger = logging.getLogger("pbdn")
 SHARE_OF_STEPS = 2 / 3  # with another penalty, noise or relevance, of those after a new layer
 FULL_NOISE = 1.0  # two noisy copies of a row lie as far apart as a row and its nearest neighbour
 PENALTY_OF_SQUARES, PENALTY_OF_RAMPS = 2.0, 8.0  # to begin with: they are more than the features
+MANY = 5  # features, among whose squares few may matter
 N_AHEAD = 2  # folds that try a step before the others
 LOST = 1.0  # standard errors by which it may be worse for them, where in the end any fall of the deviance is enough
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
@@ -150,19 +151,25 @@ class Search:
     def new_layer(self, stage: Stage) -> Step:
         """Add a layer, and train it together with those below."""
         timed, view = self.response.timed, stage.view
-        squares = view.curve is not None and not (timed or stage.depth)
-        penalty = penalty_at(stage.depth + 1) if timed else PENALTY_OF_SQUARES if squares else FIRST_PENALTY
-        penalty = PENALTY_OF_RAMPS if view.n_ramps else penalty
+        penalty = penalty_at(stage.depth + 1) if timed else FIRST_PENALTY
+        if view.n_ramps:
+            penalty = PENALTY_OF_RAMPS
+        elif self._many_squares(view) and not stage.depth:
+            penalty = PENALTY_OF_SQUARES
         noise = 0.0 if self.copies or view.n_ramps else LITTLE_NOISE if timed else FULL_NOISE
         return Step(True, penalty, noise, self.config.map.n_minibatches)
 
+    def _many_squares(self, view: View) -> bool:
+        """Whether the first layer sees squares of many features, of which few may tell classes apart."""
+        curved = view.curve is not None and not view.n_ramps
+        return curved and view.n_features >= MANY and not self.response.timed
+
     def seen_sharply(self, stage: Stage) -> Stage:
-        """A layer of squares for classes after more training without noise, if rows kept back become likelier; others as they are.
+        """A layer of many squares after more training without noise, if rows kept back become likelier; others as they are.
 
         Features that matter are penalised little in it. Where few of many do, squares show only then what they are worth.
         """
-        view = stage.view
-        if view.curve is None or view.n_ramps or self.response.timed or not stage.complete:
+        if not self._many_squares(stage.view) or not stage.complete:
             return stage
         new = self.trained_on(stage, LOST, penalty=PENALTY_OF_SQUARES, noise=0.0, relevance=HIGH_RELEVANCE)
         if new is None:
