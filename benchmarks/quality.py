@@ -36,7 +36,7 @@ from benchmarks.data_and_methods import (
     names_of,
     rows,
 )
-from benchmarks.record import RESULTS, Key, Record, metrics, timed
+from benchmarks.record import RESULTS, Key, Record, metrics, reliability, timed
 from benchmarks.rivals import available, fit_rival, protocol
 from pbdn import PBDNClassifier
 from pbdn.config import GibbsConfig, MapConfig
@@ -128,7 +128,8 @@ def fit_ours(method: str, split: Any, random_state: int) -> Record:
     return {
         "config": {name: _plain(value) for name, value in parameters.items()},
         "inference": model.inference_,
-        **metrics(y_test, model.predict_proba(X_test)),
+        **metrics(y_test, probability := model.predict_proba(X_test)),
+        "reliability": reliability(y_test, probability),
         "depth": model.depth_,
         "units": [sum(experts) for experts in model.n_experts_],
         "complexity": model.complexity_,

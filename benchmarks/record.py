@@ -197,20 +197,36 @@ def metrics(y: Any, probability: Any) -> dict[str, float]:
     n_classes = probability.shape[1]
     best = probability.argmax(axis=1)
     square = ((probability - (np.arange(n_classes) == y[:, None])) ** 2).sum(axis=1)
-    if n_classes == 2:
-        stated, happened = probability[:, 1], y == 1
-    else:
-        stated, happened = probability.max(axis=1), best == y
-    bins = np.minimum((stated * N_BINS).astype(int), N_BINS - 1)
-    gaps = [abs(stated[bins == b].mean() - happened[bins == b].mean()) * np.mean(bins == b) for b in np.unique(bins)]
+    stated, happened, bins = _stated(y, probability)
     spread = np.bincount(bins, stated * (1.0 - stated))  # variance of the number of hits in each bin
     return {
         "error": float(100 * np.mean(best != y)),
         "log_loss": float(-np.log(np.maximum(probability[np.arange(len(y)), y], SMALLEST)).mean()),
         "brier": float(square.mean() / (2 if n_classes == 2 else 1)),
-        "ece": float(sum(gaps)),
+        "ece": calibration_error(reliability(y, probability)),
         "ece_by_chance": float(np.sqrt(2 / np.pi * spread).sum() / len(y)),
     }
+
+
+def reliability(y: Any, probability: Any) -> dict[str, Any]:
+    """Of each of ten bins of stated probabilities: the sum of those of its rows, and how often what they speak of happened."""
+    stated, happened, bins = _stated(np.asarray(y).astype(np.int64), probability)
+    sums = {"stated": stated, "happened": happened.astype(float)}
+    return {name: np.bincount(bins, values, N_BINS).tolist() for name, values in sums.items()} | {"rows": len(bins)}
+
+
+def calibration_error(found: Any) -> float:
+    """By how much what is stated misses what happens, on average over rows."""
+    return float(np.abs(np.subtract(found["stated"], found["happened"])).sum() / np.sum(found["rows"]))
+
+
+def _stated(y: np.ndarray, probability: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Probabilities, whether what they speak of happened, and their bins."""
+    if probability.shape[1] == 2:
+        stated, happened = probability[:, 1], y == 1
+    else:
+        stated, happened = probability.max(axis=1), probability.argmax(axis=1) == y
+    return stated, happened, np.minimum((stated * N_BINS).astype(int), N_BINS - 1)
 
 
 @contextmanager

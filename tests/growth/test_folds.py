@@ -18,10 +18,10 @@ from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth import committee, views
-from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _shape, _without_failures, grow_committee
+from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _without_failures, grow_committee
 from pbdn.growth.holdout import deal_into_folds, folds_of_rows, losses_on
 from pbdn.growth.run import Run, StopSignal, n_threads
-from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step
+from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step, first_layer
 from pbdn.growth.sharpening import best_factor, factor_of_average, interval_scores, sharpened
 from pbdn.growth.trainee import JOINT_NUMBERS, Trainee, joint_work, without_idle
 from pbdn.growth.trimming import (
@@ -484,13 +484,98 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     flat, curved = (
         Stage(
-            SimpleNamespace(curve=curve, plain=False, n_ramps=0, has_relevance=True, n_features=2), (step,), (), losses
+            SimpleNamespace(shape="flat", curve=curve, plain=False, n_ramps=0, has_relevance=True, n_features=2),
+            (step,),
+            (),
+            losses,
         )
         for curve, losses in ((None, np.ones(100)), ("a curve", shaky))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
     monkeypatch.setattr(search, "after_each", lambda stages, step: [flat, curved])
-    assert _shape(search, [flat.view, curved.view]) is (curved if copies else flat)
+    assert first_layer(search, [flat.view, curved.view]) is (curved if copies else flat)
+
+
+def search_on(X, y, max_depth=1, **more):
+    folds = folds_of_rows(y)
+    return Search(RESPONSE, config_of(max_depth), Run(seed=2), [folds == f for f in range(5)], **more)
+
+
+def views_of(X, y):
+    flat, curved = make_views(LabelledRows(X, y), None, 0)
+    return [replace(flat, plain=True), flat, curved]
+
+
+def test_shapes_that_are_as_good_share_out_the_folds(rng, monkeypatch):
+    """Each network sees and is judged by what its own shape sees; side by side they say the same as one by one."""
+    monkeypatch.setattr("pbdn.growth.search.AS_GOOD", np.inf)
+    X, y = half_planes(rng)
+    search = search_on(X, y)
+    stage = first_layer(search, views_of(X, y), shared=True)
+    shapes = [view.shape for view in stage.views]
+    assert sorted(shapes[:3]) == ["curved", "flat", "plain"]
+    assert shapes[3:] == shapes[:2]
+    assert stage.view.shape == shapes[0] == search.trials[-1].shape.split(", ")[0]
+    assert search.trials[-1].kept
+    for f, layers in enumerate(stage.stacks):
+        assert layers[0].sides[0].hyperplanes.shape[1] == 1 + stage.views[f].rows.n_features
+        assert (shapes[f] == "plain") == (layers[0].n_experts == (1, 1))
+    deeper = search.after(search.after(stage, search.new_layer(stage)), stage.history[-1]._replace(adds_layer=False))
+    assert [view.shape for view in deeper.views] == shapes
+    for one in (stage, deeper):
+        np.testing.assert_array_equal(search.on_other_layers(one, one.stacks).losses, one.losses)
+        common, (first,) = one.in_one_view(one.stacks[:1])
+        assert not common.views
+        np.testing.assert_allclose(search.on_other_layers(common, common.stacks).losses, one.losses, rtol=1e-10)
+        for ours, theirs in zip(first, common.stacks[0], strict=True):
+            np.testing.assert_array_equal(ours.sides[0].hyperplanes, theirs.sides[0].hyperplanes)
+
+
+def test_a_shape_that_is_clearly_worse_has_no_share(rng):
+    X, y = rings(rng)
+    stage = first_layer(search_on(X, y), views_of(X, y), shared=True)
+    assert (stage.view.shape, stage.views) == ("curved", ())
+
+
+def test_what_shares_is_told_and_one_network_has_one_shape(rng, monkeypatch):
+    """Hyperplanes of networks without squares have zeros there, in what predicts and in what is saved."""
+    monkeypatch.setattr("pbdn.growth.search.AS_GOOD", np.inf)
+    X, y = half_planes(rng)
+    found = fitted(model(max_depth=1), X, y)
+    shape = [trial["shape"] for trial in found.trials_ if trial["kept"]][-1]
+    assert sorted(shape.split(", ")) == ["curved", "flat", "plain"]
+    (layer,) = found.network_.layers
+    squares = [side.hyperplanes[:, 1 + X.shape[1] :] for side in layer.sides]
+    for m, name in enumerate((*shape.split(", "), *shape.split(", "))[:5]):
+        seen = [planes[own == m] for planes, own in zip(squares, found.network_.owners, strict=True)]
+        assert np.concatenate(seen).any() == (name == "curved")
+    alone = fitted(model(n_members=1, max_depth=1), X, y)
+    assert not any("," in trial["shape"] for trial in alone.trials_)
+
+
+def test_networks_of_several_shapes_resume_to_the_same_bits(rng, monkeypatch, tmp_path):
+    monkeypatch.setattr("pbdn.growth.search.AS_GOOD", np.inf)
+    monkeypatch.setattr("pbdn.growth.checkpoint.LEAST_SECONDS", 0.0)
+    monkeypatch.setattr("pbdn.growth.checkpoint.COST_SHARE", np.inf)
+    X, y = half_planes(rng, 80)
+    straight = fitted(model(max_depth=2), X, y)
+    take, calls = Trainee._take, []
+
+    def killed(self, *arguments):
+        calls.append(self.number)
+        if len(calls) == 40:
+            raise KeyboardInterrupt
+        return take(self, *arguments)
+
+    monkeypatch.setattr(Trainee, "_take", killed)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(model(max_depth=2, checkpoint=tmp_path / "c"), X, y)
+    n_calls = len(calls)
+    resumed = fitted(model(max_depth=2, checkpoint=tmp_path / "c"), X, y)
+    assert resumed.trials_ == straight.trials_
+    np.testing.assert_array_equal(resumed.predict_proba(X), straight.predict_proba(X))
+    monkeypatch.setattr(Trainee, "_take", take)
+    assert len(calls) - n_calls > 10
 
 
 @pytest.mark.parametrize("gain", [-0.5, 0.5])
@@ -499,12 +584,14 @@ def test_a_side_has_more_experts_where_rows_kept_back_are_likelier(gain, monkeyp
     losses[:2] = 0.0, 2.0 - gain
     step = Step(True, FIRST_PENALTY, 1.0, 1)
     plain, flat = (
-        Stage(SimpleNamespace(curve=None, plain=plain, n_ramps=0, has_relevance=True), (step,), (), losses)
+        Stage(
+            SimpleNamespace(shape="flat", curve=None, plain=plain, n_ramps=0, has_relevance=True), (step,), (), losses
+        )
         for plain, losses in ((True, np.ones(100)), (False, losses))
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [])
     monkeypatch.setattr(search, "after_each", lambda stages, step: [plain, flat])
-    assert _shape(search, [plain.view, flat.view]) is (flat if gain > 0 else plain)
+    assert first_layer(search, [plain.view, flat.view]) is (flat if gain > 0 else plain)
 
 
 def test_a_plain_network_has_one_expert_on_each_side(rng):

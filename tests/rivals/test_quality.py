@@ -12,7 +12,7 @@ from benchmarks import quality, record, speed_tables, waiting
 from benchmarks import quality_tables as tables
 from benchmarks.data_and_methods import IDA, MULTICLASS, NAMES, OURS, RIVALS, RIVALS_OF_SEVERAL, n_splits
 from benchmarks.quality import Task, fit_ours, missing, plan, products
-from benchmarks.record import metrics
+from benchmarks.record import metrics, reliability
 from benchmarks.rivals import RIVALS as KNOWN_RIVALS
 from benchmarks.rivals import fit_rival, protocol
 from sklearn.metrics import brier_score_loss, log_loss
@@ -243,6 +243,17 @@ def test_what_chance_makes_of_the_calibration_error(rng):
     stated = np.stack([1 - p, p], axis=1)
     found = [metrics(rng.random(300) < p, stated) for _ in range(400)]
     assert np.mean([one["ece"] for one in found]) == pytest.approx(found[0]["ece_by_chance"], rel=0.05)
+
+
+def test_errors_of_fits_that_miss_in_turn_on_either_side_cancel_over_splits(rng):
+    """A table tells how far one fit misses, and how far the method does."""
+    y, lines = rng.random(4000) < 0.45, []
+    for split, p in enumerate((0.42, 0.48)):
+        stated = np.tile([1 - p, p], (4000, 1))
+        lines.append({"seed": 0, "split": split, "reliability": reliability(y, stated)})
+        assert metrics(y, stated)["ece"] == pytest.approx(abs(p - y.mean()))
+    assert float(tables._over_splits(lines)) == pytest.approx(abs(0.45 - y.mean()), abs=6e-4)
+    assert tables._over_splits([*lines, {"seed": 1, "split": 0}]) == ""
 
 
 def test_rivals_of_several_classes(rng):

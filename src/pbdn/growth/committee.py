@@ -3,7 +3,8 @@
 Every fold's network learns from the rows of the other folds. All rows kept back, taken together, decide in turn
 
 1. whether the first layer has one expert on each side or more, and whether it sees squares or ramps (`pbdn.model.wiring`): it has
-   more experts where the rows kept back are likelier, and squares or ramps where they are clearly likelier,
+   more experts where the rows kept back are likelier, and squares or ramps where they are clearly likelier; where several such
+   shapes are about as good, the folds are shared out among them,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
@@ -24,7 +25,7 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, deal_into_folds
 from pbdn.growth.run import Run
-from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, N_AHEAD, Search, Stage
+from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage, first_layer
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
 from pbdn.growth.trainee import Trainee
 from pbdn.growth.trimming import (
@@ -39,7 +40,7 @@ from pbdn.growth.trimming import (
     trimmed,
     without_small,
 )
-from pbdn.growth.views import HIGH_RELEVANCE, USUAL_RELEVANCE, Layers, View, make_views
+from pbdn.growth.views import HIGH_RELEVANCE, USUAL_RELEVANCE, Layers, make_views
 from pbdn.model.committee import committee
 from pbdn.model.network import Network
 from pbdn.model.response import Response
@@ -52,7 +53,6 @@ PENALTY_OF_FOLD = (1.0, 0.35, 3.0, 0.6, 1.7)  # of the one that was found, where
 NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
-RAMPS_PAY = 2.0  # standard errors by which ramps must lower the deviance of rows kept back
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials, of one that takes the short way
@@ -76,16 +76,17 @@ def grow_committee(
         views = [replace(views[0], plain=True), *views]
     threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))
     search = Search(response, short, threads, held, observer, views[0].copies)
-    stage = _shape(search, views)
+    new = settings.n_members == 1 or (few and settings.n_members != N_FOLDS)
+    stage = first_layer(search, views, shared=few and not new)
     stage, reason = _depth(search, stage, config.max_depth, began)
     if reason != "interrupted":
         stage = _without_failures(search, fewer_ramps(search, _strength(search, stage)))
     small = needless_share(search, stage)
-    new = settings.n_members == 1 or (few and settings.n_members != N_FOLDS)
     if new:
         members = _on_all_rows(search, stage, folds, settings)
     else:
         members = _of_all_folds(search, stage, folds, settings, few, small)
+    stage, members = stage.in_one_view(members)
     if run.stop() and reason != "observer":
         reason = "interrupted"
     limit = ON_A_LINE if response.timed else OF_CLASSES if few and not new else None
@@ -144,45 +145,6 @@ def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> 
     """The average of networks, on scaled features."""
     merged = committee(networks)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
-
-
-def _shape(search: Search, views: Sequence[View]) -> Stage:
-    """One layer: one expert on each side, more of them, or curved ones.
-
-    Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
-    They take longest, so that one fold tries them first; two try squares, and twice.
-    """
-    if search.observer is not None:
-        search.observer.layer_begins(1)
-    begun = [search.begin(views[0]), *(search.begin(view, _first_folds(view, search.copies)) for view in views[1:])]
-    after = search.after_each(begun, [search.new_layer(stage) for stage in begun])
-    best, *others = (search.seen_sharply(stage) for stage in after)
-    for tried in others:
-        other = _on_all_folds(search, tried, best)
-        easily = other.view.curve is None or (search.copies and not other.view.n_ramps)
-        n_errors = RAMPS_PAY if other.view.n_ramps else 1.0
-        better = other.deviance < best.deviance if easily else other.clearly_below(best, n_errors)
-        wins = other.complete and (not best.complete or better)
-        search.note(best if wins else other, False)
-        best = other if wins else best
-    search.note(best, True)
-    return best
-
-
-def _first_folds(view: View, copies: bool) -> int | None:
-    """How many folds try the first layer of a view before the others do."""
-    return 1 if view.n_ramps else None if view.curve is None or copies else N_AHEAD
-
-
-def _on_all_folds(search: Search, stage: Stage, best: Stage) -> Stage:
-    """A first layer that some folds have tried, on all of them; where these are no better off, the others are as in the best one."""
-    n_folds = len(stage.stacks)
-    if n_folds == len(best.stacks):
-        return stage
-    if best.clearly_below(stage, 0.0) or search.run.stop():
-        mixed = stage.joined(search.split(best, n_folds)[1])
-        return replace(mixed, complete=mixed.complete and not search.run.stop())
-    return search.with_others(stage, search.begin(stage.view), stage.history)
 
 
 def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:
@@ -244,11 +206,12 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
         others = np.delete(means, f)
         if means[f] <= others.mean() + FAR * others.std(ddof=1) or search.run.stop():
             continue
-        trainee = Trainee(stage.view, ~kept, f + AGAIN, search.response, search.config.map, search.run)
+        view = stage.view_of(f)
+        trainee = Trainee(view, ~kept, f + AGAIN, search.response, search.config.map, search.run)
         layers = trainee.follow(stage.recipe(search.config.map.n_minibatches))
         if layers is None:
             continue
-        losses = stage.view.losses(layers, kept, search.response)
+        losses = view.losses(layers, kept, search.response)
         if losses.sum() < of_fold[f].sum():
             stacks[f], of_fold[f] = layers, losses
     return replace(stage, stacks=tuple(stacks), losses=np.concatenate(of_fold))
@@ -300,7 +263,7 @@ def _of_all_folds(
     part = search.run.shared_by(min(search.run.n_jobs, len(numbers) or N_FOLDS))
 
     def shrunk(f: int) -> Layers:
-        trainee = Trainee(stage.view, folds != f, f, search.response, settings, part, N_FOLDS)
+        trainee = Trainee(stage.view_of(f), folds != f, f, search.response, settings, part, N_FOLDS)
         last = stage.history[-1]
         last = last._replace(penalty=PENALTY_OF_FOLD[f] * last.penalty, n_steps=settings.n_minibatches)
         return smaller(trainee, stage.stacks[f], (*stage.history[:-1], last))
@@ -323,6 +286,7 @@ def _of_all_folds(
 def _fits(network: Network | None, search: Search, stage: Stage) -> tuple[LayerFit, ...]:
     """The layers of the networks averaged so far, as growth tells of them."""
     if network is None:
+        stage, _ = stage.in_one_view(())
         n_inputs = stage.view.rows.n_features
         members = committee([Network(layers, n_inputs, search.response) for layers in stage.stacks])
         network = stage.view.network(members.layers, search.response)

@@ -80,8 +80,13 @@ class PathStep:
 
 @dataclass(frozen=True)
 class Trial:
-    """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept."""
+    """One setting that was tried: what it was, the deviance of the rows kept back, and whether it was kept.
 
+    ``shape`` is plain, flat, curved or ramps, or several of them that share out the folds; ``plain`` tells whether all networks are, and
+    ``curved`` whether any sees squares or ramps.
+    """
+
+    shape: str
     plain: bool
     curved: bool
     ramps: int

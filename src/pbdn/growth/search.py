@@ -1,6 +1,9 @@
 """Networks of folds in search of their shape: a step is tried on them, and the rows kept back say what it is worth.
 
 Some folds go ahead. Where their rows kept back say that a step is a bad one, the others do not take it, which saves time.
+
+Shapes of the first layer that rows kept back cannot tell apart share out the folds. All further steps are then taken and judged
+together: each network sees what its own shape sees.
 """
 
 import logging
@@ -14,6 +17,7 @@ from pbdn.growth.depth import Observer, PathStep, Trial
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import HIGH_RELEVANCE, Layers, View
+from pbdn.model.network import with_other_inputs
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
@@ -26,18 +30,28 @@ PENALTY_OF_SQUARES, PENALTY_OF_RAMPS = 2.0, 8.0  # to begin with: they are more 
 MANY = 5  # features, among whose squares few may matter
 N_AHEAD = 2  # folds that try a step before the others
 LOST = 1.0  # standard errors by which it may be worse for them, where in the end any fall of the deviance is enough
+RAMPS_PAY = 2.0  # standard errors by which ramps must lower the deviance of rows kept back
+AS_GOOD = 1.0  # standard errors by which a shape may be worse than the best one and still share out the folds with it
 LITTLE_NOISE = 0.25  # a value on a line says more than a label: rows need less noise
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How far the networks of the folds have come: their layers, by which steps, and the losses of the rows kept back."""
+    """How far the networks of the folds have come: their layers, by which steps, and the losses of the rows kept back.
+
+    All networks see ``view``, unless there are ``views``, one for each fold.
+    """
 
     view: View
     history: tuple[Step, ...]
     stacks: tuple[Layers, ...]
     losses: FloatArray
     complete: bool = True
+    views: tuple[View, ...] = ()
+
+    def view_of(self, f: int) -> View:
+        """What the network of fold f sees."""
+        return self.views[f] if self.views else self.view
 
     @property
     def deviance(self) -> float:
@@ -49,6 +63,20 @@ class Stage:
         n_rows = min(self.losses.size, other.losses.size)
         gain = other.losses[:n_rows] - self.losses[:n_rows]
         return gain.size > 0 and bool(gain.sum() > n_errors * np.sqrt(gain.size) * gain.std())
+
+    def in_one_view(self, stacks: Sequence[Layers]) -> tuple["Stage", list[Layers]]:
+        """The stage, and other layers of its networks, as the widest view has them: zeros stand for squares that some do not see."""
+        if not self.views:
+            return self, list(stacks)
+        view = max(self.views, key=lambda one: one.rows.n_features)
+
+        def widened(f: int, layers: Layers) -> Layers:
+            n_inputs = self.view_of(f).rows.n_features
+            n_more = view.rows.n_features - n_inputs
+            return with_other_inputs(layers, n_inputs, lambda planes: np.pad(planes, ((0, 0), (0, n_more))))
+
+        own = tuple(widened(f, layers) for f, layers in enumerate(self.stacks))
+        return replace(self, view=view, views=(), stacks=own), [widened(f, layers) for f, layers in enumerate(stacks)]
 
     def joined(self, others: "Stage") -> "Stage":
         """These folds and others after them."""
@@ -135,9 +163,10 @@ class Search:
             if s > 0 and self.run.stop():
                 return None
             stage, kept = stages[s], self.held[f]
-            trainee = Trainee(stage.view, ~kept, f, self.response, self.config.map, part, n_fellows)
+            view = stage.view_of(f)
+            trainee = Trainee(view, ~kept, f, self.response, self.config.map, part, n_fellows)
             layers, done = trainee.take(stage.stacks[f], stage.history, steps[s])
-            return layers, stage.view.losses(layers, kept, self.response), done
+            return layers, view.losses(layers, kept, self.response), done
 
         results = self.run.on_threads(work, tasks)
         new = []
@@ -145,7 +174,8 @@ class Search:
             found = [result for task, result in zip(tasks, results, strict=True) if task[0] == s and result is not None]
             if len(found) == len(wanted[s]):
                 stacks, losses, done = zip(*found, strict=True)
-                new.append(Stage(stage.view, (*stage.history, steps[s]), stacks, np.concatenate(losses), all(done)))
+                after = replace(stage, history=(*stage.history, steps[s]), stacks=stacks)
+                new.append(replace(after, losses=np.concatenate(losses), complete=all(done)))
         return new
 
     def new_layer(self, stage: Stage) -> Step:
@@ -200,24 +230,90 @@ class Search:
 
     def on_other_layers(self, stage: Stage, stacks: Sequence[Layers], view: View | None = None) -> Stage:
         """The stage with other layers, which may see another view; rows kept back are judged anew."""
-        view = stage.view if view is None else view
-        losses = [view.losses(*each, self.response) for each in zip(stacks, self.held, strict=True)]
-        return replace(stage, view=view, stacks=tuple(stacks), losses=np.concatenate(losses))
+        stage = stage if view is None else replace(stage, view=view, views=())
+        each = enumerate(zip(stacks, self.held, strict=True))
+        losses = [stage.view_of(f).losses(layers, kept, self.response) for f, (layers, kept) in each]
+        return replace(stage, stacks=tuple(stacks), losses=np.concatenate(losses))
+
+    def shared_out(self, stages: Sequence[Stage]) -> Stage:
+        """The folds in turn from each of these stages, whose shapes differ; what was done to the first counts as the history."""
+        of_fold = [stages[f % len(stages)] for f in range(len(self.held))]
+        ends = np.cumsum([kept.sum() for kept in self.held])[:-1]
+        return replace(
+            stages[0],
+            views=tuple(stage.view for stage in of_fold),
+            stacks=tuple(stage.stacks[f] for f, stage in enumerate(of_fold)),
+            losses=np.concatenate([np.split(stage.losses, ends)[f] for f, stage in enumerate(of_fold)]),
+        )
 
     def note(self, stage: Stage, kept: bool) -> None:
         """Write down what was tried."""
-        last, view = stage.history[-1], stage.view
-        relevance = last.relevance if view.has_relevance else 0.0
+        last, views = stage.history[-1], stage.views or (stage.view,)
         trial = Trial(
-            view.plain,
-            view.curve is not None,
-            view.n_ramps,
+            ", ".join(dict.fromkeys(view.shape for view in views)),
+            all(view.plain for view in views),
+            any(view.curve is not None for view in views),
+            stage.view.n_ramps,
             stage.depth,
             last.penalty,
             last.noise,
-            relevance,
+            last.relevance if stage.view.has_relevance else 0.0,
             stage.deviance,
             kept,
         )
         self.trials.append(trial)
         logger.info("tried %s", trial)
+
+
+def first_layer(search: Search, views: Sequence[View], shared: bool = False) -> Stage:
+    """One layer: one expert on each side, more of them, or curved ones.
+
+    Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
+    They take longest, so that one fold tries them first; two try squares, and twice.
+
+    If they may be ``shared``, folds are shared out among the best shape and those that are not clearly worse. Ramps
+    neither have a share nor give one: they are many, and networks are to be small.
+    """
+    if search.observer is not None:
+        search.observer.layer_begins(1)
+    begun = [search.begin(views[0]), *(search.begin(view, _first_folds(view, search.copies)) for view in views[1:])]
+    after = search.after_each(begun, [search.new_layer(stage) for stage in begun])
+    best, *others = (search.seen_sharply(stage) for stage in after)
+    tried = [best]
+    for ahead in others:
+        lost = AS_GOOD if shared and not ahead.view.n_ramps else 0.0
+        goes_on = len(ahead.stacks) == len(best.stacks) or not (best.clearly_below(ahead, lost) or search.run.stop())
+        other = _on_all_folds(search, ahead, best, goes_on)
+        easily = other.view.curve is None or (search.copies and not other.view.n_ramps)
+        n_errors = RAMPS_PAY if other.view.n_ramps else 1.0
+        better = other.deviance < best.deviance if easily else other.clearly_below(best, n_errors)
+        wins = other.complete and (not best.complete or better)
+        search.note(best if wins else other, False)
+        best = other if wins else best
+        tried += [other] if goes_on else []
+    alike = [
+        other
+        for other in tried
+        if other is not best and other.complete and not other.view.n_ramps and not best.clearly_below(other, AS_GOOD)
+    ]
+    if shared and best.complete and alike and not best.view.n_ramps:
+        search.note(best, False)
+        best = search.shared_out([best, *sorted(alike, key=lambda one: one.deviance)])
+    search.note(best, True)
+    return best
+
+
+def _first_folds(view: View, copies: bool) -> int | None:
+    """How many folds try the first layer of a view before the others do."""
+    return 1 if view.n_ramps else None if view.curve is None or copies else N_AHEAD
+
+
+def _on_all_folds(search: Search, ahead: Stage, best: Stage, goes_on: bool) -> Stage:
+    """A first layer that some folds have tried, on all of them; if it does not go on, the others are as in the best one."""
+    n_folds = len(ahead.stacks)
+    if n_folds == len(best.stacks):
+        return ahead
+    if not goes_on:
+        mixed = ahead.joined(search.split(best, n_folds)[1])
+        return replace(mixed, complete=mixed.complete and not search.run.stop())
+    return search.with_others(ahead, search.begin(ahead.view), ahead.history)
