@@ -75,9 +75,10 @@ class PBDNClassifier(NetworkClassifier):
         Per layer tried: criterion, log-likelihood, parameters, experts, seconds, kept, and polished: whether all layers were
         trained together.
     trials_ : list of dicts
-        With ``criterion="folds"``: every setting that the rows kept back have judged (plain: one expert on each side of the
-        first layer; curved: with squares or ramps; ramps: how many; depth, penalty, noise, relevance), their deviance, and whether
-        it was kept.
+        With ``criterion="folds"``: every setting that the rows kept back have judged: the shape of the first layer (plain: one
+        expert on each side; flat: more; curved: with squares; ramps; or several that share out the folds), whether all networks are
+        plain, whether any is curved, how many ramps there are, depth, penalty, noise, relevance, the deviance, and whether it was
+        kept.
     complexity_ : float
         Cost of a prediction in units of one inner product, as the paper counts it.
     n_weights_ : int
