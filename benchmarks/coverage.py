@@ -1,6 +1,6 @@
 """How often intervals of P(y = 1 | x) hold the truth, on simulated rows whose truth is known.
 
-    python -m benchmarks.coverage                    # seven truths, 150 and 400 rows, thirty seeds
+    python -m benchmarks.coverage                    # seven truths, 150 and 400 rows, sixty seeds
 
 The form of the intervals was chosen on sixteen truths, these seven with other rows among them, and on eighteen others
 (docs/decisions.md).
@@ -90,7 +90,7 @@ def table(root: Path = record.RESULTS) -> str:
 def main() -> None:
     """Run what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=30)
+    parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()

@@ -205,7 +205,8 @@ class Search:
         if new is None:
             return stage
         better, worse = (new, stage) if new.deviance < stage.deviance else (stage, new)
-        self.note(worse, False)
+        if len(worse.stacks) == len(self.held):  # or its deviance is not to be compared
+            self.note(worse, False)
         return better
 
     def better(self, stage: Stage, **setting: float) -> Stage | None:
