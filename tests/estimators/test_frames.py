@@ -273,9 +273,8 @@ def test_streams_of_raw_rows(fitted, tmp_path):
     expected = model.predict_proba(X)
     X.assign(more=1).to_parquet(tmp_path / "x.parquet")
     np.testing.assert_array_equal(model.predict_proba(tmp_path / "x.parquet"), expected)
-    np.testing.assert_allclose(
-        model.predict_proba([X[:50], X[50:]]), expected, rtol=1e-12
-    )  # a BLAS may round otherwise
+    # a BLAS may round pieces otherwise
+    np.testing.assert_allclose(model.predict_proba([X[:50], X[50:]]), expected, rtol=1e-12)
 
 
 def test_one_class_only():

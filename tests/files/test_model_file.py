@@ -321,9 +321,8 @@ def test_golden_file_predicts_its_stored_probabilities(path):
         assert (network.folds or network).n_members == (5 if name == "committee" else 1)
         assert network.n_members == (5 if name == "committee" and part["schema"] > AVERAGED_RATES else 1)
         assert (network.curve is not None) == (name in ("curved", "committee"))
-        close = (
-            1e-9 if name == "race" else 1e-13
-        )  # a race finds its times to nine digits; the last ones depend on the processor
+        # a race finds its times to nine digits; the last ones depend on the processor
+        close = 1e-9 if name == "race" else 1e-13
         np.testing.assert_allclose(network.predict(rows), arrays[f"golden.{name}.prediction"], rtol=0, atol=close)
         if name != "committee":
             np.testing.assert_allclose(network.predict_draws(rows), arrays[f"golden.{name}.draws"], rtol=0, atol=close)

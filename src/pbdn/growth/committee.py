@@ -198,8 +198,7 @@ def _without_failures(search: Search, stage: Stage) -> Stage:
     """Another try for a fold whose rows kept back are far less likely than those of the others; the better of the two stays."""
     if len(search.held) < MIN_FOLDS or not stage.losses.size:
         return stage
-    ends = np.cumsum([kept.sum() for kept in search.held])
-    of_fold = np.split(stage.losses, ends[:-1])
+    of_fold = search.losses_of_folds(stage)
     means = np.array([losses.mean() for losses in of_fold])
     stacks = list(stage.stacks)
     for f, kept in enumerate(search.held):

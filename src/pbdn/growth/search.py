@@ -239,13 +239,16 @@ class Search:
     def shared_out(self, stages: Sequence[Stage]) -> Stage:
         """The folds in turn from each of these stages, whose shapes differ; what was done to the first counts as the history."""
         of_fold = [stages[f % len(stages)] for f in range(len(self.held))]
-        ends = np.cumsum([kept.sum() for kept in self.held])[:-1]
         return replace(
             stages[0],
             views=tuple(stage.view for stage in of_fold),
             stacks=tuple(stage.stacks[f] for f, stage in enumerate(of_fold)),
-            losses=np.concatenate([np.split(stage.losses, ends)[f] for f, stage in enumerate(of_fold)]),
+            losses=np.concatenate([self.losses_of_folds(stage)[f] for f, stage in enumerate(of_fold)]),
         )
+
+    def losses_of_folds(self, stage: Stage) -> list[FloatArray]:
+        """The losses of the rows that each fold keeps back."""
+        return np.split(stage.losses, np.cumsum([kept.sum() for kept in self.held])[:-1])
 
     def note(self, stage: Stage, kept: bool) -> None:
         """Write down what was tried."""
