@@ -279,9 +279,10 @@ def test_squares_of_few_features_are_found_among_many(rng, said_by):
     assert loss < 0.55  # 0.69 says nothing; the truths have 0.44 and 0.41
 
 
-def test_stairs_take_ramps(rng):
+@pytest.mark.parametrize("n_rows", [300, 2000])
+def test_stairs_take_ramps(rng, n_rows):
     """What one feature does in jumps, no hyperplane and no square can follow; ramps that do little are left out."""
-    X, y = stairs(rng)
+    X, y = stairs(rng, n_rows)
     new, truth = stairs(rng)
     ramps, flat = fitted(model(max_depth=1), X, y), fitted(model(max_depth=1, curved=False), X, y)
     assert ramps.network_.curve.ramps
@@ -295,12 +296,17 @@ def test_stairs_take_ramps(rng):
     assert np.count_nonzero(used) < 0.8 * used.size
 
 
-def shapes_of(n_rows, n_features=3, curved=None, signs=None, alone=False):
+def rows_with_a_bump(n_rows, n_features=3):
+    """The second feature tells all, the others nothing."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_features))
-    return [view.shape for view in make_views(LabelledRows(X, np.arange(n_rows) % 2), curved, 0, signs, alone=alone)]
+    return LabelledRows(X, (X[:, 1] ** 2 < 0.5).astype(int))
 
 
-def test_ramps_are_for_many_rows(monkeypatch):
+def shapes_of(n_rows, curved=None, signs=None, alone=False):
+    return [view.shape for view in make_views(rows_with_a_bump(n_rows), curved, 0, signs, alone=alone)]
+
+
+def test_ramps_are_for_enough_rows(monkeypatch):
     enough = views.FEWEST_RAMPED
     assert shapes_of(enough - 1) == ["flat", "curved"]
     assert shapes_of(enough) == ["flat", "curved", "ramps"]
@@ -309,20 +315,18 @@ def test_ramps_are_for_many_rows(monkeypatch):
     assert shapes_of(enough, curved=True) == ["curved"]
     assert shapes_of(enough, curved=False) == ["flat"]
     assert shapes_of(enough, signs=[1, 1, -1]) == ["flat"]
-    X = np.random.default_rng(0).normal(size=(enough, 3))
-    ramped = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0, [0, 1, 0])[-1]
-    n_ramps = enough // views.ROWS_OF_RAMP
-    assert ramped.curve.columns.tolist() == [0] * n_ramps + [2] * n_ramps
+    ramped = make_views(rows_with_a_bump(1000), None, 0, [0, 1, 0])[-1]
+    assert ramped.curve.columns.tolist() == [0] * views.MOST_RAMPS + [2] * views.MOST_RAMPS
+    rows = rows_with_a_bump(enough)
     weights = (np.arange(enough + 9) < enough).astype(float)
-    silent = LabelledRows(np.vstack([X, X[:9] + 9.0]), np.arange(enough + 9) % 2, weights)
-    alone = make_views(LabelledRows(X, np.arange(enough) % 2), None, 0)[-1]
+    silent = LabelledRows(np.vstack([rows.inputs, rows.inputs[:9] + 9.0]), np.append(rows.targets, [1] * 9), weights)
+    alone = make_views(rows, None, 0)[-1]
     np.testing.assert_allclose(make_views(silent, None, 0)[-1].curve.centers, alone.curve.centers, rtol=1e-12)
     assert make_views(silent.take(np.arange(enough + 9) > 9), None, 0)[-1].shape == "curved"
     for n_rows in (enough, 2000):
-        X = np.random.default_rng(0).normal(size=(n_rows, 3))
-        y, n_ramps = (X[:, 1] ** 2 < 0.5).astype(int), min(views.FEW_RAMPS, n_rows // views.ROWS_OF_RAMP)
+        n_ramps = min(views.FEW_RAMPS, n_rows // views.ROWS_OF_RAMP)
         monkeypatch.setattr(views, "MOST_BENT_NUMBERS", 2 * n_ramps * n_rows)
-        ramped = make_views(LabelledRows(X, y), None, 0)[-1]
+        ramped = make_views(rows_with_a_bump(n_rows), None, 0)[-1]
         assert ramped.curve.columns.tolist() == [1] * n_ramps  # the others tell nothing on their own
         monkeypatch.setattr(views, "MOST_BENT_NUMBERS", (n_ramps - 1) * n_rows)
         assert shapes_of(n_rows) == ["flat", "curved"]
@@ -344,7 +348,7 @@ def test_effects_of_single_features(rng):
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_ramps_of_noisy_rows_are_taken_anew(rng, depth):
     """Rows with noise, and stretched inputs, have the loss of rows that were moved and bent by hand."""
-    X, y = half_planes(rng, views.FEWEST_RAMPED)
+    X, y = half_planes(rng, 600)
     view = make_views(LabelledRows(X, y), None, 0)[-1]
     assert view.n_ramps
     network = random_network(rng, ((2, 3), (2, 1), (1, 9))[:depth], view.rows.n_features, total_spread=1.0)
@@ -371,7 +375,7 @@ def test_ramps_of_noisy_rows_are_taken_anew(rng, depth):
 
 def test_layers_on_joined_ramps_do_the_same(rng):
     """Exactly so where they have no bend between the ramps that are joined; in all layers that see the features."""
-    X, y = half_planes(rng, views.FEWEST_RAMPED)
+    X, y = half_planes(rng, 600)
     long = make_views(LabelledRows(X, y), None, 0)[-1]
     curve, matrix = split_ramps(long.curve, 3, 4)
     short, n_inputs = long.with_curve(curve), long.rows.n_features
