@@ -100,6 +100,20 @@ def test_moments_and_scores_are_integrals(case):
     np.testing.assert_allclose(case.crps(at), crps, rtol=0.05)
 
 
+@pytest.mark.parametrize("y", [0.0, -3.0])
+def test_values_that_have_no_logarithm_are_scored(rng, y):
+    """No row can have them: their density is zero, and they are far from what comes by as much as anything else."""
+    case = distribution(random_network(rng, OnALine(2.0, 0.5, log=True)), rng.normal(size=(N_ROWS, 3)))
+    at = np.full(N_ROWS, y)
+    np.testing.assert_array_equal(case.logpdf(at), -np.inf)
+    np.testing.assert_array_equal(case.pdf(at), 0.0)
+    np.testing.assert_array_equal(case.log_likelihood(np.column_stack([at - 1.0, at])), -np.inf)
+    some = case.ppf(((np.arange(1000) + 0.5) / 1000)[:, None])
+    between = np.abs(some[:, None] - some[None]).mean(axis=(0, 1))
+    np.testing.assert_allclose(case.crps(at), case.mean() - y - 0.5 * between, rtol=0.02)
+    np.testing.assert_allclose(case.mean_above(at), case.mean() - y, rtol=1e-3)
+
+
 def test_samples_have_the_distribution(case):
     sample = case.sample(2000, random_state=1)
     assert kstest(case.cdf(sample)[:, 0], "uniform").pvalue > ALPHA

@@ -38,6 +38,9 @@ class Distribution:
         How y becomes a value on the line.
     """
 
+    _zero: Any = 0.0  # probability of a zero, per row
+    _more: Any = 1.0
+
     def __init__(self, sides: tuple[SideArrays, ...], response: OnALine) -> None:
         self._standard, self._response = StandardDistribution(sides), response
 
@@ -105,7 +108,10 @@ class Distribution:
         Bounds have two columns, or three: the last has limits, and what rows say is given that values lie above them.
         """
         on_line = self._response.to_line(bounds)
-        return self._standard.log_likelihood(on_line) - self._response.log_slopes(on_line)
+        impossible = (on_line[:, 0] == on_line[:, 1]) & np.isinf(on_line[:, 0])
+        on_line[impossible, :2] = 0.0
+        found = self._standard.log_likelihood(on_line) - self._response.log_slopes(on_line)
+        return np.where(impossible, -np.inf, found)
 
     def ppf(self, q: ArrayLike) -> FloatArray:
         """Quantiles."""
@@ -152,10 +158,12 @@ class Distribution:
         """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
         if self._n_draws > 1:
             return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
-        low = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
-        high = self._standard.ppf(np.full((len(self), 1), 1.0 - TAIL))
-        u, weights = _nodes(low, np.maximum(low, high))
-        return np.asarray((self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1))
+        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
+        ends = self._ends()[:, [0, -1]]
+        low, begin = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.from_line(ends[:, 0])
+        u, weights = _nodes(low, np.maximum(low, ends[:, 1:]))
+        above = (self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1)
+        return np.asarray(above + np.maximum(begin - values, 0.0))
 
     def _ends(self) -> FloatArray:
         """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2).
@@ -171,13 +179,16 @@ class Distribution:
 
     def crps(self, y: ArrayLike) -> FloatArray:
         """Continuous ranked probability scores ∫ (F(z) - δ(z ≥ y))² dz, one value y per row; less is better. Ends as in `mean`."""
-        values = self._response.to_line(np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)))[:, None]
-        ends = self._ends()
-        below, below_weights = _nodes(np.minimum(ends[:, :-1], values), values)
-        above, above_weights = _nodes(values, np.maximum(ends[:, 1:], values))
-        slope = self._response.slope
-        low = (slope(below) * self._standard.cdf(below) ** 2 * below_weights).sum(axis=1)
-        return np.asarray(low + (slope(above) * self._standard.sf(above) ** 2 * above_weights).sum(axis=1))
+        values, ends = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)), self._ends()
+        at, slope = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.slope
+        below, below_weights = _nodes(np.minimum(ends[:, :-1], at), at)
+        above, above_weights = _nodes(at, np.maximum(ends[:, 1:], at))
+        zero, more = np.reshape(self._zero, (-1, 1)), np.reshape(self._more, (-1, 1))
+        begin = self._response.from_line(ends[:, 0])
+        first = np.minimum(values, begin)  # from there to where the amounts begin, F is the probability of a zero
+        flat = first * self._zero**2 + (begin - first) * self._more**2
+        found = (slope(below) * (zero + more * self._standard.cdf(below)) ** 2 * below_weights).sum(axis=1)
+        return np.asarray(flat + found + (slope(above) * (more * self._standard.sf(above)) ** 2 * above_weights).sum(axis=1))
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Random values, shape (n_samples, n_rows)."""
@@ -241,20 +252,6 @@ class DistributionWithZero(Distribution):
         """The distributions by posterior draws of the amounts that are not zero, the probability of a zero as it is."""
         for one in self._others.draws():
             yield DistributionWithZero(one, self._zero)
-
-    def crps(self, y: ArrayLike) -> FloatArray:
-        """Continuous ranked probability scores, one value y per row; less is better. Ends as in `mean`."""
-        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
-        ends = self._ends()
-        at, slope = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.slope
-        below, below_weights = _nodes(np.minimum(ends[:, :-1], at), at)
-        above, above_weights = _nodes(at, np.maximum(ends[:, 1:], at))
-        cdf = self._zero[:, None] + self._more[:, None] * self._standard.cdf(below)
-        sf = self._more[:, None] * self._standard.sf(above)
-        first, begin = np.minimum(values, self._response.from_line(ends[:, 0])), self._response.from_line(ends[:, 0])
-        flat = first * self._zero**2 + (begin - first) * self._more**2
-        found = (slope(below) * cdf**2 * below_weights).sum(axis=1)
-        return np.asarray(flat + found + (slope(above) * sf**2 * above_weights).sum(axis=1))
 
 
 class DistributionOfFirst(Distribution):
