@@ -296,6 +296,21 @@ def test_stairs_take_ramps(rng, n_rows):
     assert np.count_nonzero(used) < 0.8 * used.size
 
 
+def test_deep_networks_beat_ramps_that_won_the_first_layer(rng):
+    """Three lines bound a triangle. One layer with ramps is nearer to it than one without, until there is a second layer."""
+    X = rng.uniform(-1.0, 1.0, size=(600, 2))
+    y = np.all([X[:, 1] > -0.5, X[:, 1] < 1.5 * X[:, 0] + 0.5, X[:, 1] < 0.5 - 1.5 * X[:, 0]], axis=0).astype(int)
+    shallow, deep = (fitted(model(max_depth=depth, n_minibatches=None), X, y) for depth in (1, 3))
+    assert shallow.network_.curve.ramps
+    assert deep.depth_ > 1
+    assert not any(trial["ramps"] and trial["kept"] for trial in deep.trials_)
+    kept = [trial for trial in deep.trials_ if trial["kept"]]
+    assert kept[-1]["deviance"] < min(trial["deviance"] for trial in deep.trials_ if trial["ramps"])
+    assert [trial["deviance"] for trial in kept] == sorted((trial["deviance"] for trial in kept), reverse=True)
+    assert [step["depth"] for step in deep.criterion_path_ if step["kept"]] == list(range(1, deep.depth_ + 1))
+    assert deep.criterion_path_[0]["criterion"] == kept[0]["deviance"]
+
+
 def rows_with_a_bump(n_rows, n_features=3):
     """The second feature tells all, the others nothing."""
     X = np.random.default_rng(0).normal(size=(n_rows, n_features))
@@ -497,7 +512,7 @@ def test_a_curve_must_pay_clearly_unless_rows_are_copies(copies, monkeypatch):
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [], copies=copies)
     monkeypatch.setattr(search, "after_each", lambda stages, step: [flat, curved])
-    assert first_layer(search, [flat.view, curved.view]) is (curved if copies else flat)
+    assert first_layer(search, [flat.view, curved.view])[0] is (curved if copies else flat)
 
 
 def search_on(X, y, max_depth=1, **more):
@@ -506,7 +521,7 @@ def search_on(X, y, max_depth=1, **more):
 
 
 def views_of(X, y):
-    flat, curved = make_views(LabelledRows(X, y), None, 0)
+    flat, curved = make_views(LabelledRows(X, y), None, 0)[:2]
     return [replace(flat, plain=True), flat, curved]
 
 
@@ -515,7 +530,7 @@ def test_shapes_that_are_as_good_share_out_the_folds(rng, monkeypatch):
     monkeypatch.setattr("pbdn.growth.search.AS_GOOD", np.inf)
     X, y = half_planes(rng)
     search = search_on(X, y)
-    stage = first_layer(search, views_of(X, y), shared=True)
+    (stage,) = first_layer(search, views_of(X, y), shared=True)
     shapes = [view.shape for view in stage.views]
     assert sorted(shapes[:3]) == ["curved", "flat", "plain"]
     assert shapes[3:] == shapes[:2]
@@ -537,7 +552,7 @@ def test_shapes_that_are_as_good_share_out_the_folds(rng, monkeypatch):
 
 def test_a_shape_that_is_clearly_worse_has_no_share(rng):
     X, y = rings(rng)
-    stage = first_layer(search_on(X, y), views_of(X, y), shared=True)
+    (stage,) = first_layer(search_on(X, y), views_of(X, y), shared=True)
     assert (stage.view.shape, stage.views) == ("curved", ())
 
 
@@ -595,7 +610,7 @@ def test_a_side_has_more_experts_where_rows_kept_back_are_likelier(gain, monkeyp
     )
     search = Search(RESPONSE, config_of(), Run(seed=0), [])
     monkeypatch.setattr(search, "after_each", lambda stages, step: [plain, flat])
-    assert first_layer(search, [plain.view, flat.view]) is (flat if gain > 0 else plain)
+    assert first_layer(search, [plain.view, flat.view])[0] is (flat if gain > 0 else plain)
 
 
 def test_a_plain_network_has_one_expert_on_each_side(rng):
@@ -642,6 +657,7 @@ def test_very_few_rows_are_not_believed_too_much(rng, n_parts, most):
 
 def test_one_network_is_smaller_than_three_and_all_learn_from_all_rows(rng, monkeypatch):
     X, y = half_planes(rng)
+    monkeypatch.setattr(views, "FEWEST_ALONE", views.FEWEST_RAMPED)  # or there would be other shapes to try
     seen = []
     real = Trainee.follow
     monkeypatch.setattr(Trainee, "follow", lambda self, history: seen.append(self.rows.n_rows) or real(self, history))

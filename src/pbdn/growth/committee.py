@@ -4,7 +4,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 
 1. whether the first layer has one expert on each side or more, and whether it sees squares or ramps (`pbdn.model.wiring`): it has
    more experts where the rows kept back are likelier, and squares or ramps where they are clearly likelier; where several such
-   shapes are about as good, the folds are shared out among them,
+   shapes are about as good, the folds are shared out among them; where ramps win, networks without them are searched for beside
+   those with them, and taken if they are clearly likelier in the end,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
@@ -77,10 +78,12 @@ def grow_committee(
     threads = replace(run, n_jobs=min(run.n_jobs, N_FOLDS))
     search = Search(response, short, threads, held, observer, views[0].copies)
     new = settings.n_members == 1 or (few and settings.n_members != N_FOLDS)
-    stage = first_layer(search, views, shared=few and not new)
-    stage, reason = _depth(search, stage, config.max_depth, began)
+    stage, *without_ramps = first_layer(search, views, shared=few and not new)
+    stage, reason = _searched(search, stage, config.max_depth, began)
+    if without_ramps and reason in ("criterion", "max_depth"):
+        stage = _better_of(search, stage, without_ramps[0], config.max_depth)
     if reason != "interrupted":
-        stage = _without_failures(search, fewer_ramps(search, _strength(search, stage)))
+        stage = _without_failures(search, stage)
     small = needless_share(search, stage)
     if new:
         members = _on_all_rows(search, stage, folds, settings)
@@ -145,6 +148,24 @@ def _averaged(networks: Sequence[Network], stage: Stage, response: Response) -> 
     """The average of networks, on scaled features."""
     merged = committee(networks)
     return replace(stage.view.network(merged.layers, response), members=merged.members)
+
+
+def _searched(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:
+    """A first layer as deep as rows kept back say, with the strength and the ramps that they choose; and why growth stopped."""
+    stage, reason = _depth(search, stage, max_depth, began)
+    return stage if reason == "interrupted" else fewer_ramps(search, _strength(search, stage)), reason
+
+
+def _better_of(search: Search, stage: Stage, rival: Stage, max_depth: int) -> Stage:
+    """Networks with ramps, or those without, whose first layer was worse, if rows kept back are clearly likelier at the end."""
+    quiet = replace(search, observer=None, trials=[], path=[])
+    quiet.note(rival, True)
+    rival, reason = _searched(quiet, rival, max_depth, time.perf_counter())
+    wins = reason != "interrupted" and rival.clearly_below(stage)
+    search.trials = [replace(trial, kept=trial.kept and not wins) for trial in search.trials]
+    search.trials += [replace(trial, kept=trial.kept and wins) for trial in quiet.trials]
+    search.path = quiet.path if wins else search.path
+    return rival if wins else stage
 
 
 def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[Stage, str]:

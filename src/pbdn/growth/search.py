@@ -269,8 +269,8 @@ class Search:
         logger.info("tried %s", trial)
 
 
-def first_layer(search: Search, views: Sequence[View], shared: bool = False) -> Stage:
-    """One layer: one expert on each side, more of them, or curved ones.
+def first_layer(search: Search, views: Sequence[View], shared: bool = False) -> list[Stage]:
+    """One layer: one expert on each side, more of them, or curved ones. Where ramps win, the best one without them comes second.
 
     Squares must clearly pay, but where rows are copies of few different ones they cost little. Ramps are many, and must pay more.
     They take longest, so that one fold tries them first; two try squares, and twice.
@@ -283,8 +283,8 @@ def first_layer(search: Search, views: Sequence[View], shared: bool = False) -> 
     begun = [search.begin(views[0]), *(search.begin(view, _first_folds(view, search.copies)) for view in views[1:])]
     after = search.after_each(begun, [search.new_layer(stage) for stage in begun])
     best, *others = (search.seen_sharply(stage) for stage in after)
-    tried = [best]
-    for ahead in others:
+    tried, beaten = [best], best
+    for ahead in others:  # ramps are the last
         lost = AS_GOOD if shared and not ahead.view.n_ramps else 0.0
         goes_on = len(ahead.stacks) == len(best.stacks) or not (best.clearly_below(ahead, lost) or search.run.stop())
         other = _on_all_folds(search, ahead, best, goes_on)
@@ -293,18 +293,20 @@ def first_layer(search: Search, views: Sequence[View], shared: bool = False) -> 
         better = other.deviance < best.deviance if easily else other.clearly_below(best, n_errors)
         wins = other.complete and (not best.complete or better)
         search.note(best if wins else other, False)
-        best = other if wins else best
+        best, beaten = (other, best) if wins else (best, beaten)
         tried += [other] if goes_on else []
+    ramped, best = (best, beaten) if best.view.n_ramps else (None, best)
     alike = [
         other
         for other in tried
         if other is not best and other.complete and not other.view.n_ramps and not best.clearly_below(other, AS_GOOD)
     ]
-    if shared and best.complete and alike and not best.view.n_ramps:
+    if shared and best.complete and alike:
         search.note(best, False)
         best = search.shared_out([best, *sorted(alike, key=lambda one: one.deviance)])
-    search.note(best, True)
-    return best
+    stages = [best] if ramped is None else [ramped, best] if best.complete else [ramped]
+    search.note(stages[0], True)
+    return stages
 
 
 def _first_folds(view: View, copies: bool) -> int | None:

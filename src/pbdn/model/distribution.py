@@ -38,8 +38,8 @@ class Distribution:
         How y becomes a value on the line.
     """
 
-    _zero: Any = 0.0  # probability of a zero, per row
-    _more: Any = 1.0
+    _zero: FloatArray = np.zeros(1)  # probability of a zero, of all rows or of each
+    _more: FloatArray = np.ones(1)
 
     def __init__(self, sides: tuple[SideArrays, ...], response: OnALine) -> None:
         self._standard, self._response = StandardDistribution(sides), response
@@ -160,7 +160,10 @@ class Distribution:
             return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
         values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
         ends = self._ends()[:, [0, -1]]
-        low, begin = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.from_line(ends[:, 0])
+        low, begin = (
+            np.maximum(self._response.to_line(values), ends[:, 0])[:, None],
+            self._response.from_line(ends[:, 0]),
+        )
         u, weights = _nodes(low, np.maximum(low, ends[:, 1:]))
         above = (self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1)
         return np.asarray(above + np.maximum(begin - values, 0.0))
@@ -183,12 +186,14 @@ class Distribution:
         at, slope = np.maximum(self._response.to_line(values), ends[:, 0])[:, None], self._response.slope
         below, below_weights = _nodes(np.minimum(ends[:, :-1], at), at)
         above, above_weights = _nodes(at, np.maximum(ends[:, 1:], at))
-        zero, more = np.reshape(self._zero, (-1, 1)), np.reshape(self._more, (-1, 1))
+        zero, more = self._zero[:, None], self._more[:, None]
         begin = self._response.from_line(ends[:, 0])
         first = np.minimum(values, begin)  # from there to where the amounts begin, F is the probability of a zero
         flat = first * self._zero**2 + (begin - first) * self._more**2
         found = (slope(below) * (zero + more * self._standard.cdf(below)) ** 2 * below_weights).sum(axis=1)
-        return np.asarray(flat + found + (slope(above) * (more * self._standard.sf(above)) ** 2 * above_weights).sum(axis=1))
+        return np.asarray(
+            flat + found + (slope(above) * (more * self._standard.sf(above)) ** 2 * above_weights).sum(axis=1)
+        )
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Random values, shape (n_samples, n_rows)."""
