@@ -158,15 +158,11 @@ class Distribution:
         """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
         if self._n_draws > 1:
             return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
-        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
-        ends = self._ends()[:, [0, -1]]
-        low, begin = (
-            np.maximum(self._response.to_line(values), ends[:, 0])[:, None],
-            self._response.from_line(ends[:, 0]),
-        )
+        values, ends = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)), self._ends()[:, [0, -1]]
+        low = np.maximum(self._response.to_line(values), ends[:, 0])[:, None]
         u, weights = _nodes(low, np.maximum(low, ends[:, 1:]))
         above = (self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1)
-        return np.asarray(above + np.maximum(begin - values, 0.0))
+        return np.asarray(above + np.maximum(self._response.from_line(ends[:, 0]) - values, 0.0))
 
     def _ends(self) -> FloatArray:
         """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2).
@@ -190,10 +186,9 @@ class Distribution:
         begin = self._response.from_line(ends[:, 0])
         first = np.minimum(values, begin)  # from there to where the amounts begin, F is the probability of a zero
         flat = first * self._zero**2 + (begin - first) * self._more**2
-        found = (slope(below) * (zero + more * self._standard.cdf(below)) ** 2 * below_weights).sum(axis=1)
-        return np.asarray(
-            flat + found + (slope(above) * (more * self._standard.sf(above)) ** 2 * above_weights).sum(axis=1)
-        )
+        low = (slope(below) * (zero + more * self._standard.cdf(below)) ** 2 * below_weights).sum(axis=1)
+        high = (slope(above) * (more * self._standard.sf(above)) ** 2 * above_weights).sum(axis=1)
+        return np.asarray(flat + low + high)
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> FloatArray:
         """Random values, shape (n_samples, n_rows)."""
