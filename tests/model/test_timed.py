@@ -64,6 +64,26 @@ def test_quantiles_and_probabilities_agree(case):
     assert np.isposinf(case.ppf(1.0)).all()
 
 
+@pytest.mark.parametrize("steepness", [1.0, 30.0, 1e4])
+@pytest.mark.parametrize("bias", [-1.0, 1.0])
+def test_the_median_lies_where_both_sides_have_the_same_rate(bias, steepness):
+    """Far around it no value is probable, or rates are next to nothing: s(b + τ u) = s(2b - 2τ u) at u = b / 3τ."""
+    first, second = (Side(np.array([[bias * t, 0.0]]), np.ones(1), np.array([t])) for t in (steepness, 2.0 * steepness))
+    network = Network((Layer((first, second)),), 1, OnALine())
+    sides = side_arrays(network.top, np.zeros((1, 1)))
+    twice = tuple(
+        one._replace(
+            distances=np.tile(one.distances, 2),
+            weights=np.tile(one.weights, 2),
+            time_coefs=np.tile(one.time_coefs, 2),
+            starts=np.array([0, 1, 2]),
+        )
+        for one in sides
+    )
+    for arrays in (sides, twice):
+        np.testing.assert_allclose(Distribution(arrays, OnALine()).median(), bias / 3.0, rtol=1e-9)
+
+
 def test_density_is_the_slope_of_the_distribution(case):
     y, step = case.ppf(np.array([[0.1], [0.6]])), 1e-6
     slope = (case.cdf(y + step) - case.cdf(y - step)) / (2 * step)

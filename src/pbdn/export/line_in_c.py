@@ -72,6 +72,20 @@ static inline double {name}_inverse_softplus(double value)
     return value + log(-expm1(-value));
 }}
 
+/* Both sides have the same rate at the median, though P may be 1/2 far around it; logarithms tell tiny rates apart. */
+static inline int {name}_before_median(const double *z, double u)
+{{
+    double most[2] = {{-INFINITY, -INFINITY}}, sum[2] = {{0.0, 0.0}};
+    for (int k = 0; k < {n_units}; ++k) {{
+        const int s = k >= {n_first};
+        const double moved = z[k] + {name}_time_coefs[k] * u;
+        const double part = log({name}_weights[k]) + (moved < -37.0 ? moved : log({name}_softplus(moved)));
+        sum[s] = part > most[s] ? sum[s] * exp(most[s] - part) + 1.0 : sum[s] + exp(part - most[s]);
+        most[s] = fmax(most[s], part);
+    }}
+    return most[0] + log(sum[0]) < most[1] + log(sum[1]);
+}}
+
 /* u with P(U <= u) = q: {halvings} halvings of an interval that holds it. */
 static inline double {name}_search(const double *z, double q)
 {{
@@ -91,7 +105,7 @@ static inline double {name}_search(const double *z, double q)
     double width = 0.5 * (last - first), u = first + width;
     for (int i = 0; i < {halvings}; ++i) {{
         width *= 0.5;
-        u += {name}_below(z, u, 0) < q ? width : -width;
+        u += (q == 0.5 ? {name}_before_median(z, u) : {name}_below(z, u, 0) < q) ? width : -width;
     }}
     return u;
 }}

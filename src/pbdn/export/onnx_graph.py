@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.export.plan import N_HALVINGS, WIDEST, Plan, bounds_of_quantile
+from pbdn.export.plan import MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
 from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
@@ -103,15 +103,39 @@ class _Below:
         for s, (first, last) in enumerate(top.sides):
             weights[first:last, s] = top.expert_weights[first:last]
         self.weights, self.mixing = graph.number(weights), graph.number([-0.5, 0.5])
+        self.sides, self.log_weights = top.sides, graph.number(np.log(top.expert_weights))
         self.zero, self.half, self.one = (graph.number(value) for value in (0.0, 0.5, 1.0))
 
     def at(self, points: str) -> str:
         """The probabilities."""
         op = self.graph.op
-        moved = op("Add", self.distances, op("Mul", op("Unsqueeze", points, self.behind), self.coefs))
+        moved = self._moved(points)
         small = op("Log", op("Add", self.one, op("Exp", op("Neg", op("Abs", moved)))))
         rates = op("MatMul", op("Add", op("Max", moved, self.zero), small), self.weights)
         return op("Add", op("MatMul", op("Exp", op("Neg", rates)), self.mixing), self.half)
+
+    def lead(self, points: str) -> str:
+        """Above 0 before the median, and below 0 after it.
+
+        Both sides have the same rate there, though P may be ½ far around it; logarithms tell tiny rates apart.
+        """
+        op = self.graph.op
+        moved = self._moved(points)
+        tiny = op("Less", moved, self.graph.number(-37.0))
+        logs = op("Where", tiny, moved, op("Log", self.graph.softplus(op("Where", tiny, self.zero, moved))))
+        parts = op("Add", logs, self.log_weights)
+        first, second = (op("ReduceLogSumExp", self._slice(parts, *side), axes=[2], keepdims=0) for side in self.sides)
+        return op("Sub", second, first)
+
+    def _moved(self, points: str) -> str:
+        """Signed distances at the points, (n, m, n_units)."""
+        op = self.graph.op
+        return op("Add", self.distances, op("Mul", op("Unsqueeze", points, self.behind), self.coefs))
+
+    def _slice(self, units: str, first: int, last: int) -> str:
+        """Some units."""
+        place = [self.graph.constant(np.array([value], dtype=np.int64)) for value in (first, last)]
+        return self.graph.op("Slice", units, *place, self.behind)
 
     def more(self, points: str) -> str:
         """P(U > u)."""
@@ -120,7 +144,7 @@ class _Below:
     def density(self, points: str) -> str:
         """The density."""
         op = self.graph.op
-        moved = op("Add", self.distances, op("Mul", op("Unsqueeze", points, self.behind), self.coefs))
+        moved = self._moved(points)
         rates = op("MatMul", self.graph.softplus(moved), self.weights)
         slopes = op("MatMul", op("Mul", op("Sigmoid", moved), op("Abs", self.coefs)), self.weights)
         both = op("Mul", slopes, op("Exp", op("Neg", rates)))
@@ -133,20 +157,19 @@ class _Below:
         ends = []
         for values in (bounds[:, 0], bounds[:, 1]):
             found = op("Div", op("Sub", graph.number(values), self.distances), self.coefs)
-            for name, (first, last) in zip(("ReduceMin", "ReduceMax"), planned.layers[-1].sides, strict=True):
-                place = [graph.constant(np.array([value], dtype=np.int64)) for value in (first, last)]
-                ends.append(op(name, op("Slice", found, *place, self.behind), axes=[2], keepdims=0))
+            for name, side in zip(("ReduceMin", "ReduceMax"), self.sides, strict=True):
+                ends.append(op(name, self._slice(found, *side), axes=[2], keepdims=0))
         return op("Min", ends[0], ends[3]), op("Max", ends[1], ends[2])
 
 
-def _search(graph: Graph, more: Callable[[str], str], low: str, high: str, wanted: str) -> str:
-    """u with P(U > u) = ``wanted``, by halving intervals that hold it."""
-    op, half = graph.op, graph.number(0.5)
+def _search(graph: Graph, lead: Callable[[str], str], low: str, high: str) -> str:
+    """Where ``lead`` falls below 0, by halving intervals."""
+    op, half, zero = graph.op, graph.number(0.5), graph.number(0.0)
     width = op("Mul", op("Sub", high, low), half)
     u = op("Add", low, width)
     for _ in range(N_HALVINGS):
         width = op("Mul", width, half)
-        u = op("Add", u, op("Where", op("Greater", more(u), wanted), width, op("Neg", width)))
+        u = op("Add", u, op("Where", op("Greater", lead(u), zero), width, op("Neg", width)))
     return u
 
 
@@ -211,7 +234,15 @@ def numbers(
         ]
         low, high = (op("Min", *side) if len(each) > 1 else side[0] for side in zip(*ends, strict=True))
         wanted = op("Add", wanted, op("Mul", low, below.zero))
-    found = _search(graph, more, low, high, wanted)
+
+    def lead(u: str) -> str:
+        found = op("Sub", more(u), wanted)
+        if len(parts) > 1 or share is not None or MEDIAN not in levels:
+            return found
+        middle = graph.constant(np.array([[level == MEDIAN for level in all_levels]]))
+        return op("Where", middle, below.lead(u), found)
+
+    found = _search(graph, lead, low, high)
     low, high = (columns(found, n + j, n + j + 1) for j in (0, 1))
     none = op("Mul", low, below.zero)  # one zero per row
     if planned.counts:

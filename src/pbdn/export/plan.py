@@ -22,6 +22,7 @@ Label = str | int | float | bool
 
 EXPORTED = (OneSide.kind, TwoClasses.kind, SeveralClasses.kind, OnALine.kind)
 N_HALVINGS = 45  # of the interval that holds a quantile
+MEDIAN = 0.5  # the level where the mean of both sides' distributions may be flat
 WIDEST = (
     1e-12  # probability outside of an interval that holds any quantile, where the level is another one in every row
 )

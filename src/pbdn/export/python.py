@@ -100,6 +100,16 @@ def _inverse_softplus(value):
     return value + log(-expm1(-value))
 
 
+def _before_median(distances, u):
+    # both sides have the same rate at the median, though P may be 1/2 far around it; logarithms tell tiny rates apart
+    logs = []
+    for first, last, weights in SIDES:
+        moved = [(r, z + tau * u) for r, z, tau in zip(weights, distances[first:last], TIME_COEFS[first:last])]
+        parts = [log(r) + (z if z < -37.0 else log(_softplus(z))) for r, z in moved]
+        logs.append(max(parts) + log(sum(exp(part - max(parts)) for part in parts)))
+    return logs[0] < logs[1]
+
+
 def _search(distances, q):
     # u with P(U <= u) = q: halvings of an interval that holds it
     ends = []
@@ -113,7 +123,7 @@ def _search(distances, q):
     u = low + width
     for _ in range({halvings}):
         width *= 0.5
-        u += width if _below(distances, u) < q else -width
+        u += width if (_before_median(distances, u) if q == 0.5 else _below(distances, u) < q) else -width
     return u
 
 

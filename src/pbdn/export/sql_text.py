@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
+from pbdn.export.plan import MEDIAN, N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
 from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
@@ -137,7 +137,10 @@ def search(
         _start(parts, j, level, scored, least, most, share if j < len(levels) else None)
         for j, level in enumerate(all_levels)
     ]
-    step = f"CASE WHEN {above(parts, 's.u', dialect)} > s.p THEN s.w ELSE -s.w END"
+    more = f"{above(parts, 's.u', dialect)} > s.p"
+    if len(parts) == 1 and share is None and MEDIAN in levels:
+        more = f"CASE WHEN s.p = {number(MEDIAN)} THEN {_before_median(*parts[0], 's.u', dialect)} ELSE {more} END"
+    step = f"CASE WHEN {more} THEN s.w ELSE -s.w END"
     found = [f"MAX(CASE WHEN j = {j} THEN u END)" for j in range(len(all_levels))]
     values, (low, high), start = [value(u) for u in found[:-2]], found[-2:], value("f.lo")
     nodes = [f"({number(x)}, {number(w)})" for x, w in zip(1.0 + NODES, NODE_WEIGHTS, strict=True)]
@@ -198,18 +201,41 @@ def above(parts: Parts, u: str, dialect: str) -> str:
     return " * ".join(f"({_of_part(*part, u, dialect, False)})" for part in parts)
 
 
+def _before_median(planned: Plan, names: list[str], u: str, dialect: str) -> str:
+    """Whether u lies below the median of one part.
+
+    Both sides have the same rate there, though P may be ½ far around it. Where both rates are next to nothing, the largest of
+    their parts say more.
+    """
+    (least, most), top = _least_and_most(dialect), planned.layers[-1]
+    moved, weights = _moved(planned, names, u), top.expert_weights
+    units = []
+    for z in moved:
+        tiny = f"exp({most}({z}, -6e2))"
+        more = f"{most}({z}, 0e0) + ln(1e0 + exp(-{least}(abs({z}), 2e2)))"
+        units.append(f"(CASE WHEN {z} < -12e0 THEN {tiny} * (1e0 - 5e-1 * {tiny}) ELSE {more} END)")
+    first, second = (linear(weights[a:b].tolist(), units[a:b], 0.0) for a, b in top.sides)
+    parts = [f"{z} + {number(log_weight)}" for z, log_weight in zip(moved, np.log(weights).tolist(), strict=True)]
+    largest = [chosen(most, parts[a:b]) for a, b in top.sides]
+    return f"CASE WHEN {first} + {second} > 1e-250 THEN {first} < {second} ELSE {largest[0]} < {largest[1]} END"
+
+
+def _moved(planned: Plan, names: list[str], u: str) -> list[str]:
+    """Signed distances of the top layer at u."""
+    return [f"(d.{z} + {number(tau)} * {u})" for z, tau in zip(names, planned.time_coefs.tolist(), strict=True)]
+
+
 def _of_part(planned: Plan, names: list[str], u: str, dialect: str, density: bool) -> str:
     """P(U > u) of one part, or its density."""
     least, most = _least_and_most(dialect)
-    weights, coefs = planned.layers[-1].expert_weights, planned.time_coefs
-    moved = [f"(d.{z} + {number(tau)} * {u})" for z, tau in zip(names, coefs.tolist(), strict=True)]
+    weights, moved = planned.layers[-1].expert_weights, _moved(planned, names, u)
     units = [f"({most}({z}, 0e0) + ln(1e0 + exp(-{least}(abs({z}), 2e2))))" for z in moved]
     sides = planned.layers[-1].sides
     first, second = (f"exp(-{least}({linear(weights[a:b].tolist(), units[a:b], 0.0)}, 2e2))" for a, b in sides)
     if not density:
         return f"5e-1 * (1e0 - {second} + {first})"
     speeds = [f"(1e0 / (1e0 + exp(-{most}({least}({z}, 2e2), -2e2))))" for z in moved]
-    slopes = [linear((weights * np.abs(coefs))[a:b].tolist(), speeds[a:b], 0.0) for a, b in sides]
+    slopes = [linear((weights * np.abs(planned.time_coefs))[a:b].tolist(), speeds[a:b], 0.0) for a, b in sides]
     return f"5e-1 * ({first} * {slopes[0]} + {second} * {slopes[1]})"
 
 

@@ -155,14 +155,15 @@ class Distribution:
         return np.asarray(last - (slopes * self._standard.cdf(u) * weights).sum(axis=1))
 
     def mean_above(self, y: ArrayLike) -> FloatArray:
-        """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
+        """E max(Y - y, 0), one value y per row; the last 1/10 000 of probability at each end counts as if it lay where it begins."""
         if self._n_draws > 1:
             return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
-        values, ends = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)), self._ends()[:, [0, -1]]
-        low = np.maximum(self._response.to_line(values), ends[:, 0])[:, None]
-        u, weights = _nodes(low, np.maximum(low, ends[:, 1:]))
+        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
+        begin, end = self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))).T[:, :, None]
+        low = np.maximum(self._response.to_line(values)[:, None], begin)
+        u, weights = _nodes(low, np.maximum(low, end))
         above = (self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1)
-        return np.asarray(above + np.maximum(self._response.from_line(ends[:, 0]) - values, 0.0))
+        return np.asarray(above + np.maximum(self._response.from_line(begin[:, 0]) - values, 0.0))
 
     def _ends(self) -> FloatArray:
         """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2).

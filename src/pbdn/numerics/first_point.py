@@ -14,6 +14,7 @@ from pbdn.numerics.elementary import exp_negative
 MOST_DOUBLINGS = 200  # of a bracket around a quantile
 MOST_STEPS = 100  # of a search inside it
 CLOSE = 1e-13  # width of the bracket, relative to its place, at which the search ends
+LOG_IS_LINEAR = -37.0  # below it ln s(x) = x, and 1 - e^{-e^x} = e^x, to double precision
 
 
 @internal
@@ -50,6 +51,69 @@ def pair_cdf_and_density(first, second, i, u):
     return value / n_draws, density / n_draws
 
 
+@internal
+def log_rate_and_slope(distance, weights, coefs, begin, end, u):
+    """ln H(u), and its derivative H'(u) / H(u), of one row; where H itself is nothing in double precision, too."""
+    most, total, speed = -math.inf, 0.0, 0.0
+    for k in range(begin, end):
+        x = distance[k] + coefs[k] * u
+        e = exp_negative(-abs(x))
+        soft = max(x, 0.0) + math.log1p(e)
+        slope = 1.0 if x < LOG_IS_LINEAR else (1.0 if x >= 0.0 else e) / ((1.0 + e) * soft)
+        part = math.log(weights[k]) + (x if x < LOG_IS_LINEAR else math.log(soft))
+        if part > most:  # sums are in units of the largest part so far
+            shrink = math.exp(most - part)
+            total, speed, most = total * shrink, speed * shrink, part
+        share = math.exp(part - most)
+        total += share
+        speed += share * coefs[k] * slope
+    return most + math.log(total), speed / total
+
+
+@internal
+def log_mean_rate_and_slope(side, i, u):
+    """ln of -ln of the average of e^{-H_g(u)} over the draws of a side, and its derivative, for row i."""
+    distance, weights, coefs, starts = side[0][i], side[1], side[2], side[3]
+    log_rate, slope = log_rate_and_slope(distance, weights, coefs, starts[0], starts[1], u)
+    n_draws = starts.shape[0] - 1
+    if n_draws == 1:
+        return log_rate, slope
+    least, most = log_rate, log_rate
+    for g in range(1, n_draws):
+        log_rate, _ = log_rate_and_slope(distance, weights, coefs, starts[g], starts[g + 1], u)
+        least, most = min(least, log_rate), max(most, log_rate)
+    total, speed = 0.0, 0.0
+    if most < LOG_IS_LINEAR:  # the average of e^{-H} is 1 less that of H
+        for g in range(n_draws):
+            log_rate, slope = log_rate_and_slope(distance, weights, coefs, starts[g], starts[g + 1], u)
+            total += math.exp(log_rate - most)
+            speed += math.exp(log_rate - most) * slope
+        return most + math.log(total / n_draws), speed / total
+    share, lowest = 0.0, math.exp(least)
+    for g in range(n_draws):
+        log_rate, slope = log_rate_and_slope(distance, weights, coefs, starts[g], starts[g + 1], u)
+        rate = math.exp(log_rate)
+        total += math.expm1(lowest - rate)
+        share += math.exp(lowest - rate)
+        speed += math.exp(lowest - rate) * rate * slope
+    rate = lowest - math.log1p(total / n_draws)
+    return math.log(rate), speed / (share * rate)
+
+
+@internal
+def gap_and_slope(first, second, i, u, q):
+    """What is 0 at the quantile and rises with u, and its derivative.
+
+    At the median both processes have the same rate. F may be ½ to double precision far around it, where they disagree.
+    """
+    if q == 0.5:
+        log_rate, slope = log_mean_rate_and_slope(first, i, u)
+        other, own = log_mean_rate_and_slope(second, i, -u)
+        return log_rate - other, slope + own
+    value, density = pair_cdf_and_density(first, second, i, u)
+    return value - q, density
+
+
 @kernel
 def fill_quantiles(first, second, probability, out):
     """u with F(u) = probability, strictly between 0 and 1, for every row: Newton's method inside a bracket that shrinks."""
@@ -57,23 +121,23 @@ def fill_quantiles(first, second, probability, out):
         for j in range(out.shape[1]):
             q, low, high = probability[i, j], -1.0, 1.0
             for _ in range(MOST_DOUBLINGS):
-                if pair_cdf_and_density(first, second, i, low)[0] <= q:
+                if gap_and_slope(first, second, i, low, q)[0] <= 0.0:
                     break
                 low *= 2.0
             for _ in range(MOST_DOUBLINGS):
-                if pair_cdf_and_density(first, second, i, high)[0] >= q:
+                if gap_and_slope(first, second, i, high, q)[0] >= 0.0:
                     break
                 high *= 2.0
             u = 0.5 * (low + high)
             for _ in range(MOST_STEPS):
-                value, density = pair_cdf_and_density(first, second, i, u)
-                if value < q:
+                gap, slope = gap_and_slope(first, second, i, u, q)
+                if gap < 0.0:
                     low = u
                 else:
                     high = u
                 if high - low <= CLOSE * (1.0 + abs(u)):
                     break
-                step = (value - q) / density if density > 0.0 else math.inf
+                step = gap / slope if slope > 0.0 else math.inf
                 new = u - step
                 if not low < new < high:
                     new = 0.5 * (low + high)
