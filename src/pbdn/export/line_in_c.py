@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from pbdn.export.plan import FARTHEST, N_HALVINGS, Plan, number
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
+from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, TAIL
 
 Numbers = Callable[[Sequence[float]], str]
 
@@ -168,17 +168,18 @@ def functions(planned: Plan, name: str, numbers: Numbers, layers: str, preparati
     assert line is not None
     low, high = (f"{name}_search(z, {number(q)})" for q in (TAIL, 1.0 - TAIL))
     quantile, given, all_above = f"{name}_value({name}_search(z, q))", "y", ""
-    start = f"    sum += {name}_value(low);\n"
+    start, reach = f"    sum += {name}_value(low);\n", number(min(line.reach, FARTHEST))
     if planned.counts:
         begin = number(planned.counted_points[-1])
-        low, high = begin, f"fmax({begin}, {high})"
+        low, high = begin, f"fmax({begin}, fmin({high}, {reach}))"
         start = _COUNTS.format(
             name=name, counts=numbers(planned.counted_points[:-1]), n=len(planned.counted_points) - 1
         )
         quantile = f"fmax(ceil({quantile}) - 1.0, 0.0)"
         given, all_above = "log(floor(y) + 1.0)", "y < 0.0 ? 1.0 : "
     elif line.log:
-        low, high = (f"fmin({end}, {number(min(line.reach, FARTHEST))})" for end in (low, high))
+        low, high = (f"fmin({end}, {reach})" for end in (low, high))
+        low = f"fmax({low}, {high} - {number(NEGLIGIBLE / line.scale)})"
         given, all_above = "log(y)", "y <= 0.0 ? 1.0 : "
     value = f"{number(line.center)} + {number(line.scale)} * u"
     prepared = f"    double x[{planned.n_features}];\n    {name}_prepare(row, x);\n    {name}_score(x, z);\n"

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pbdn.export.plan import MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
+from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
+from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
 NODES_AT_ONCE = 12  # of the integral that is a mean, so that not all need memory together
@@ -244,16 +244,18 @@ def numbers(
 
     found = _search(graph, lead, low, high)
     low, high = (columns(found, n + j, n + j + 1) for j in (0, 1))
+    tail = low
     none = op("Mul", low, below.zero)  # one zero per row
     if planned.counts:
         whole = planned.counted_points
         low = op("Add", none, graph.number(whole[-1]))
-        high = op("Max", low, high)
+        high = op("Max", low, op("Min", high, graph.number(min(reach, FARTHEST))))
         chances = more(op("Add", none, graph.number([whole[:-1]])))
         mean = op("ReduceSum", chances, below.between, keepdims=1)
     else:
-        if reach < np.inf:
-            low, high = (op("Min", end, graph.number(reach)) for end in (low, high))
+        if line.log:
+            low, high = (op("Min", end, graph.number(min(reach, FARTHEST))) for end in (low, high))
+            low = op("Max", low, op("Sub", high, graph.number(NEGLIGIBLE / line.scale)))
         mean = value(low)
     half = op("Mul", op("Sub", high, low), below.half)
     for first in range(0, len(NODES), NODES_AT_ONCE):
@@ -280,7 +282,7 @@ def numbers(
         graph.cast(later if share is None else op("Mul", share, later), dtype, to="probability_above")
         shapes["probability_above"] = ["n", len(points)]
     if len(points) and len(parts) > 1:
-        by_time = [_incidence(graph, each, more, low, op("Add", none, graph.number([[u]]))) for u in points]
+        by_time = [_incidence(graph, each, more, tail, op("Add", none, graph.number([[u]]))) for u in points]
         graph.cast(op("Concat", *by_time, axis=2), dtype, to="incidence")
         shapes["incidence"] = ["n", len(parts), len(points)]
     return shapes

@@ -5,7 +5,7 @@ from typing import Any
 
 from pbdn.export import several
 from pbdn.export.plan import N_HALVINGS, Plan, Several, check_name, plan, stretches
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, TAIL
+from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, TAIL
 from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, SeveralClasses
@@ -257,14 +257,15 @@ def _functions(planned: Plan, name: str, prepared: bool) -> str:
         return _BELOW + _CLASSES.format(name=name) + _GRADES
     value = f"{line.center!r} + {line.scale!r} * u"
     if planned.counts:
-        ends = f"low = {planned.counted_points[-1]!r}\n    high = max(low, _search(distances, {1.0 - TAIL!r}))"
+        ends = f"low = {planned.counted_points[-1]!r}\n    high = max(low, min(_search(distances, {1.0 - TAIL!r}), {line.reach!r}))"
         start, quantile = (
             "sum(_below(distances, u, True) for u in COUNTS)",
-            "max(ceil(_value(_search(distances, q))) - 1.0, 0.0)",
+            "inf if (y := _value(_search(distances, q))) == inf else max(ceil(y) - 1.0, 0.0)",
         )
         given, all_above = "log(floor(y) + 1.0)", "1.0 if y < 0.0 else "
     else:
         ends = f"low, high = (min(_search(distances, q), {line.reach!r}) for q in ({TAIL!r}, {1.0 - TAIL!r}))"
+        ends += f"\n    low = max(low, high - {NEGLIGIBLE / line.scale!r})" if line.log else ""
         start, quantile = "_value(low)", "_value(_search(distances, q))"
         given, all_above = ("log(y)", "1.0 if y <= 0.0 else ") if line.log else ("y", "")
     return _BELOW + _NUMBERS.format(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pbdn.errors import InvalidInputError
-from pbdn.export.plan import MEDIAN, N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
-from pbdn.model.distribution import NODE_WEIGHTS, NODES, SPOTS, TAIL
+from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
+from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
 
@@ -150,12 +150,14 @@ def search(
     points = f"SELECT f.i AS i, {u} AS u, 5e-1 * (f.hi - f.lo) * o.w * {slope} AS w FROM pbdn_found AS f CROSS JOIN pbdn_nodes AS o"
     if planned.counts:
         values, start = [f"{most}(ceil({y}) - 1e0, 0e0)" for y in values], "0e0"
-        low, high = number(planned.counted_points[-1]), f"{most}({high}, {number(planned.counted_points[-1])})"
+        low, high = number(planned.counted_points[-1]), f"{least}({high}, {number(min(reach, FARTHEST))})"
+        high = f"{most}({high}, {low})"
         tables.append(f"pbdn_counts(u) AS (VALUES {', '.join(f'({number(c)})' for c in planned.counted_points[:-1])})")
         points += " UNION ALL\n  SELECT f.i, c.u, 1e0 FROM pbdn_found AS f CROSS JOIN pbdn_counts AS c"
-    elif reach < np.inf:
-        low, high = (f"{least}({end}, {number(reach)})" for end in (low, high))
-    columns = [*(f"{y} AS q{j}" for j, y in enumerate(values)), f"{low} AS lo", f"{high} AS hi"]
+    elif line.log:
+        low, high = (f"{least}({end}, {number(min(reach, FARTHEST))})" for end in (low, high))
+        low = f"{most}({low}, {high} - {number(NEGLIGIBLE / line.scale)})"
+    columns = [*(f"{y} AS q{j}" for j, y in enumerate(values)), f"{low} AS lo", f"{high} AS hi", f"{found[-2]} AS tail"]
     area = f"SUM(p.w * {above(parts, 'p.u', dialect)})"
     return [
         f"pbdn_start {fence} (\n  " + " UNION ALL\n  ".join(starts) + ")",
@@ -261,9 +263,7 @@ def incidence(parts: Parts, points: Sequence[float], scored: str, fence: str, di
         for j in range(len(points))
     ]
     survived = [f"MAX(CASE WHEN j = {j} THEN later END) AS s{j}" for j in range(len(points))]
-    span = (
-        f"SELECT f.i AS i, t.j AS j, t.v AS v, {least}(f.lo, t.v) AS lo FROM pbdn_found AS f CROSS JOIN pbdn_times AS t"
-    )
+    span = f"SELECT f.i AS i, t.j AS j, t.v AS v, {least}(f.tail, t.v) AS lo FROM pbdn_found AS f CROSS JOIN pbdn_times AS t"
     spots = [
         "SELECT b.i AS i, b.j AS j, b.lo + 5e-1 * (b.v - b.lo) * o.x AS u, 5e-1 * (b.v - b.lo) * o.w AS w, 0 AS k "
         "FROM pbdn_spans AS b CROSS JOIN pbdn_rule AS o",

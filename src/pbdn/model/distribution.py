@@ -11,6 +11,7 @@ from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistri
 from pbdn.numerics.arrays import FloatArray
 from pbdn.validation import check_share
 
+NEGLIGIBLE = 50.0  # logarithms below the highest from which on values are nothing beside it
 TAIL = 1e-4  # probability at each end that moments move to where it begins: a mean is then finite whatever the tail
 COUNTED = 16  # counts up to which a mean is a sum; an integral from there on
 BETWEEN = (0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99)
@@ -142,7 +143,7 @@ class Distribution:
     def _expected(
         self, function: Callable[[FloatArray], FloatArray], derivative: Callable[[FloatArray], FloatArray]
     ) -> FloatArray:
-        """E g(Y) = g(b) - ∫_a^b g'(y) F(y) dy between far quantiles a and b, by Gauss-Legendre on the line.
+        """E g(Y) = g(a) + ∫_a^b g'(y) (1 - F(y)) dy between far quantiles a and b, by Gauss-Legendre on the line.
 
         Over draws it is an average, each draw with its own ends.
         """
@@ -151,27 +152,29 @@ class Distribution:
         ends = self._ends()
         u, weights = _nodes(ends[:, :1], ends[:, 1:])
         slopes = derivative(self._response.from_line(u)) * self._response.slope(u)
-        last = function(self._response.from_line(ends[:, 1:]))[:, 0]
-        return np.asarray(last - (slopes * self._standard.cdf(u) * weights).sum(axis=1))
+        first = function(self._response.from_line(ends[:, :1]))[:, 0]
+        return np.asarray(first + (slopes * self._standard.sf(u) * weights).sum(axis=1))
 
     def mean_above(self, y: ArrayLike) -> FloatArray:
-        """E max(Y - y, 0), one value y per row; the last 1/10 000 of probability at each end counts as if it lay where it begins."""
+        """E max(Y - y, 0), one value y per row, with the upper end as in `mean`."""
         if self._n_draws > 1:
             return np.asarray(np.mean([draw.mean_above(y) for draw in self.draws()], axis=0))
-        values = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),))
-        begin, end = self._standard.ppf(np.tile([TAIL, 1.0 - TAIL], (len(self), 1))).T[:, :, None]
-        low = np.maximum(self._response.to_line(values)[:, None], begin)
-        u, weights = _nodes(low, np.maximum(low, end))
+        values, ends = np.broadcast_to(np.asarray(y, dtype=np.float64), (len(self),)), self._ends()
+        at = self._response.to_line(values)
+        below = np.isneginf(at)  # no value lies there
+        low = np.where(below, ends[:, 0], at)[:, None]
+        u, weights = _nodes(low, np.maximum(low, ends[:, 1:]))
         above = (self._response.slope(u) * self._standard.sf(u) * weights).sum(axis=1)
-        return np.asarray(above + np.maximum(self._response.from_line(begin[:, 0]) - values, 0.0))
+        return np.asarray(above + np.where(below, self._response.from_line(ends[:, 0]) - values, 0.0))
 
     def _ends(self) -> FloatArray:
         """Far quantiles on the line, within reach, between which moments and scores are counted, shape (n_rows, 2).
 
-        Draws may be of very different widths, so that theirs has quantiles between.
+        Draws may be of very different widths, so that theirs has quantiles between. Logarithms far below the highest add nothing.
         """
         levels = [TAIL, *(BETWEEN if self._n_draws > 1 else ()), 1.0 - TAIL]
-        return np.minimum(self._standard.ppf(np.tile(levels, (len(self), 1))), self._response.reach)
+        ends = np.minimum(self._standard.ppf(np.tile(levels, (len(self), 1))), self._response.reach)
+        return np.maximum(ends, ends[:, -1:] - NEGLIGIBLE / self._response.scale) if self._response.log else ends
 
     @property
     def _n_draws(self) -> int:

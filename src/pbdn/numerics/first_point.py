@@ -116,7 +116,10 @@ def gap_and_slope(first, second, i, u, q):
 
 @kernel
 def fill_quantiles(first, second, probability, out):
-    """u with F(u) = probability, strictly between 0 and 1, for every row: Newton's method inside a bracket that shrinks."""
+    """u with F(u) = probability, strictly between 0 and 1, for every row.
+
+    Newton's method inside a bracket that shrinks, halved where steps do not become half as long.
+    """
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
             q, low, high = probability[i, j], -1.0, 1.0
@@ -128,7 +131,7 @@ def fill_quantiles(first, second, probability, out):
                 if gap_and_slope(first, second, i, high, q)[0] >= 0.0:
                     break
                 high *= 2.0
-            u = 0.5 * (low + high)
+            u, last = 0.5 * (low + high), high - low
             for _ in range(MOST_STEPS):
                 gap, slope = gap_and_slope(first, second, i, u, q)
                 if gap < 0.0:
@@ -139,10 +142,10 @@ def fill_quantiles(first, second, probability, out):
                     break
                 step = gap / slope if slope > 0.0 else math.inf
                 new = u - step
-                if not low < new < high:
+                if not low < new < high or 2.0 * abs(step) > last:  # or it may go to and fro
                     new = 0.5 * (low + high)
                 elif abs(step) <= CLOSE * (1.0 + abs(u)):
                     u = new
                     break
-                u = new
+                u, last = new, abs(new - u)
             out[i, j] = u
