@@ -5,7 +5,7 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 1. whether the first layer has one expert on each side or more, and whether it sees squares or ramps (`pbdn.model.wiring`): it has
    more experts where the rows kept back are likelier, and squares or ramps where they are clearly likelier; where several such
    shapes are about as good, the folds are shared out among them; where ramps win, networks without them are searched for beside
-   those with them, and taken if they are clearly likelier in the end,
+   those with them, and taken if they are likelier in the end,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
@@ -157,11 +157,11 @@ def _searched(search: Search, stage: Stage, max_depth: int, began: float) -> tup
 
 
 def _better_of(search: Search, stage: Stage, rival: Stage, max_depth: int) -> Stage:
-    """Networks with ramps, or those without, whose first layer was worse, if rows kept back are clearly likelier at the end."""
+    """Networks with ramps, or those without, whose first layer was worse, if rows kept back are likelier at the end."""
     quiet = replace(search, observer=None, trials=[], path=[])
     quiet.note(rival, True)
     rival, reason = _searched(quiet, rival, max_depth, time.perf_counter())
-    wins = reason != "interrupted" and rival.clearly_below(stage)
+    wins = reason != "interrupted" and rival.deviance < stage.deviance
     search.trials = [replace(trial, kept=trial.kept and not wins) for trial in search.trials]
     search.trials += [replace(trial, kept=trial.kept and wins) for trial in quiet.trials]
     search.path = quiet.path if wins else search.path
