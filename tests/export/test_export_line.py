@@ -286,6 +286,15 @@ def test_several_in_c(rng, tmp_path, kind):
     close_together(scored(build(tmp_path, to_c(together, [], name="net"), SCORE_SEVERAL), rows), ours)
 
 
+def test_an_onnx_file_of_numbers_stays_small(rng):
+    """A search is one step that is repeated, not so many copies of it."""
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    data = to_onnx(line_network(rng, "deep", NUMBERS["deep"]), [], above=ABOVE)
+    assert len(data) < 40_000
+    kinds = [node.op_type for node in onnx.load_model_from_string(data).graph.node]
+    assert kinds.count("Loop") == 2  # quantiles, and the median
+
+
 @pytest.mark.parametrize("kind", ["amounts", "causes"])
 def test_several_in_onnx(rng, kind):
     pytest.importorskip("onnx", reason="the package onnx is not installed")

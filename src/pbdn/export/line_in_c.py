@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pbdn.export.plan import FARTHEST, N_HALVINGS, Plan, number
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, TAIL
+from pbdn.numerics.first_point import LOG_IS_LINEAR
 
 Numbers = Callable[[Sequence[float]], str]
 
@@ -79,7 +80,7 @@ static inline int {name}_before_median(const double *z, double u)
     for (int k = 0; k < {n_units}; ++k) {{
         const int s = k >= {n_first};
         const double moved = z[k] + {name}_time_coefs[k] * u;
-        const double part = log({name}_weights[k]) + (moved < -37.0 ? moved : log({name}_softplus(moved)));
+        const double part = log({name}_weights[k]) + (moved < {linear} ? moved : log({name}_softplus(moved)));
         sum[s] = part > most[s] ? sum[s] * exp(most[s] - part) + 1.0 : sum[s] + exp(part - most[s]);
         most[s] = fmax(most[s], part);
     }}
@@ -190,6 +191,7 @@ def functions(planned: Plan, name: str, numbers: Numbers, layers: str, preparati
         "n_units": top.n_units,
         "n_first": top.sides[0][1],
         "halvings": N_HALVINGS,
+        "linear": LOG_IS_LINEAR,
         "t": len(planned.layers),
     }
     return _DISTANCES.format(

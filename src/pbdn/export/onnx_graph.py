@@ -1,6 +1,7 @@
 """The nodes of an ONNX graph; made of them, the elementary functions of a network and what is predicted on a line."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 
 from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
+from pbdn.numerics.first_point import LOG_IS_LINEAR
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
 NODES_AT_ONCE = 12  # of the integral that is a mean, so that not all need memory together
@@ -61,6 +63,26 @@ class Graph:
         """A tensor in another precision."""
         return self._add("Cast", [tensor], to, {"to": self.onnx.helper.np_dtype_to_tensor_dtype(dtype)})
 
+    def repeated(self, times: int, step: Callable[..., Sequence[str]], *states: str) -> list[str]:
+        """Real tensors once a step has been taken many times; ``step`` makes the nodes of one, from names to names."""
+        helper, types = self.onnx.helper, self.onnx.TensorProto
+        real = helper.np_dtype_to_tensor_dtype(self.dtype)
+
+        def told(names: Sequence[str]) -> list[Any]:
+            kinds: list[Any] = [(types.BOOL, []), *[(real, None)] * len(states)]
+            return [helper.make_tensor_value_info(name, *kind) for name, kind in zip(names, kinds, strict=True)]
+
+        around, self.nodes = self.nodes, []
+        count, *before = (self._fresh(name) for name in ("count", "go_on", *["before"] * len(states)))
+        after = [self.op("Identity", before[0]), *step(*before[1:])]
+        counted = helper.make_tensor_value_info(count, types.INT64, [])
+        body = helper.make_graph(self.nodes, "step", [counted, *told(before)], told(after))
+        self.nodes = around
+        begin = [self.constant(np.array(value)) for value in (np.int64(times), True)]
+        outputs = [self._fresh("after") for _ in states]
+        self.nodes.append(helper.make_node("Loop", [*begin, *states], outputs, name=f"node_{len(around)}", body=body))
+        return outputs
+
     def _add(self, kind: str, inputs: list[str], to: str | None, attributes: dict[str, Any]) -> str:
         number = len(self.nodes)
         output = to or self._fresh(f"{kind.lower()}_{number}")
@@ -103,7 +125,7 @@ class _Below:
         for s, (first, last) in enumerate(top.sides):
             weights[first:last, s] = top.expert_weights[first:last]
         self.weights, self.mixing = graph.number(weights), graph.number([-0.5, 0.5])
-        self.sides, self.log_weights = top.sides, graph.number(np.log(top.expert_weights))
+        self.top = top
         self.zero, self.half, self.one = (graph.number(value) for value in (0.0, 0.5, 1.0))
 
     def at(self, points: str) -> str:
@@ -120,11 +142,11 @@ class _Below:
         Both sides have the same rate there, though P may be ½ far around it; logarithms tell tiny rates apart.
         """
         op = self.graph.op
-        moved = self._moved(points)
-        tiny = op("Less", moved, self.graph.number(-37.0))
+        moved, (log_weights, linear) = self._moved(points), self._of_logs
+        tiny = op("Less", moved, linear)
         logs = op("Where", tiny, moved, op("Log", self.graph.softplus(op("Where", tiny, self.zero, moved))))
-        parts = op("Add", logs, self.log_weights)
-        first, second = (op("ReduceLogSumExp", self._slice(parts, *side), axes=[2], keepdims=0) for side in self.sides)
+        parts = op("Add", logs, log_weights)
+        first, second = (op("ReduceLogSumExp", side, axes=[2], keepdims=0) for side in self._of_sides(parts))
         return op("Sub", second, first)
 
     def _moved(self, points: str) -> str:
@@ -132,10 +154,19 @@ class _Below:
         op = self.graph.op
         return op("Add", self.distances, op("Mul", op("Unsqueeze", points, self.behind), self.coefs))
 
-    def _slice(self, units: str, first: int, last: int) -> str:
-        """Some units."""
-        place = [self.graph.constant(np.array([value], dtype=np.int64)) for value in (first, last)]
-        return self.graph.op("Slice", units, *place, self.behind)
+    @cached_property
+    def _of_logs(self) -> tuple[str, str]:
+        """Logarithms of the weights, and where the logarithm of a softplus is linear."""
+        return self.graph.number(np.log(self.top.expert_weights)), self.graph.number(LOG_IS_LINEAR)
+
+    @cached_property
+    def _places(self) -> list[list[str]]:
+        """Where the units of each side begin and end."""
+        return [[self.graph.constant(np.array([end], dtype=np.int64)) for end in side] for side in self.top.sides]
+
+    def _of_sides(self, units: str) -> list[str]:
+        """Units of each side."""
+        return [self.graph.op("Slice", units, *place, self.behind) for place in self._places]
 
     def more(self, points: str) -> str:
         """P(U > u)."""
@@ -157,20 +188,21 @@ class _Below:
         ends = []
         for values in (bounds[:, 0], bounds[:, 1]):
             found = op("Div", op("Sub", graph.number(values), self.distances), self.coefs)
-            for name, side in zip(("ReduceMin", "ReduceMax"), self.sides, strict=True):
-                ends.append(op(name, self._slice(found, *side), axes=[2], keepdims=0))
+            for name, side in zip(("ReduceMin", "ReduceMax"), self._of_sides(found), strict=True):
+                ends.append(op(name, side, axes=[2], keepdims=0))
         return op("Min", ends[0], ends[3]), op("Max", ends[1], ends[2])
 
 
 def _search(graph: Graph, lead: Callable[[str], str], low: str, high: str) -> str:
     """Where ``lead`` falls below 0, by halving intervals."""
     op, half, zero = graph.op, graph.number(0.5), graph.number(0.0)
-    width = op("Mul", op("Sub", high, low), half)
-    u = op("Add", low, width)
-    for _ in range(N_HALVINGS):
+
+    def step(width: str, u: str) -> tuple[str, str]:
         width = op("Mul", width, half)
-        u = op("Add", u, op("Where", op("Greater", lead(u), zero), width, op("Neg", width)))
-    return u
+        return width, op("Add", u, op("Where", op("Greater", lead(u), zero), width, op("Neg", width)))
+
+    width = op("Mul", op("Sub", high, low), half)
+    return graph.repeated(N_HALVINGS, step, width, op("Add", low, width))[1]
 
 
 def grades(graph: Graph, distances: str, planned: Plan) -> str:
@@ -225,7 +257,8 @@ def numbers(
         tails = graph.number([[0.0] * n + [1.0] * 2])  # the mean is that of the part
         of = op("Add", op("Mul", share, graph.number([[1.0] * n + [0.0] * 2])), tails)
         wanted = op("Min", op("Div", wanted, of), below.one)
-    if len(parts) == 1 and share is None:
+    alone = len(parts) == 1 and share is None
+    if alone:
         low, high = below.ends(planned, all_levels)
     else:
         ends = [
@@ -235,14 +268,12 @@ def numbers(
         low, high = (op("Min", *side) if len(each) > 1 else side[0] for side in zip(*ends, strict=True))
         wanted = op("Add", wanted, op("Mul", low, below.zero))
 
-    def lead(u: str) -> str:
-        found = op("Sub", more(u), wanted)
-        if len(parts) > 1 or share is not None or MEDIAN not in levels:
-            return found
-        middle = graph.constant(np.array([[level == MEDIAN for level in all_levels]]))
-        return op("Where", middle, below.lead(u), found)
-
-    found = _search(graph, lead, low, high)
+    found = _search(graph, lambda u: op("Sub", more(u), wanted), low, high)
+    if alone and MEDIAN in levels:
+        is_median = np.array([[level == MEDIAN for level in all_levels]])
+        j = int(is_median.argmax())
+        middle = _search(graph, below.lead, columns(low, j, j + 1), columns(high, j, j + 1))
+        found = op("Where", graph.constant(is_median), middle, found)
     low, high = (columns(found, n + j, n + j + 1) for j in (0, 1))
     tail = low
     none = op("Mul", low, below.zero)  # one zero per row

@@ -10,6 +10,7 @@ from pbdn.model.network import Network
 from pbdn.model.pooling import NEWTON_STEPS, SMALLEST_CHANCE
 from pbdn.model.response import OneSide, SeveralClasses
 from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.first_point import LOG_IS_LINEAR
 
 LARGEST_EXPONENT = 709.0  # whose exp Python can hold
 
@@ -105,8 +106,9 @@ def _before_median(distances, u):
     logs = []
     for first, last, weights in SIDES:
         moved = [(r, z + tau * u) for r, z, tau in zip(weights, distances[first:last], TIME_COEFS[first:last])]
-        parts = [log(r) + (z if z < -37.0 else log(_softplus(z))) for r, z in moved]
-        logs.append(max(parts) + log(sum(exp(part - max(parts)) for part in parts)))
+        parts = [log(r) + (z if z < {linear} else log(_softplus(z))) for r, z in moved]
+        most = max(parts)
+        logs.append(most + log(sum(exp(part - most) for part in parts)))
     return logs[0] < logs[1]
 
 
@@ -271,6 +273,7 @@ def _functions(planned: Plan, name: str, prepared: bool) -> str:
     return _BELOW + _NUMBERS.format(
         value=f"exp(u) if (u := {value}) < {LARGEST_EXPONENT!r} else inf" if line.log else value,
         halvings=N_HALVINGS,
+        linear=LOG_IS_LINEAR,
         read="prepare(row)" if prepared else "row",
         row="a dict of raw columns" if prepared else "a sequence in the order of FEATURES, or a dict by name",
         lowest="0.0" if line.log else "-inf",
