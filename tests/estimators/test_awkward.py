@@ -212,7 +212,10 @@ REFUSED = {
     "no columns": (lambda X, y: (X[:, :0], y), r"0 feature"),
     "lengths": (lambda X, y: (X, y[:-1]), "inconsistent numbers of samples"),
     "text": (lambda X, y: (np.array([["a", "b"]] * len(y)), y), "No column is left .*always 'a'"),
-    "continuous y": (lambda X, y: (X, X[:, 0]), "Unknown label type: continuous"),
+    "continuous y": (
+        lambda X, y: (X, X[:, 0]),
+        r"Unknown label type: continuous.*not whole, such as -.*give them as text",
+    ),
 }
 
 

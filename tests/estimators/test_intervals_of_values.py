@@ -435,6 +435,14 @@ class TestGrades:
             PBDNOrdinalClassifier(categories=[0, 1], **SMALL).fit(X, np.digitize(z, [0.0, 1.0]))
         with pytest.raises(InvalidInputError, match="has a grade twice"):
             PBDNOrdinalClassifier(categories=[0, 1, 1], **SMALL).fit(X, np.digitize(z, [0.0]))
+        stars = np.clip(np.round(2.0 * z) / 2.0 + 2.5, 0.5, 5.0)
+        with pytest.raises(
+            InvalidInputError, match=r"continuous.*not whole, such as 0.5, 1, 1.5.*text, and all of them in order"
+        ):
+            PBDNOrdinalClassifier(**SMALL).fit(X, stars)
+        in_order = np.unique(stars).astype(str)
+        as_text = PBDNOrdinalClassifier(categories=in_order, **SMALL).fit(X, stars.astype(str))
+        assert as_text.classes_.tolist() == in_order.tolist()
         with pytest.warns(UserWarning, match="only one class"):
             one = PBDNOrdinalClassifier(**SMALL).fit(X, np.ones(N, int))
         np.testing.assert_array_equal(one.predict_proba(X[:3]), np.ones((3, 1)))

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 
 from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError, MissingExtraError, warn
@@ -204,7 +203,6 @@ checkpoint, time_limit
 
     def _graded(self, read: ReadRows, X: Any, y: Any) -> tuple[ReadRows, list[float]]:
         """The rows with the bounds of their grades, and the cuts; a single grade is a value."""
-        check_classification_targets(read.classes)
         column = X[y] if isinstance(y, str) else y
         ordered = getattr(getattr(column, "dtype", None), "ordered", False)
         order = self._order(column.cat.as_known(scheduler=self.client) if ordered else read.classes)

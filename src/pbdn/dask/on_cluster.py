@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 import dask
 import numpy as np
 from distributed import default_client
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pbdn import config as options
@@ -17,7 +16,7 @@ from pbdn.dask import workers
 from pbdn.dask.cluster import Cluster, blocks_of
 from pbdn.dask.engines import ClusterGibbsEngine, ClusterLineEngine, right_of, squares_of
 from pbdn.dask.rows import ClusterRows, ReadRows, make_shards, read_lazily, read_rows
-from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
+from pbdn.data.labelled_rows import LabelledRows, check_are_classes, numeric_bounds, positive_bounds
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
@@ -257,7 +256,7 @@ checkpoint, time_limit
         is_gibbs = inference == "gibbs"
         cluster, parts = self._start(X, y, sample_weight)
         read = read_rows(cluster, parts, is_gibbs, self.class_weight, classes)
-        check_classification_targets(read.classes)
+        check_are_classes(read.classes)
         self.classes_ = read.classes
         self._note_columns(read.n_features, read.names)
         response = self._response()

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from pbdn.data.row_source import ArraySource, as_counts
@@ -178,6 +179,17 @@ def check_labels_present(y: Any) -> None:
         )
 
 
+def check_are_classes(labels: Any, otherwise: str = "if they are classes, give them as text") -> None:
+    """Refuse measurements, which are no classes; the message says what else they may be."""
+    if type_of_target(labels, input_name="y") == "continuous":
+        some = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
+        raise InvalidInputError(
+            f"Unknown label type: continuous. y holds numbers that are not whole, such as {some}. PBDNRegressor learns numbers; "
+            f"{otherwise}."
+        )
+    check_classification_targets(labels)
+
+
 def _is_missing(label: Any) -> bool:
     """Whether a label is None, NaN, or pandas' NA (whose comparisons are neither true nor false)."""
     if label is None:
@@ -256,6 +268,7 @@ def settled_classes(declared: Any, known: NDArray[Any] | None, most: int | None)
     if declared is None:
         raise InvalidInputError("classes must be passed on the first call to partial_fit.")
     labels = np.unique(declared)
+    check_are_classes(labels)
     if labels.size < 2 or (most is not None and labels.size > most):
         needed = "at least two" if most is None else "exactly two"
         raise InvalidInputError(f"classes={labels.tolist()!r}; {needed} are needed.")

@@ -17,7 +17,7 @@ from sklearn.utils import compute_class_weight
 
 from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.columns import column_moments
-from pbdn.data.labelled_rows import LabelledRows, dense_rows, weigh_rows
+from pbdn.data.labelled_rows import LabelledRows, check_are_classes, dense_rows, weigh_rows
 from pbdn.data.row_source import Block, join
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
@@ -155,11 +155,7 @@ def classes_of(source: StreamedSource) -> NDArray[Any]:
     if isinstance(getattr(source, "target", None), tuple):
         raise InvalidInputError("y names several columns; a classifier has one target column.")
     labels = source.classes
-    if np.issubdtype(labels.dtype, np.floating) and not np.all(labels == np.floor(labels)):
-        raise InvalidInputError(
-            f"Unknown label type: continuous. The target holds numbers such as {labels[:3].tolist()}; a "
-            "classifier needs classes."
-        )
+    check_are_classes(labels)
     return labels
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d, validate_data
 
 from pbdn.config import MapConfig
 from pbdn.data.arrow_parquet import open_dataset
-from pbdn.data.labelled_rows import check_labels_present
+from pbdn.data.labelled_rows import check_are_classes, check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.access import refuse_infinite, refuse_infinite_cell
@@ -65,7 +64,7 @@ def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     require_target(y)
     check_labels_present(y)
     rows, y = _checked(estimator, X, y)
-    check_classification_targets(y)
+    check_are_classes(y)
     return rows, y
 
 
@@ -107,7 +106,7 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 
 def _prepared(X: Any, y: Any) -> PreparedRows:
     if y is not None:
-        check_classification_targets(y)
+        check_are_classes(y)
     preparation = RowPreparation().fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)  # what is odd in training was told by the fit
@@ -220,7 +219,7 @@ def checked_labels(X: Any, y: Any) -> NDArray[Any]:
     check_labels_present(y)
     y = column_or_1d(y, warn=True)
     check_consistent_length(X, y)
-    check_classification_targets(y)
+    check_are_classes(y)
     return np.asarray(y)
 
 

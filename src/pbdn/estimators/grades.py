@@ -8,12 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh_rows
+from pbdn.data.labelled_rows import check_are_classes, check_labels_present, settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
@@ -28,6 +27,7 @@ from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
 
 SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
+IF_GRADES = "if they are grades, give them as text, and all of them in order as categories"
 
 
 class PBDNOrdinalClassifier(ClassifierMixin, LineEstimator):  # type: ignore[misc]
@@ -142,6 +142,7 @@ checkpoint, time_limit
 
     def _settle_grades(self, labels: NDArray[Any], weights: FloatArray, order: NDArray[Any]) -> list[float]:
         """The cuts between ``classes_``: of all grades in order, those whose labels have rows of so much weight."""
+        check_are_classes(labels, IF_GRADES)
         totals = np.zeros(order.size)
         totals[encode(labels, order)] = weights
         self.classes_ = order[totals > 0.0]
@@ -210,7 +211,7 @@ checkpoint, time_limit
         labels = column_or_1d(y, warn=True)
         if labels.dtype.kind == "f":
             assert_all_finite(labels, input_name="y")
-        check_classification_targets(labels)
+        check_are_classes(labels, IF_GRADES)
         places = {label: j for j, label in enumerate(self._order(y).tolist())}
         unknown = [label for label in np.unique(labels).tolist() if label not in places]
         if unknown:
