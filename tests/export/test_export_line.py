@@ -376,6 +376,7 @@ def test_wrong_arguments(rng):
 def test_values_that_are_too_large_to_write_are_infinite(rng):
     """A line of logarithms, far out: exp of a thousand."""
     network = line_network(rng, "one layer", OnALine(1000.0, 0.5, log=True, reach=2000.0))
-    space = {}
-    exec(to_python(network, [], NAMES[1:]), space)
-    assert space["quantile"]([0.0] * 4, 0.5) == np.inf
+    for one in (network, Several.of_causes((network, network), ("1", "2"))):
+        space = {}
+        exec(to_python(one, [], NAMES[1:]), space)
+        assert space["quantile"]([0.0] * 4, 0.5) == np.inf

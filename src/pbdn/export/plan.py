@@ -27,6 +27,7 @@ WIDEST = (
     1e-12  # probability outside of an interval that holds any quantile, where the level is another one in every row
 )
 LEVELS = (0.05, 0.5, 0.95)  # of the quantiles that are written where they cannot be asked for later
+LARGEST_EXPONENT = 709.0  # whose exp is a number in double precision
 FARTHEST = 1e30  # point of the line that stands for infinity, such as the logarithm of 0
 SHORTEST_GAP = 4  # zeros in a row that are not written
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pbdn.export.line_in_c import DENSITY
-from pbdn.export.plan import FARTHEST, N_HALVINGS, Several, number
+from pbdn.export.plan import FARTHEST, LARGEST_EXPONENT, N_HALVINGS, Several, number
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
 
 _PYTHON = '''\
@@ -94,7 +94,7 @@ def quantile(row, q=0.5):
     """The time by which there is an event of any cause with probability q."""
     if not 0.0 < q < 1.0:
         return 0.0 if q <= 0.0 else inf
-    return exp(_search(_scored(row), q))
+    return exp(u) if (u := _search(_scored(row), q)) < {largest!r} else inf
 
 
 def probability_above(row, y):
@@ -145,7 +145,7 @@ def in_python(network: Several, sources: Sequence[str], prepared: bool) -> str:
         functions = _CAUSES.format(
             causes=network.causes, spots=tuple(zip(*(one.tolist() for one in SPOTS), strict=True)), read=read, tail=TAIL,
             parts=", ".join(f"_part{j}()" for j in range(len(sources))), halvings=N_HALVINGS, head=1.0 - TAIL,
-            reach=network.reach, negligible=NEGLIGIBLE,
+            reach=network.reach, negligible=NEGLIGIBLE, largest=LARGEST_EXPONENT,
         )  # fmt: skip
     parts = []
     for j, source in enumerate(sources):
