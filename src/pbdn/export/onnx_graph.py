@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
+from pbdn.model.timed import survival_at_first_quantile
 from pbdn.numerics.first_point import LOG_IS_LINEAR
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
@@ -252,12 +253,13 @@ def numbers(
         return op("Slice", values, *ends, below.between)
 
     all_levels = [*levels, TAIL, 1.0 - TAIL]
-    wanted = graph.number([[1.0 - level for level in all_levels]])
+    several = len(parts) > 1
+    wanted = graph.number([[survival_at_first_quantile(q) if several else 1.0 - q for q in all_levels]])
     if share is not None:
         tails = graph.number([[0.0] * n + [1.0] * 2])  # the mean is that of the part
         of = op("Add", op("Mul", share, graph.number([[1.0] * n + [0.0] * 2])), tails)
         wanted = op("Min", op("Div", wanted, of), below.one)
-    alone = len(parts) == 1 and share is None
+    alone = not several and share is None
     if alone:
         low, high = below.ends(planned, all_levels)
     else:
@@ -312,7 +314,7 @@ def numbers(
         later = more(op("Add", none, graph.number([points])))
         graph.cast(later if share is None else op("Mul", share, later), dtype, to="probability_above")
         shapes["probability_above"] = ["n", len(points)]
-    if len(points) and len(parts) > 1:
+    if len(points) and several:
         by_time = [_incidence(graph, each, more, tail, op("Add", none, graph.number([[u]]))) for u in points]
         graph.cast(op("Concat", *by_time, axis=2), dtype, to="incidence")
         shapes["incidence"] = ["n", len(parts), len(points)]

@@ -22,6 +22,7 @@ from pbdn.numerics.first_point import fill_quantiles, fill_rates
 
 SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
 HALVINGS = 60  # of a bracket around the quantile of a first time
+ROUNDING = 1e-10  # far above the rounding errors of probabilities, and far below what matters
 N_STRATA = 10  # groups of similar values that folds share evenly
 
 
@@ -182,6 +183,15 @@ class StandardDistribution:
         return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws) - log_beyond_limit(self, limits))
 
 
+def survival_at_first_quantile(q: Any) -> Any:
+    """P(T > t) where the first of several times has its quantile; a little above 1 - q.
+
+    A cause whose sides disagree has a survival of ½ to the last digit over a whole gap, and so may all causes together. Where
+    it is 1 - q, rounding would choose the quantile. A little above, it is where the gap begins.
+    """
+    return (1.0 - q) * (1.0 + ROUNDING * q)
+
+
 class FirstOfSeveral:
     """The distribution of ln T of the first of several times; methods as in `StandardDistribution`."""
 
@@ -218,7 +228,7 @@ class FirstOfSeveral:
         low, high = np.min(ends, axis=1)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            later = self.sf(middle) > 1.0 - q
+            later = self.sf(middle) > survival_at_first_quantile(q)
             low, high = np.where(later, middle, low), np.where(later, high, middle)
         return np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, 0.5 * (low + high)))
 
