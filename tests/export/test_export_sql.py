@@ -146,6 +146,13 @@ def test_literals_and_refusals(rng):
             to_sql(network, [0, 1], names)
     with pytest.raises(InvalidInputError, match="NUL"):
         literal("a\0")
+    names = ["p95", "P95", "c", "d"]
+    for dialect in ("sqlite", "duckdb"):
+        with pytest.raises(InvalidInputError, match=f"'p95' and 'P95' differ in case only, and {dialect} cannot"):
+            to_sql(network, [0, 1], names, dialect)
+    with pytest.raises(InvalidInputError, match="'c' and 'C' differ"):
+        to_sql(network, [0, 1], ["a", "b", "c", "d"], "sqlite", keep=["C"])
+    assert '"p95"' in to_sql(network, [0, 1], names, "postgresql")
 
 
 @pytest.mark.parametrize("shape", SHAPES)

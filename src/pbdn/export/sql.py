@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import LEVELS, Label, Plan, Several, asked, number, plan
 from pbdn.export.sql_text import (
+    check_told_apart,
     distances_of,
     exponential,
     identifier,
@@ -99,6 +100,7 @@ def to_sql(
     """
     if dialect not in get_args(Dialect):
         raise InvalidInputError(f"dialect={dialect!r} is not one of {', '.join(get_args(Dialect))}.")
+    check_told_apart([*(feature_names or ()), *keep], dialect)
     fence = "AS" if dialect == "generic" else "AS MATERIALIZED"
     if isinstance(network, Several):
         names = [f"x{j}" for j in range(network.networks[0].n_features)] if feature_names is None else feature_names

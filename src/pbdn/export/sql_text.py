@@ -1,6 +1,6 @@
 """Pieces of SQL: names, constants, sums, the elementary functions of a network, and the search for quantiles and means."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from pbdn.model.timed import survival_at_first_quantile
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
 
-
+CASE_BLIND = ("sqlite", "duckdb")
 GROUP = 100  # terms per parenthesis: engines limit the depth of an expression (SQLite, DuckDB: 1000)
 
 
@@ -20,6 +20,18 @@ def identifier(name: str) -> str:
     if not name or "\0" in name:
         raise InvalidInputError(f"{name!r} cannot name a column or table in SQL: rename it.")
     return '"' + name.replace('"', '""') + '"'
+
+
+def check_told_apart(names: Iterable[str], dialect: str) -> None:
+    """Refuse columns that a database takes for one; quotes do not help there."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.lower(), name)
+        if other != name and dialect in CASE_BLIND:
+            raise InvalidInputError(
+                f"The columns {other!r} and {name!r} differ in case only, and {dialect} cannot tell them apart: rename one of "
+                "them before fit."
+            )
 
 
 def literal(label: Label) -> str:

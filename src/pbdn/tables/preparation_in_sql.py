@@ -11,7 +11,7 @@ from typing import Any
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import Several
 from pbdn.export.plan import number as constant
-from pbdn.export.sql_text import identifier, literal
+from pbdn.export.sql_text import check_told_apart, identifier, literal
 from pbdn.model.network import Network
 from pbdn.tables.column_format import date_tokens
 from pbdn.tables.column_to_numbers import ColumnPlan
@@ -53,6 +53,7 @@ def to_sql_with_preparation(
     from pbdn.export import to_sql
 
     used = preparation.used
+    check_told_apart([*(plan.name for plan in used), *keep], dialect)
     kept = [f"src.{identifier(name)} AS k{j}" for j, name in enumerate(keep)]
     passed = [f"k{j}" for j in range(len(keep))]
     raw = [f"src.{identifier(plan.name)} AS r{j}" for j, plan in enumerate(used)]
