@@ -8,6 +8,7 @@ from networks import HOSTILE, SHAPES, labels_of, network_of, rows_with_extremes
 from pbdn.errors import InvalidInputError, MissingExtraError
 from pbdn.export import to_onnx
 from pbdn.export.onnx import OPSET
+from pbdn.export.onnx_graph import Graph
 from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import OneSide, SeveralClasses
@@ -144,3 +145,9 @@ def test_wrong_arguments(rng, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx.checker", None)
     with pytest.raises(MissingExtraError, match="the extra 'onnx'"):
         to_onnx(network, [0, 1])
+
+
+def test_names_of_inputs_are_none_of_the_outputs_and_never_empty():
+    onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
+    graph = Graph(onnx, np.dtype(np.float64), ["label"])
+    assert [graph.input(name, None, 1) for name in ("label", "", "a", "")] == ["label_2", "column", "a", "column_2"]

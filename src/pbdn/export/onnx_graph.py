@@ -35,7 +35,7 @@ class Graph:
         """Add an input of shape (n, width), strings without a ``dtype``; its name, which may have a number behind it."""
         helper = self.onnx.helper
         kind = self.onnx.TensorProto.STRING if dtype is None else helper.np_dtype_to_tensor_dtype(dtype)
-        name = self._fresh(name)
+        name = self._fresh(name or "column")  # ONNX has no empty names
         self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", width]))
         return name
 
