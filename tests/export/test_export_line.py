@@ -29,7 +29,7 @@ NUMBERS = {
     "counts": OnALine(1.5, 0.8, log=True, reach=4.0),
     "sides that disagree": OnALine(10.0, 3.0),
 }
-TOGETHER = ["amounts", "causes", "causes of which one disagrees"]
+TOGETHER = ["amounts", "amounts of two kinds", "causes", "causes of which one disagrees"]
 GRADES = OnALine(cuts=(-0.5, 0.1, 1.2))
 NAMES = ["key", "x0", "x1", "x2", "x3"]
 
@@ -220,8 +220,13 @@ def several(rng, kind):
     rows = rng.normal(size=(20, 4))
     first = line_network(rng, "deep", OnALine(1.0, 0.5, log=True, reach=2.0))
     levels = np.array(LEVELS)[:, None]
-    if kind == "amounts":
+    if kind.startswith("amounts"):
         either = random_network(rng, ((3, 2),))
+        if kind == "amounts of two kinds":  # and never zero: the median lies in the gap between them
+            planes = np.ones((2, 1, 5))
+            planes[:, 0, 0] = -60.0, 60.0
+            either = Network((Layer(tuple(Side(of_side, np.ones(1)) for of_side in planes)),), 4, either.response)
+            first = two_groups(10.0 * rng.normal(size=(2, 4)), OnALine(0.0, 0.5, log=True, reach=2.0))
         whole = DistributionWithZero(distribution(first, rows), either.predict(rows)[:, 0])
         together, more = Several((either, first)), []
     else:
@@ -249,7 +254,7 @@ def test_several_in_python(rng, kind):
         + [module["probability_above"](row, t) for t in TIMES]
         + (
             np.array([module["cumulative_incidence"](row, t) for t in TIMES]).T.ravel().tolist()
-            if kind != "amounts"
+            if kind.startswith("causes")
             else []
         )
         for row in rows[:6]
@@ -305,7 +310,7 @@ def test_several_in_onnx(rng, kind):
     together, rows, ours = several(rng, kind)
     found = in_onnx(to_onnx(together, [], dtype=np.float64, above=TIMES), rows)
     parts = [found["mean"], found["quantiles"], found["probability_above"]]
-    if kind != "amounts":
+    if kind.startswith("causes"):
         parts.append(found["incidence"].reshape(20, -1))
     close_together(np.column_stack(parts), ours)
     assert found["activations"].shape == (20, sum(sum(one.n_units) for one in together.networks))
@@ -319,7 +324,7 @@ def test_several_in_sql(rng, kind, engine, dialect):
     table = [(i, *row) for i, row in enumerate(rows.tolist())]
     names, answer = ENGINES[engine](statement, NAMES, [*table, (20, None, 0.0, 0.0, 0.0)])
     assert names[:2] == ["key", "mean"]
-    assert names[-1] == ("probability_above_3" if kind == "amounts" else "incidence_2_3")
+    assert names[-1] == ("probability_above_3" if kind.startswith("amounts") else "incidence_2_3")
     assert [row[0] for row in answer] == list(range(21))
     assert all(value is None for value in answer[-1][1:])
     close_together([row[1:] for row in answer[:-1]], ours)

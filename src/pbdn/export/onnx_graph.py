@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
-from pbdn.model.timed import survival_at_first_quantile
+from pbdn.model.timed import ROUNDING, just_below
 from pbdn.numerics.first_point import LOG_IS_LINEAR
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
@@ -254,11 +254,13 @@ def numbers(
 
     all_levels = [*levels, TAIL, 1.0 - TAIL]
     several = len(parts) > 1
-    wanted = graph.number([[survival_at_first_quantile(q) if several else 1.0 - q for q in all_levels]])
+    wanted = graph.number([[1.0 - (just_below(q) if several else q) for q in all_levels]])
     if share is not None:
         tails = graph.number([[0.0] * n + [1.0] * 2])  # the mean is that of the part
         of = op("Add", op("Mul", share, graph.number([[1.0] * n + [0.0] * 2])), tails)
         wanted = op("Min", op("Div", wanted, of), below.one)
+        next_to = op("Mul", op("Sub", below.one, wanted), graph.number(ROUNDING))
+        wanted = op("Mul", wanted, op("Add", below.one, next_to))
     alone = not several and share is None
     if alone:
         low, high = below.ends(planned, all_levels)

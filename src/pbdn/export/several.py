@@ -44,7 +44,8 @@ def quantile(row, q=0.5):
     """The amount that is not exceeded with probability q; 0 up to the probability of a zero."""
     row = {read}
     more = _classes(row)[1]
-    return _quantile(row, 1.0 - (1.0 - q) / more) if 1.0 - q < more else 0.0
+    of = 1.0 - (1.0 - q) / more if 1.0 - q < more else 0.0
+    return _quantile(row, of - {rounding!r} * of * (1.0 - of)) if of > 0.0 else 0.0
 
 
 def probability_above(row, y):
@@ -83,7 +84,7 @@ def _search(scored, q):
     each = -expm1(log1p(-q) / len(_PARTS))
     low = min(part[3](distances, each) for distances, part in zip(scored, _PARTS))
     high = min(part[3](distances, q) for distances, part in zip(scored, _PARTS))
-    width, more = 0.5 * (high - low), (1.0 - q) * (1.0 + {rounding!r} * q)
+    width, more = 0.5 * (high - low), 1.0 - (q - {rounding!r} * q * (1.0 - q))
     u = low + width
     for _ in range({halvings}):
         width *= 0.5
@@ -140,7 +141,7 @@ def in_python(network: Several, sources: Sequence[str], prepared: bool) -> str:
     """A module made of those of the parts; ``prepared`` as in `pbdn.export.to_python`."""
     read = "prepare(row)" if prepared else "row"
     returned = ["predict_proba", "(predict, quantile, probability_above)"]
-    functions = _AMOUNTS.format(read=read)
+    functions = _AMOUNTS.format(read=read, rounding=ROUNDING)
     if network.causes:
         returned = ["(_distances, _below, _density, _search, NODES)"] * len(sources)
         functions = _CAUSES.format(
@@ -175,7 +176,8 @@ static inline double {name}_quantile(const {row}, double q)
 {{
     {features}double p[2];
     {name}_part0_predict_proba(x, p);
-    return 1.0 - q < p[1] ? {name}_part1_quantile(x, 1.0 - (1.0 - q) / p[1]) : 0.0;
+    const double of = 1.0 - (1.0 - q) / p[1];
+    return of > 0.0 ? {name}_part1_quantile(x, of - {rounding} * of * (1.0 - of)) : 0.0;
 }}
 
 static inline double {name}_probability_above(const {row}, double y)
@@ -232,7 +234,7 @@ static inline double {name}_later(const {name}_scored *s, int without, double u)
 /* u with P(T <= e^u) = q, or next to it, where a level stretch begins: {halvings} halvings of an interval that holds it. */
 static inline double {name}_search(const {name}_scored *s, double q)
 {{
-    const double each = -expm1(log1p(-q) / {n}), more = (1.0 - q) * (1.0 + {rounding} * q);
+    const double each = -expm1(log1p(-q) / {n}), more = 1.0 - (q - {rounding} * q * (1.0 - q));
     double low = INFINITY, high = INFINITY;
 {ends}    double width = 0.5 * (high - low), u = low + width;
     for (int i = 0; i < {halvings}; ++i) {{
@@ -317,7 +319,7 @@ def in_c(
     words = {"name": name, "upper": name.upper(), "row": f"{name}_row *row" if preparation else "double *x"}
     parts = [header + (DENSITY.format(name=f"{name}_part{j}") if causes else "") for j, header in enumerate(headers)]
     if not causes:
-        functions = _AMOUNTS_IN_C.format(features=features, **words)
+        functions = _AMOUNTS_IN_C.format(features=features, rounding=number(ROUNDING), **words)
     else:
         calls = [f"{name}_part{c}_{{}}(s->z{c}, " for c in range(n)]
         functions = _CAUSES_IN_C.format(

@@ -7,7 +7,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
-from pbdn.model.timed import survival_at_first_quantile
+from pbdn.model.timed import ROUNDING, just_below
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
 
@@ -193,9 +193,10 @@ def _start(parts: Parts, j: int, level: float, scored: str, least: str, most: st
         for at, wide in enumerate((WIDEST, 1.0 - WIDEST))
     ]
     low, high = chosen(least, ends[0]), chosen(least, ends[1])
-    more = number(1.0 - level if len(parts) == 1 else survival_at_first_quantile(level))
+    more = number(1.0 - level if len(parts) == 1 else 1.0 - just_below(level))
     if share is not None:
-        more = f"CASE WHEN {share} > {more} THEN {more} / {share} ELSE 1e0 END"
+        next_to = f"{more} / {share} * (1e0 + {number(ROUNDING)} * (1e0 - {more} / {share}))"
+        more = f"CASE WHEN {share} > {more} THEN {next_to} ELSE 1e0 END"
     whole = total([f"d.{z}" for _, names in parts for z in names])
     return f"SELECT i, {j} AS j, {more} AS p, {low} AS lo, {high} AS hi FROM {scored} AS d WHERE {whole} IS NOT NULL"
 

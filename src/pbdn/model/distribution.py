@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution
+from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution, just_below
 from pbdn.numerics.arrays import FloatArray
 from pbdn.validation import check_share
 
@@ -237,7 +237,7 @@ class DistributionWithZero(Distribution):
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = (np.asarray(q, dtype=np.float64) - self._zero) / self._more
         above = rest > 0.0
-        return np.where(above, self._others.ppf(np.clip(np.where(above, rest, 0.5), 0.0, 1.0)), 0.0)
+        return np.where(above, self._others.ppf(just_below(np.clip(np.where(above, rest, 0.5), 0.0, 1.0))), 0.0)
 
     def mean(self) -> FloatArray:
         """Means, with ends as in `Distribution.mean`."""

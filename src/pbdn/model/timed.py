@@ -183,13 +183,13 @@ class StandardDistribution:
         return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws) - log_beyond_limit(self, limits))
 
 
-def survival_at_first_quantile(q: Any) -> Any:
-    """P(T > t) where the first of several times has its quantile; a little above 1 - q.
+def just_below(q: Any) -> Any:
+    """The level of which the quantile is taken where q itself may be that of a gap.
 
-    A cause whose sides disagree has a survival of ½ to the last digit over a whole gap, and so may all causes together. Where
-    it is 1 - q, rounding would choose the quantile. A little above, it is where the gap begins.
+    Where both sides of a network disagree, F is ½ to the last digit over a whole gap. Together with other networks that may be
+    so at any level, and rounding would choose the quantile. A little below, it is where the gap begins.
     """
-    return (1.0 - q) * (1.0 + ROUNDING * q)
+    return q - ROUNDING * q * (1.0 - q)
 
 
 class FirstOfSeveral:
@@ -228,7 +228,7 @@ class FirstOfSeveral:
         low, high = np.min(ends, axis=1)
         for _ in range(HALVINGS):
             middle = 0.5 * (low + high)
-            later = self.sf(middle) > survival_at_first_quantile(q)
+            later = self.sf(middle) > 1.0 - just_below(q)
             low, high = np.where(later, middle, low), np.where(later, high, middle)
         return np.where(probability <= 0.0, -np.inf, np.where(probability >= 1.0, np.inf, 0.5 * (low + high)))
 
