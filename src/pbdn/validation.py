@@ -1,10 +1,11 @@
-"""Checks of parameters: each names the parameter, what came and what is allowed."""
+"""Checks of parameters and labels: each names the parameter, what came and what is allowed."""
 
 import math
 import numbers
 from typing import Any
 
 import numpy as np
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from pbdn.errors import InvalidInputError
 
@@ -64,3 +65,36 @@ def check_kind(name: str, value: Any, kind: Any, words: str = "") -> None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def check_labels_present(y: Any) -> None:
+    """None, NaN or NA among the labels is named, not left to a comparison deep inside."""
+    labels = np.asarray(y).ravel()
+    if labels.dtype.kind == "f":
+        missing = np.flatnonzero(np.isnan(labels)).tolist()
+    else:
+        missing = [i for i, label in enumerate(labels) if _is_missing(label)] if labels.dtype == object else []
+    if missing:
+        raise InvalidInputError(
+            f"y has {len(missing)} missing label(s) (None, NaN or NA), the first at position {missing[0]}; "
+            "drop those rows or label them."
+        )
+
+
+def check_are_classes(labels: Any, otherwise: str = "if they are classes, give them as text") -> None:
+    """Refuse measurements, which are no classes; the message says what else they may be."""
+    if type_of_target(labels, input_name="y") == "continuous":
+        some = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
+        raise InvalidInputError(
+            f"Unknown label type: continuous. y holds numbers that are not whole, such as {some}. PBDNRegressor learns numbers; "
+            f"{otherwise}."
+        )
+    check_classification_targets(labels)
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, or pandas' NA (whose comparisons are neither true nor false)."""
+    if label is None:
+        return True
+    differs = label != label
+    return not isinstance(differs, bool | np.bool_) or bool(differs)

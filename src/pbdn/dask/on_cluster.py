@@ -16,7 +16,7 @@ from pbdn.dask import workers
 from pbdn.dask.cluster import Cluster, blocks_of
 from pbdn.dask.engines import ClusterGibbsEngine, ClusterLineEngine, right_of, squares_of
 from pbdn.dask.rows import ClusterRows, ReadRows, make_shards, read_lazily, read_rows
-from pbdn.data.labelled_rows import LabelledRows, check_are_classes, numeric_bounds, positive_bounds
+from pbdn.data.labelled_rows import LabelledRows, numeric_bounds, positive_bounds
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.classifier import PBDNClassifier
@@ -30,6 +30,7 @@ from pbdn.model.response import Response
 from pbdn.model.scaling import Scaling
 from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_are_classes
 
 
 def by_partition(X: Any, model: Any, method: str, shape: tuple[int, ...], kind: Any) -> Any:

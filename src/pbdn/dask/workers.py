@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.dask.cluster import with_columns
-from pbdn.data.labelled_rows import (
-    LabelledRows,
-    Words,
-    check_labels_present,
-    content_marks,
-    order_of_digests,
-    row_digests,
-)
+from pbdn.data.labelled_rows import LabelledRows, Words, content_marks, order_of_digests, row_digests
 from pbdn.data.row_source import encode
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.on_a_line import LineFacts, line_facts
@@ -28,6 +21,7 @@ from pbdn.growth.engines import units_in_blocks
 from pbdn.model.labelling import flipped, says_yes
 from pbdn.model.network import Layer
 from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.validation import check_labels_present
 
 # ----------------------------------------------------------------------------- reading partitions
 

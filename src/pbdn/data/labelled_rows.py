@@ -13,13 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from pbdn.data.row_source import ArraySource, as_counts
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import Scaling
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_are_classes
 
 MOST_TRAINED = 4_000_000  # numbers of the rows from which a fit in memory learns
 FEWEST_TRAINED = 20_000  # rows that are never thinned
@@ -163,39 +163,6 @@ def dense_rows(inputs: Any, rows: NDArray[np.int64]) -> Any:
     """A few rows, dense."""
     chosen = inputs[rows]
     return chosen.toarray() if hasattr(chosen, "toarray") else chosen
-
-
-def check_labels_present(y: Any) -> None:
-    """None, NaN or NA among the labels is named, not left to a comparison deep inside."""
-    labels = np.asarray(y).ravel()
-    if labels.dtype.kind == "f":
-        missing = np.flatnonzero(np.isnan(labels)).tolist()
-    else:
-        missing = [i for i, label in enumerate(labels) if _is_missing(label)] if labels.dtype == object else []
-    if missing:
-        raise InvalidInputError(
-            f"y has {len(missing)} missing label(s) (None, NaN or NA), the first at position {missing[0]}; "
-            "drop those rows or label them."
-        )
-
-
-def check_are_classes(labels: Any, otherwise: str = "if they are classes, give them as text") -> None:
-    """Refuse measurements, which are no classes; the message says what else they may be."""
-    if type_of_target(labels, input_name="y") == "continuous":
-        some = ", ".join(f"{label:g}" for label in np.unique(labels)[:3])
-        raise InvalidInputError(
-            f"Unknown label type: continuous. y holds numbers that are not whole, such as {some}. PBDNRegressor learns numbers; "
-            f"{otherwise}."
-        )
-    check_classification_targets(labels)
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN, or pandas' NA (whose comparisons are neither true nor false)."""
-    if label is None:
-        return True
-    differs = label != label
-    return not isinstance(differs, bool | np.bool_) or bool(differs)
 
 
 def numeric_bounds(y: Any) -> FloatArray:

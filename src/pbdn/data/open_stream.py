@@ -17,12 +17,13 @@ from sklearn.utils import compute_class_weight
 
 from pbdn.data.arrow_parquet import ArrowSource
 from pbdn.data.columns import column_moments
-from pbdn.data.labelled_rows import LabelledRows, check_are_classes, dense_rows, weigh_rows
+from pbdn.data.labelled_rows import LabelledRows, dense_rows, weigh_rows
 from pbdn.data.row_source import Block, join
 from pbdn.data.streams import BatchSource, MemmapSource, StreamedSource, rows_within
 from pbdn.errors import InvalidInputError
 from pbdn.model.scaling import CONSTANT_BELOW, Scaling, scaling_by_most, standard_scaling
 from pbdn.numerics.arrays import FloatArray, NamedArray
+from pbdn.validation import check_are_classes
 
 LOAD_BELOW = 1 << 26  # bytes of a memory map that is simply loaded
 PREDICT_ROWS = 16_384  # rows of a memory map predicted at a time

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from pbdn import config as options
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import check_labels_present, settled_classes, weigh_rows
+from pbdn.data.labelled_rows import settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
@@ -19,7 +19,7 @@ from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import checked_rows
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.response import Response, response_for_classes
-from pbdn.validation import check_choice
+from pbdn.validation import check_choice, check_labels_present
 
 
 class NetworkClassifier(LearnsFromStreams, FittedNetwork):

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 
 from pbdn.config import MapConfig
 from pbdn.data.arrow_parquet import open_dataset
-from pbdn.data.labelled_rows import check_are_classes, check_labels_present
 from pbdn.data.open_stream import existing
 from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
 from pbdn.inspection.access import refuse_infinite, refuse_infinite_cell
@@ -22,6 +21,7 @@ from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, collected, needs_preparation
 from pbdn.tables.transformer import TablePreparation
+from pbdn.validation import check_are_classes, check_labels_present
 
 MEDIAN_ROWS = 10_000  # at most about twice as many rows decide what stands in for values that are missing later
 

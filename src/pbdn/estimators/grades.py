@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from pbdn.config import GibbsConfig, MapConfig
 from pbdn.data import open_stream as opening
-from pbdn.data.labelled_rows import check_are_classes, check_labels_present, settled_classes, weigh_rows
+from pbdn.data.labelled_rows import settled_classes, weigh_rows
 from pbdn.data.row_source import encode
 from pbdn.data.streams import StreamedSource
 from pbdn.errors import InvalidInputError, warn
@@ -25,6 +25,7 @@ from pbdn.model.distribution import Distribution
 from pbdn.model.priors import Hyperpriors
 from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray
+from pbdn.validation import check_are_classes, check_labels_present
 
 SMALLEST_SHARE = 1e-6  # of rows below a cut between grades
 IF_GRADES = "if they are grades, give them as text, and all of them in order as categories"

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Plan, bounds_of_quantile
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
-from pbdn.model.timed import ROUNDING, just_below
-from pbdn.numerics.first_point import LOG_IS_LINEAR
+from pbdn.numerics.first_point import LOG_IS_LINEAR, ROUNDING, just_below
 
 ML_OPSET = 2  # of the operators for tables, where columns are prepared
 NODES_AT_ONCE = 12  # of the integral that is a mean, so that not all need memory together

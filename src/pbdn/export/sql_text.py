@@ -7,7 +7,7 @@ import numpy as np
 from pbdn.errors import InvalidInputError
 from pbdn.export.plan import FARTHEST, MEDIAN, N_HALVINGS, WIDEST, Label, Plan, bounds_of_quantile, number
 from pbdn.model.distribution import NEGLIGIBLE, NODE_WEIGHTS, NODES, SPOTS, TAIL
-from pbdn.model.timed import ROUNDING, just_below
+from pbdn.numerics.first_point import ROUNDING, just_below
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
 

@@ -11,12 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
-from pbdn.data.labelled_rows import check_labels_present
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.model.network import Network
 from pbdn.model.scaling import clip_features
 from pbdn.model.timed import OnALine
 from pbdn.numerics.arrays import FloatArray, NamedArray, as_table
+from pbdn.validation import check_labels_present
 
 N_DRAWS = 12
 

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pbdn.errors import InvalidInputError
-from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution, just_below
+from pbdn.model.timed import FirstOfSeveral, OnALine, SideArrays, StandardDistribution
 from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.first_point import just_below
 from pbdn.validation import check_share
 
 NEGLIGIBLE = 50.0  # logarithms below the highest from which on values are nothing beside it

@@ -18,11 +18,10 @@ from pbdn.model.likelihood import log_probability, signed_distances
 from pbdn.model.network import Layer, Side
 from pbdn.model.wiring import Inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.first_point import fill_quantiles, fill_rates
+from pbdn.numerics.first_point import fill_quantiles, fill_rates, just_below
 
 SMALLEST_LOG_DENSITY = -25.0  # of a row kept back, so that one row cannot decide everything
 HALVINGS = 60  # of a bracket around the quantile of a first time
-ROUNDING = 1e-10  # far above the rounding errors of probabilities, and far below what matters
 N_STRATA = 10  # groups of similar values that folds share evenly
 
 
@@ -181,15 +180,6 @@ class StandardDistribution:
             + [side_log_likelihood(self.second, turned, g) for g in range(n_draws)]
         )
         return np.asarray(np.logaddexp.reduce(both, axis=0) - np.log(2.0 * n_draws) - log_beyond_limit(self, limits))
-
-
-def just_below(q: Any) -> Any:
-    """The level of which the quantile is taken where q itself may be that of a gap.
-
-    Where both sides of a network disagree, F is ½ to the last digit over a whole gap. Together with other networks that may be
-    so at any level, and rounding would choose the quantile. A little below, it is where the gap begins.
-    """
-    return q - ROUNDING * q * (1.0 - q)
 
 
 class FirstOfSeveral:

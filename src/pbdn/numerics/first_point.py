@@ -14,6 +14,7 @@ from pbdn.numerics.elementary import exp_negative
 MOST_DOUBLINGS = 200  # of a bracket around a quantile
 MOST_STEPS = 100  # of a search inside it
 CLOSE = 1e-13  # width of the bracket, relative to its place, at which the search ends
+ROUNDING = 1e-10  # far above the rounding errors of probabilities, and far below what matters
 LOG_IS_LINEAR = -37.0  # below it ln s(x) = x, and 1 - e^{-e^x} = e^x, to double precision
 
 
@@ -149,3 +150,12 @@ def fill_quantiles(first, second, probability, out):
                     break
                 u, last = new, abs(new - u)
             out[i, j] = u
+
+
+def just_below(q):
+    """The level of which the quantile is taken where q itself may be that of a gap.
+
+    Where both sides of a network disagree, F is ½ to the last digit over a whole gap. Together with other networks that may be
+    so at any level, and rounding would choose the quantile. A little below, it is where the gap begins.
+    """
+    return q - ROUNDING * q * (1.0 - q)

@@ -10,11 +10,12 @@ from scipy.stats import rankdata
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import column_or_1d
 
-from pbdn.data.labelled_rows import check_labels_present, numeric_bounds
+from pbdn.data.labelled_rows import numeric_bounds
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.inspection.columns import MISSING, ColumnGroup, column_groups, number_text, percent_text
 from pbdn.numerics.arrays import FloatArray
 from pbdn.tables.target_to_labels import labels_among
+from pbdn.validation import check_labels_present
 
 N_BARS = 16
 ALMOST_PERFECT = 0.995  # area under the ROC curve of a column alone
