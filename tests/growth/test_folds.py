@@ -296,7 +296,7 @@ def test_stairs_take_ramps(rng, n_rows):
     assert np.count_nonzero(used) < 0.8 * used.size
 
 
-def test_deep_networks_beat_ramps_that_won_the_first_layer(rng):
+def test_deep_networks_beat_ramps_that_won_the_first_layer(rng, monkeypatch):
     """Three lines bound a triangle. One layer with ramps is nearer to it than one without, until there is a second layer."""
     X = rng.uniform(-1.0, 1.0, size=(600, 2))
     y = np.all([X[:, 1] > -0.5, X[:, 1] < 1.5 * X[:, 0] + 0.5, X[:, 1] < 0.5 - 1.5 * X[:, 0]], axis=0).astype(int)
@@ -309,6 +309,8 @@ def test_deep_networks_beat_ramps_that_won_the_first_layer(rng):
     assert [trial["deviance"] for trial in kept] == sorted((trial["deviance"] for trial in kept), reverse=True)
     assert [step["depth"] for step in deep.criterion_path_ if step["kept"]] == list(range(1, deep.depth_ + 1))
     assert deep.criterion_path_[0]["criterion"] == kept[0]["deviance"]
+    monkeypatch.setattr("pbdn.growth.committee.MOST_SEARCHED_TWICE", (599, 599))  # many rows would take too long
+    assert fitted(model(max_depth=3, n_minibatches=None), X, y).network_.curve.ramps
 
 
 def rows_with_a_bump(n_rows, n_features=3):

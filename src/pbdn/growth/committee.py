@@ -4,8 +4,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
 
 1. whether the first layer has one expert on each side or more, and whether it sees squares or ramps (`pbdn.model.wiring`): it has
    more experts where the rows kept back are likelier, and squares or ramps where they are clearly likelier; where several such
-   shapes are about as good, the folds are shared out among them; where ramps win, networks without them are searched for beside
-   those with them, and taken if they are likelier in the end,
+   shapes are about as good, the folds are shared out among them; where ramps win and rows are not too many, networks without them
+   are searched for beside those with them, and taken if they are likelier in the end,
 2. how many layers there are: another one stays while the rows kept back become clearly likelier,
 3. how strongly coefficients are penalised, how much noise the rows get while all layers are trained together, and how much less
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
@@ -55,6 +55,7 @@ NOISES = (0.0, 0.5, FULL_NOISE, 2.0, 4.0)
 FAR = 4.0  # standard deviations of the other folds' mean losses beyond which a network has failed
 MIN_FOLDS = 3  # to tell
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
+MOST_SEARCHED_TWICE = (5000, 2000)  # rows, with ramps and without: of two classes, and of others, which take longer
 AGAIN = 1000  # added to the number of a network that is trained once more
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials, of one that takes the short way
 
@@ -80,7 +81,8 @@ def grow_committee(
     new = settings.n_members == 1 or (few and settings.n_members != N_FOLDS)
     stage, *without_ramps = first_layer(search, views, shared=few and not new)
     stage, reason = _searched(search, stage, config.max_depth, began)
-    if without_ramps and reason in ("criterion", "max_depth"):
+    most = MOST_SEARCHED_TWICE[response.timed or response.n_outputs > 2]
+    if without_ramps and rows.n_rows <= most and reason in ("criterion", "max_depth"):
         stage = _better_of(search, stage, without_ramps[0], config.max_depth)
     if reason != "interrupted":
         stage = _without_failures(search, stage)
