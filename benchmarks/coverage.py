@@ -91,11 +91,13 @@ def main() -> None:
     """Run what is missing, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--only", choices=TRUTHS, help="one of the truths")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--root", type=Path, default=record.RESULTS, help="folder of the records")
     options = parser.parse_args()
     known = {(line["data"], line["case"], line["seed"]) for line in record.read(EXPERIMENT, options.root)}
     tasks = [(*case, seed) for case in CASES for seed in range(options.seeds) if (*case, seed) not in known]
+    tasks = [task for task in tasks if options.only in (None, task[0])]
     for line in Parallel(options.jobs, return_as="generator_unordered")(delayed(measure)(*task) for task in tasks):
         record.append(EXPERIMENT, line, options.root)
     print(table(options.root))
