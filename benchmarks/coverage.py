@@ -1,6 +1,7 @@
 """How often intervals of P(y = 1 | x) hold the truth, on simulated rows whose truth is known.
 
     python -m benchmarks.coverage                    # seven truths, 150 and 400 rows, sixty seeds
+    python -m benchmarks.coverage --only network --seeds 141    # the rows of the next seed have one class only
 
 The form of the intervals was chosen on sixteen truths, these seven with other rows among them, and on eighteen others
 (docs/decisions.md).
