@@ -14,7 +14,7 @@ from pbdn.numerics.elementary import exp_negative
 MOST_DOUBLINGS = 200  # of a bracket around a quantile
 MOST_STEPS = 100  # of a search inside it
 CLOSE = 1e-13  # width of the bracket, relative to its place, at which the search ends
-ROUNDING = 1e-10  # far above the rounding errors of probabilities, and far below what matters
+ROUNDING = 1e-9  # far above the rounding errors of probabilities, and far below what matters
 LOG_IS_LINEAR = -37.0  # below it ln s(x) = x, and 1 - e^{-e^x} = e^x, to double precision
 
 
