@@ -242,7 +242,7 @@ def several(rng, kind):
 
 def close_together(theirs, ours):
     theirs = np.asarray(theirs, dtype=float)
-    assert np.abs((theirs - ours) / np.maximum(np.abs(ours).max(axis=0), 1e-3)).max() <= CLOSE
+    assert np.abs((theirs - ours) / np.maximum(np.abs(ours).max(axis=0), 1e-6)).max() <= CLOSE
 
 
 @pytest.mark.parametrize("kind", TOGETHER)

@@ -232,7 +232,7 @@ def numbers(
     probable it is up to the points. With ``share`` (n, 1) the number has a part only with this probability, and is 0 else.
     """
     planned, op = parts[0][1], graph.op
-    line, reach = planned.line, min(one.line.reach for _, one in parts if one.line is not None)
+    line, reach = planned.line, min([FARTHEST, *(one.line.reach for _, one in parts if one.line is not None)])
     assert line is not None
     each = [_Below(graph, distances, one) for distances, one in parts]
     below, n = each[0], len(levels)
@@ -270,7 +270,6 @@ def numbers(
         ]
         low, high = (op("Min", *side) if len(each) > 1 else side[0] for side in zip(*ends, strict=True))
         wanted = op("Add", wanted, op("Mul", low, below.zero))
-
     found = _search(graph, lambda u: op("Sub", more(u), wanted), low, high)
     if alone and MEDIAN in levels:
         is_median = np.array([[level == MEDIAN for level in all_levels]])
@@ -283,12 +282,12 @@ def numbers(
     if planned.counts:
         whole = planned.counted_points
         low = op("Add", none, graph.number(whole[-1]))
-        high = op("Max", low, op("Min", high, graph.number(min(reach, FARTHEST))))
+        high = op("Max", low, op("Min", high, graph.number(reach)))
         chances = more(op("Add", none, graph.number([whole[:-1]])))
         mean = op("ReduceSum", chances, below.between, keepdims=1)
     else:
         if line.log:
-            low, high = (op("Min", end, graph.number(min(reach, FARTHEST))) for end in (low, high))
+            low, high = (op("Min", end, graph.number(reach)) for end in (low, high))
             low = op("Max", low, op("Sub", high, graph.number(NEGLIGIBLE / line.scale)))
         mean = value(low)
     half = op("Mul", op("Sub", high, low), below.half)

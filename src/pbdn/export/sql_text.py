@@ -11,7 +11,7 @@ from pbdn.numerics.first_point import ROUNDING, just_below
 
 Parts = Sequence[tuple[Plan, list[str]]]  # networks on one line, with the columns of their signed distances
 
-CASE_BLIND = ("sqlite", "duckdb")
+CASE_BLIND = ("sqlite", "duckdb")  # names that differ in case only are one, quoted or not
 GROUP = 100  # terms per parenthesis: engines limit the depth of an expression (SQLite, DuckDB: 1000)
 
 
@@ -23,11 +23,11 @@ def identifier(name: str) -> str:
 
 
 def check_told_apart(names: Iterable[str], dialect: str) -> None:
-    """Refuse columns that a database takes for one; quotes do not help there."""
+    """Refuse columns that the database takes for one."""
     seen: dict[str, str] = {}
-    for name in names:
+    for name in names if dialect in CASE_BLIND else ():
         other = seen.setdefault(name.lower(), name)
-        if other != name and dialect in CASE_BLIND:
+        if other != name:
             raise InvalidInputError(
                 f"The columns {other!r} and {name!r} differ in case only, and {dialect} cannot tell them apart: rename one of "
                 "them before fit."
@@ -137,7 +137,7 @@ def search(
     this probability, and is 0 else: quantiles are those of all, the mean is that of the part.
     """
     planned = parts[0][0]
-    line, reach = planned.line, min(one.line.reach for one, _ in parts if one.line is not None)
+    line, reach = planned.line, min([FARTHEST, *(one.line.reach for one, _ in parts if one.line is not None)])
     assert line is not None
     least, most = _least_and_most(dialect)
 
@@ -163,12 +163,12 @@ def search(
     points = f"SELECT f.i AS i, {u} AS u, 5e-1 * (f.hi - f.lo) * o.w * {slope} AS w FROM pbdn_found AS f CROSS JOIN pbdn_nodes AS o"
     if planned.counts:
         values, start = [f"{most}(ceil({y}) - 1e0, 0e0)" for y in values], "0e0"
-        low, high = number(planned.counted_points[-1]), f"{least}({high}, {number(min(reach, FARTHEST))})"
+        low, high = number(planned.counted_points[-1]), f"{least}({high}, {number(reach)})"
         high = f"{most}({high}, {low})"
         tables.append(f"pbdn_counts(u) AS (VALUES {', '.join(f'({number(c)})' for c in planned.counted_points[:-1])})")
         points += " UNION ALL\n  SELECT f.i, c.u, 1e0 FROM pbdn_found AS f CROSS JOIN pbdn_counts AS c"
     elif line.log:
-        low, high = (f"{least}({end}, {number(min(reach, FARTHEST))})" for end in (low, high))
+        low, high = (f"{least}({end}, {number(reach)})" for end in (low, high))
         low = f"{most}({low}, {high} - {number(NEGLIGIBLE / line.scale)})"
     columns = [*(f"{y} AS q{j}" for j, y in enumerate(values)), f"{low} AS lo", f"{high} AS hi", f"{found[-2]} AS tail"]
     area = f"SUM(p.w * {above(parts, 'p.u', dialect)})"
@@ -193,7 +193,7 @@ def _start(parts: Parts, j: int, level: float, scored: str, least: str, most: st
         for at, wide in enumerate((WIDEST, 1.0 - WIDEST))
     ]
     low, high = chosen(least, ends[0]), chosen(least, ends[1])
-    more = number(1.0 - level if len(parts) == 1 else 1.0 - just_below(level))
+    more = number(1.0 - (level if len(parts) == 1 else just_below(level)))
     if share is not None:
         next_to = f"{more} / {share} * (1e0 + {number(ROUNDING)} * (1e0 - {more} / {share}))"
         more = f"CASE WHEN {share} > {more} THEN {next_to} ELSE 1e0 END"
