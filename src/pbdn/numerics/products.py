@@ -37,6 +37,15 @@ def padded(size: int) -> int:
 padded_size = inlined(padded)
 
 
+@inlined
+def table(numbers: Any, n_rows: int, width: int) -> Any:
+    """The first numbers of a flat array as a table.
+
+    Loops over its two indices become vector instructions. Those over one index that is computed do not: it might be negative.
+    """
+    return numbers[: n_rows * width].reshape((n_rows, width))
+
+
 @instructions
 def number_at(typing_context: Any, address: Any, i: Any) -> Any:
     """Number i of the doubles at an address."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbdn.numerics.arrays import FloatArray
-from pbdn.numerics.compiled import inlined, summing, summing_kernel
+from pbdn.numerics.compiled import summing, summing_kernel
 from pbdn.sgd.kernel_arguments import (
     BETA1,
     BETA2,
@@ -20,7 +20,7 @@ from pbdn.sgd.kernel_arguments import (
 )
 from pbdn.sgd.side_kernels import batch_gradient
 
-SMALL = 1e-5
+SMALL = 1e-6
 
 
 class Prior(NamedTuple):
@@ -72,10 +72,20 @@ def add_penalty_gradient(parameters: Any, prior: Prior, gradient: Any) -> None:
         by_coef[j] += power * 2.0 * coefs[j] / (2.0 * coef_rate + coefs[j] * coefs[j])
 
 
-@inlined
-def log1p_often_small(x: float) -> float:
-    """ln(1 + x), x ≥ 0, by two terms where x is as small as in a Gaussian penalty: they are off by less than x³/3."""
-    return x * (1.0 - 0.5 * x) if x < SMALL else math.log1p(x)
+@summing
+def sum_of_log1p(numbers: Any, factor: float) -> float:
+    """Σ ln(1 + factor · x²) of numbers x; by three terms where they are as small as in a Gaussian penalty."""
+    total, squares = 0.0, 0.0
+    for j in range(numbers.shape[0]):
+        term = factor * numbers[j] * numbers[j]
+        total += term * (1.0 - term * (0.5 - term / 3.0))
+        squares += term * term
+    if squares < SMALL:  # each term is off by a share of less than SMALL^1.5 / 4
+        return total
+    total = 0.0
+    for j in range(numbers.shape[0]):
+        total += math.log1p(factor * numbers[j] * numbers[j])
+    return total
 
 
 @summing

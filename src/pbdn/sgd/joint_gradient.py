@@ -11,12 +11,12 @@ import numpy as np
 
 from pbdn.model.wiring import FEATURES
 from pbdn.numerics.compiled import chosen_by_type, inlined, summing, summing_kernel
-from pbdn.numerics.products import padded_size, product
+from pbdn.numerics.products import padded_size, product, table
 from pbdn.numerics.softplus import softplus_logistic
-from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient, log1p_often_small
+from pbdn.sgd.adam import Prior, adam_step, add_penalty_gradient, sum_of_log1p
 from pbdn.sgd.joint_workspace import TILE, LayerWork, NoisyRows, Stack, joint_workspace, n_seen
 from pbdn.sgd.kernel_arguments import TINY_RATE
-from pbdn.sgd.link_function import is_yes, link_slopes
+from pbdn.sgd.link_function import is_yes, link_slopes, row_rate
 from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
 
 
@@ -24,46 +24,45 @@ from pbdn.sgd.timed_sides import add_time_penalty, timed_sides
 def _gather(rows: NoisyRows, index: Any, at: int, stack: Stack, work: LayerWork) -> None:
     """Noisy features of a tile, with a leading one, into the inputs of the first layer."""
     n_plain, stride = rows.scale.shape[0], padded_size(n_seen(0, stack, rows.ramps.shape[1]))
+    seen = table(work.inputs, index.shape[0], stride)
     for i in range(index.shape[0]):
-        begin, row, offset = i * stride, index[i], rows.offsets[at + i]
-        work.inputs[begin] = 1.0
+        row, noise = rows.inputs[index[i]], rows.pool[rows.offsets[at + i] :]
+        seen[i, 0] = 1.0
         for v in range(n_plain):
-            work.inputs[begin + 1 + v] = rows.inputs[row, v] + rows.scale[v] * rows.pool[offset + v]
+            seen[i, 1 + v] = row[v] + rows.scale[v] * noise[v]
         for g in range(rows.groups.shape[0] - 1):
             j, last = rows.groups[g], rows.groups[g + 1] - 1
-            feature = work.inputs[begin + 1 + rows.columns[j]]
+            feature = seen[i, 1 + rows.columns[j]]
             while j < last and feature > rows.ramps[0, j + 1]:
                 j += 1
             along = (feature - rows.ramps[0, j]) * rows.ramps[1, j]
             work.ramp[i, g], work.along[i, g] = j, min(max(along, 0.0), 1.0)
         for j in range(rows.slopes.shape[1]):
             v = rows.columns[j]
-            moved = rows.slopes[row, j] * (rows.scale[v] * rows.pool[offset + v])
-            work.inputs[begin + 1 + n_plain + j] = rows.inputs[row, n_plain + j] + moved
+            moved = rows.slopes[index[i], j] * (rows.scale[v] * noise[v])
+            seen[i, 1 + n_plain + j] = row[n_plain + j] + moved
 
 
 @summing
 def _see(t: int, n: int, n_ramps: int, stack: Stack, work: LayerWork) -> None:
     """Put together what layer t > 0 (from 0) sees: a one, then the features or units of its two sources."""
-    stride, begin = padded_size(n_seen(t, stack, n_ramps)), work.input_at[t]
-    n_features = stack.n_inputs[0] - n_ramps
-    feature_stride = padded_size(n_features + 1)
+    n_features, place = stack.n_inputs[0] - n_ramps, 1
+    seen = table(work.inputs[work.input_at[t] :], n, padded_size(n_seen(t, stack, n_ramps)))
     for i in range(n):
-        place = begin + i * stride
-        work.inputs[place] = 1.0
-        place += 1
-        for j in range(2):
-            source = stack.sources[t, j]
-            if source == FEATURES:
-                for v in range(n_features):
-                    work.inputs[place + v] = work.inputs[i * feature_stride + 1 + v]
-                place += n_features
-            else:
-                count = stack.n_units[source - 1]
-                here = work.unit_at[source - 1] + i * padded_size(count)
-                for v in range(count):
-                    work.inputs[place + v] = work.units[here + v]
-                place += count
+        seen[i, 0] = 1.0
+    for j in range(2):
+        source = stack.sources[t, j]
+        if source == FEATURES:
+            count, skip = n_features, 1
+            below = table(work.inputs, n, padded_size(n_features + 1))
+        else:
+            count, skip = stack.n_units[source - 1], 0
+            below = table(work.units[work.unit_at[source - 1] :], n, padded_size(count))
+        own = seen[:, place:]
+        for i in range(n):
+            for v in range(count):
+                own[i, v] = below[i, skip + v]
+        place += count
 
 
 @inlined
@@ -80,11 +79,15 @@ def _fill_panel(t: int, parameters: Any, rows: NoisyRows, stack: Stack, transpos
     count, n_rows = stack.n_units[t], n_seen(t, stack, rows.ramps.shape[1])
     width, stride = padded_size(count), padded_size(n_rows)
     panel[: width * stride] = 0.0
+    by_expert, by_input = table(panel, count, stride), table(panel, n_rows, width)
     for v in range(n_rows):
-        here = _place(t, v, rows, stack)
-        for k in range(count):
-            place = k * stride + v if transposed else v * width + k
-            panel[place] = parameters[here + k]
+        own = parameters[_place(t, v, rows, stack) :]
+        if transposed:
+            for k in range(count):
+                by_expert[k, v] = own[k]
+        else:
+            for k in range(count):
+                by_input[v, k] = own[k]
 
 
 @summing
@@ -113,13 +116,15 @@ def _climb_ramps(t: int, n: int, rows: NoisyRows, parameters: Any, stack: Stack,
                 base[k] += low[j] * coef
                 own[j, k] = rise[j] * coef
                 passed[j, k] = 0.0 if j == rows.groups[g] else passed[j - 1, k] + own[j - 1, k]
+    distances = table(work.product, n, width)
     for i in range(n):
         for k in range(count):
-            work.product[i * width + k] += base[k]
+            distances[i, k] += base[k]
         for g in range(rows.groups.shape[0] - 1):
             j, along = work.ramp[i, g], work.along[i, g]
+            before, here = passed[j], own[j]
             for k in range(width):
-                work.product[i * width + k] += passed[j, k] + along * own[j, k]
+                distances[i, k] += before[k] + along * here[k]
 
 
 @summing
@@ -130,14 +135,15 @@ def _descend_ramps(
     count, low, rise = stack.n_units[t], rows.ramps[2], rows.ramps[3]
     width, first = padded_size(count), stack.first[t] + (2 + rows.scale.shape[0]) * count
     whole, part, beyond = work.on_ramps[0], work.on_ramps[1], work.experts[0]
+    slopes = table(by_distance, n, width)
     work.on_ramps[:] = 0.0
     for i in range(n):
         for g in range(rows.groups.shape[0] - 1):
             j, along = work.ramp[i, g], work.along[i, g]
+            all_of, part_of = whole[j], part[j]
             for k in range(width):
-                slope = by_distance[i * width + k]
-                whole[j, k] += slope
-                part[j, k] += along * slope
+                all_of[k] += slopes[i, k]
+                part_of[k] += along * slopes[i, k]
     for g in range(rows.groups.shape[0] - 1):
         beyond[:count] = 0.0
         for j in range(rows.groups[g + 1] - 1, rows.groups[g] - 1, -1):
@@ -151,31 +157,29 @@ def _class_sides(
     t: int, rows: NoisyRows, index: Any, scale: float, parameters: Any, stack: Stack, work: LayerWork, gradient: Any
 ) -> float:
     """Loss of the sides of layer t on its units; adds ∂/∂ln r, and for the top layer sets ∂/∂units."""
-    n, count = index.shape[0], stack.n_units[t]
-    width, begin, top = padded_size(count), work.unit_at[t], stack.n_units.shape[0] - 1
-    first, loss = stack.first[t], 0.0
+    n, count, is_top = index.shape[0], stack.n_units[t], t == stack.n_units.shape[0] - 1
+    width, first, loss = padded_size(count), stack.first[t], 0.0
     for i in range(n):
         work.row_weight[i] = scale * rows.weights[index[i]]
     weights, by_weight = work.experts[0], work.experts[1]
     for k in range(count):
         weights[k] = math.exp(parameters[first + k])
         by_weight[k] = 0.0
+    units, by_units = table(work.units[work.unit_at[t] :], n, width), table(work.by_units[work.unit_at[t] :], n, width)
     for s in range(stack.positive.shape[0]):
-        a, b = stack.starts[t, s], stack.starts[t, s + 1]
+        a, b = np.uint64(stack.starts[t, s]), np.uint64(stack.starts[t, s + 1])
         for i in range(n):
-            units, rate = work.units[begin + i * width : begin + (i + 1) * width], 0.0
-            for k in range(a, b):
-                rate += weights[k] * units[k]
+            rate = row_rate(weights, units, i, a, b)
             work.rate[i] = TINY_RATE if rate < TINY_RATE else rate
             work.is_positive[i] = is_yes(rows.targets[index[i]], stack.positive[s])
         loss += link_slopes(n, work.is_positive, work.row_weight, work.rate)
         for i in range(n):
-            here, slope = begin + i * width, work.rate[i]
+            slope = work.rate[i]
             for k in range(a, b):
-                by_weight[k] += slope * work.units[here + k]
-            if t == top:
+                by_weight[k] += slope * units[i, k]
+            if is_top:
                 for k in range(a, b):
-                    work.by_units[here + k] = slope * weights[k]
+                    by_units[i, k] = slope * weights[k]
     for k in range(count):
         gradient[first + k] += weights[k] * by_weight[k]
     return loss
@@ -214,10 +218,11 @@ def _backward(t: int, n: int, rows: NoisyRows, parameters: Any, stack: Stack, wo
         by_distance[j] *= slopes[j]
     inputs = work.inputs[work.input_at[t] :]
     product(stride, width, n, inputs, 1, stride, by_distance, width, work.product, width)
+    found = table(work.product, n_rows, width)
     for v in range(n_rows):
-        here = _place(t, v, rows, stack)
+        own = gradient[_place(t, v, rows, stack) :]
         for k in range(count):
-            gradient[here + k] += work.product[v * width + k]
+            own[k] += found[v, k]
     if n_rows < stack.n_inputs[t] + 1:
         _descend_ramps(t, n, rows, by_distance, stack, work, gradient)
     if t == 0:
@@ -230,11 +235,12 @@ def _backward(t: int, n: int, rows: NoisyRows, parameters: Any, stack: Stack, wo
         if source == FEATURES:
             place += stack.n_inputs[0] - n_ramps
             continue
-        below, here = stack.n_units[source - 1], work.unit_at[source - 1]
-        below_width = padded_size(below)
+        below = stack.n_units[source - 1]
+        by_units = table(work.by_units[work.unit_at[source - 1] :], n, padded_size(below))
+        by_inputs = table(work.product, n, stride)[:, place:]
         for i in range(n):
             for v in range(below):
-                work.by_units[here + i * below_width + v] += work.product[i * stride + place + v]
+                by_units[i, v] += by_inputs[i, v]
         place += below
 
 
@@ -281,10 +287,9 @@ def add_network_penalty(parameters: Any, stack: Stack, slopes: Any, prior: Prior
         if t == n_layers - 1:
             for k in range(count):
                 total += prior.inv_scale * math.exp(here[0, k]) - own.log_weight_slope[k] * here[0, k]
-        for v in range(1, n_rows):
-            power = prior.bias_power if v == 1 else prior.coef_power
-            for k in range(count):
-                total += power * log1p_often_small(here[v, k] * here[v, k] / (2.0 * prior.coef_rate))
+        factor = 1.0 / (2.0 * prior.coef_rate)
+        total += prior.bias_power * sum_of_log1p(here[1], factor)
+        total += prior.coef_power * sum_of_log1p(here[2:].reshape(-1), factor)
         done += count
     return total + add_time_penalty(parameters[stack.first[n_layers] :], gradient[stack.first[n_layers] :])
 
