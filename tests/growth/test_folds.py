@@ -17,7 +17,7 @@ from pbdn.config import resolve, starts_for
 from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
-from pbdn.growth import committee, views
+from pbdn.growth import committee, trimming, views
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _without_failures, grow_committee
 from pbdn.growth.holdout import deal_into_folds, folds_of_rows, losses_on
 from pbdn.growth.run import Run, StopSignal, n_threads
@@ -185,6 +185,29 @@ def test_trimming_judges_as_the_whole_network_does(rng):
     for layer, same in zip(small, expected, strict=True):
         for side, other in zip(layer.sides, same.sides, strict=True):
             np.testing.assert_array_equal(side.hyperplanes, other.hyperplanes)
+
+
+def test_a_look_at_some_rows_refuses_what_all_rows_would(rng, monkeypatch):
+    """Of many rows, an eighth refuses an expert that is missed; what is left out is the same."""
+    needed, needless = np.array([[-2.0, 4.0, 0.0, 0.0], [-2.0, 0.0, 4.0, 0.0]]), np.array([[-30.0, 0.1, 0.0, 0.2]])
+    sides = tuple(Side(np.concatenate([planes, needless]), np.ones(3)) for planes in (-needed, needed))
+    layers, looked_at = (Layer(sides),), []
+    X = rng.normal(size=(2000, 3))
+    y = (rng.random(2000) < Network(layers, 3, RESPONSE).predict(X)[:, 1]).astype(int)
+
+    def counting(layers, seen, rows, response, losses=trimming._losses):
+        looked_at.append(rows.n_rows)
+        return losses(layers, seen, rows, response)
+
+    monkeypatch.setattr(trimming, "_losses", counting)
+    small = trimmed(layers, LabelledRows(X, y), RESPONSE)
+    assert small[0].n_experts == (2, 2)
+    trials_on_some, trials_on_all = looked_at.count(250), looked_at.count(2000) - 1
+    assert 0 < trials_on_all < trials_on_some == 6
+    looked_at.clear()
+    monkeypatch.setattr(trimming, "FIRST_LOOK_FROM", np.inf)
+    assert trimmed(layers, LabelledRows(X, y), RESPONSE)[0].n_experts == (2, 2)
+    assert looked_at == [2000] * 7
 
 
 def test_trimming_ends_when_the_time_is_up(rng):

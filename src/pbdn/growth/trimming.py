@@ -9,7 +9,7 @@ bend between them matters little, and the network is trained on. Rows kept back 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from pbdn.growth.search import Search, Stage
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
 from pbdn.model.network import Layer, Network, with_other_inputs
-from pbdn.model.response import Response
+from pbdn.model.response import Classes, Response
 from pbdn.model.wiring import Curve, Inputs, inputs_of, joined_ramps, sources_of
 from pbdn.numerics.arrays import FloatArray, spread_rows
 
@@ -28,6 +28,8 @@ ALLOWED = 1.0  # by which the deviance of all rows may rise in all; AIC charges 
 BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once more: for each row, and in all
 AFTER_PER_ROW, MOST_AFTER = 0.03, 12.0  # and once they were
 ALONE = 1.5  # times as much for a network of classes that is not averaged with others: who asks for one wants it small
+FIRST_LOOK_FROM, FIRST_LOOK = 1000, 8  # rows from which on one of so many is looked at before all are
+HOPELESS = 2.0  # standard errors above what is allowed, from which on the other rows are not looked at
 ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which a network is judged
@@ -88,14 +90,36 @@ def trimmed(
     if share < 1.0:
         rows = rows.take(spread_rows(rows.n_rows, MOST_ROWS))
 
-    def good(tried: Layers, seen: Sequence[Inputs]) -> bool:
-        return _deviance(tried, seen, rows, response) <= most
-
     seen = _climbed(layers[:-1], [rows.inputs])  # what is below a layer stays until its own turn comes
-    most = _deviance(layers, seen, rows, response) + allowed * share
+    judge = _Judge(rows, response, _losses(layers, seen, rows, response), allowed * share)
     for t in range(len(layers), 0, -1):
-        layers = _without_needless(layers, t, seen[:t], good, stop)
+        layers = _without_needless(layers, t, seen[:t], judge.accepts, stop)
     return layers
+
+
+@dataclass
+class _Judge:
+    """Accepts networks whose deviance is higher by as much as is left of what is allowed, from row to row as it is now."""
+
+    rows: LabelledRows
+    response: Response
+    losses: FloatArray
+    left: float
+
+    def accepts(self, layers: Layers, seen: Sequence[Inputs]) -> bool:
+        """Whether these layers may take the place of those before; of many rows some are looked at first."""
+        if self.rows.n_rows >= FIRST_LOOK_FROM:
+            some = slice(None, None, FIRST_LOOK)
+            few = self.rows.take(np.arange(0, self.rows.n_rows, FIRST_LOOK))
+            rises = _losses(layers, [inputs[some] for inputs in seen], few, self.response) - self.losses[some]
+            if rises.sum() - self.left / FIRST_LOOK > HOPELESS * np.sqrt(rises.size) * rises.std():
+                return False
+        losses = _losses(layers, seen, self.rows, self.response)
+        rise = float(losses.sum() - self.losses.sum())
+        if rise > self.left:
+            return False
+        self.losses, self.left = losses, self.left - rise
+        return True
 
 
 def fewer_ramps(search: Search, stage: Stage) -> Stage:
@@ -230,11 +254,14 @@ def _climbed(layers: Sequence[Layer], seen: Sequence[Inputs]) -> list[Inputs]:
     return seen
 
 
-def _deviance(layers: Layers, seen: Sequence[Inputs], rows: LabelledRows, response: Response) -> float:
-    """Of rows of which the features and the units of the first layers are known."""
-    inputs = inputs_of(len(layers), _climbed(layers[:-1], seen))
-    weights = 1.0 if rows.weights is None else rows.weights
-    return float((weights * response.losses(layers[-1], inputs, rows.targets)).sum())
+def _losses(layers: Layers, seen: Sequence[Inputs], rows: LabelledRows, response: Response) -> FloatArray:
+    """Of rows of which the features and the units of the first layers are known; where answers are classes, so may be all."""
+    if isinstance(response, Classes):
+        units = _climbed(layers, seen)[-1]
+        losses = response.deviance(response.pool(layers[-1].rate_of_units(units)), rows.targets)
+    else:
+        losses = response.losses(layers[-1], inputs_of(len(layers), _climbed(layers[:-1], seen)), rows.targets)
+    return losses if rows.weights is None else rows.weights * losses
 
 
 def without_expert(layers: Layers, t: int, s: int, k: int) -> Layers:

@@ -97,11 +97,17 @@ class Layer:
 
     def units(self, inputs: Inputs) -> FloatArray:
         """Hidden units of all sides, side by side: shape (n, sum of n_experts)."""
-        return np.concatenate([side.units(inputs) for side in self.sides], axis=1)
+        distances = signed_distances(np.concatenate([side.hyperplanes for side in self.sides]), inputs)
+        return softplus(distances, out=distances)
 
     def side_rate(self, inputs: Inputs) -> FloatArray:
         """λ of every side, shape (n, n_sides)."""
-        return np.column_stack([side.rate(inputs) for side in self.sides])
+        return self.rate_of_units(self.units(inputs))
+
+    def rate_of_units(self, units: FloatArray) -> FloatArray:
+        """`side_rate` from the layer's own units."""
+        of_sides = np.split(units, np.cumsum(self.n_experts)[:-1], axis=1)
+        return np.column_stack([own @ side.expert_weights for side, own in zip(self.sides, of_sides, strict=True)])
 
     def side_probability(self, inputs: Inputs) -> FloatArray:
         """P(side s says yes), shape (n, n_sides)."""
