@@ -18,7 +18,16 @@ from sklearn.preprocessing import StandardScaler
 
 from fitted import MAP, blobs, fitted, small
 from pbdn import GibbsConfig, ISHMClassifier, MapConfig, PBDNClassifier
-from pbdn.config import MANY_SIDES, batch_for, choose_criterion, choose_inference, resolve, resolve_gibbs, resolve_map
+from pbdn.config import (
+    MANY_SIDES,
+    UNDECIDED,
+    batch_for,
+    choose_criterion,
+    choose_inference,
+    resolve,
+    resolve_gibbs,
+    resolve_map,
+)
 from pbdn.config.defaults import OF_FOLDS
 from pbdn.errors import DepthLimitWarning, InvalidInputError, warn
 from pbdn.model.priors import GIBBS_PRIORS, Hyperpriors
@@ -280,13 +289,16 @@ def test_which_criterion():
     assert choose_criterion("auto", 10, "map", 10**4, 120) == "folds"
     assert choose_criterion("auto", 12, "map", 10**3, 125) == "folds"
     assert choose_criterion("auto", 20, "map", 2000, 10**4) == "folds"
-    assert choose_criterion("auto", 20, "map", 2001, 10**4) == "holdout"
-    assert choose_criterion("auto", 22, "map", 2000, 10**4) == "holdout"
+    assert choose_criterion("auto", 20, "map", 2001, 10**4) == UNDECIDED
+    assert choose_criterion("auto", 22, "map", 2000, 10**4) == UNDECIDED
+    assert choose_criterion("auto", 22, "map", 49, 10**4) == "aic_inputs"
     assert choose_criterion("auto", 25, "map", 800, 10) == "folds"
-    assert choose_criterion("auto", 25, "map", 801, 10) == "holdout"
-    assert choose_criterion("auto", 6, "map", 10**4, 201) == "holdout"
-    assert choose_criterion("auto", 10, "map", 10**4, 121) == "holdout"
-    assert choose_criterion("auto", 12, "map", 10**3, 126) == "holdout"
+    assert choose_criterion("auto", 25, "map", 801, 10) == UNDECIDED
+    assert choose_criterion("auto", 6, "map", 10**4, 201) == UNDECIDED
+    assert choose_criterion("auto", 10, "map", 10**4, 121) == UNDECIDED
+    assert choose_criterion("auto", 12, "map", 10**3, 126) == UNDECIDED
+    assert choose_criterion("auto", 6, "map", 10**4, 3001, sparse=True) == "holdout"
+    assert choose_criterion("auto", 6, "map", 10**4, 201, device="cpu") == "holdout"
     assert choose_criterion("auto", 2, "map", 10**4, 3000, sparse=True) == "folds"
     assert choose_criterion("auto", 2, "map", 10**4, 3001, sparse=True) == "aic_inputs"
     assert choose_criterion("auto", 2, "map", 50, device="cpu") == "aic_inputs"

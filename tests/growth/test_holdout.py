@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from pbdn import MapConfig, PBDNClassifier
-from pbdn.config import resolve
+from pbdn.config import defaults, resolve
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import DepthLimitWarning
 from pbdn.growth import holdout
@@ -118,31 +118,61 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
     assert np.bincount(absences).tolist() == ([0, 120] if n_folds == 5 else [96, 24])
 
 
-def test_all_rows_kept_back_decide_whether_to_polish(rng):
-    """Two folds that disagree are judged by their sum, at the depth asked for; a fold without a polish vetoes it."""
+def kept_back_with(rng, grown_losses, polished_losses, n_polishers=2):
+    """Two folds after growth; what they lose with so many layers, as grown and polished, is said for each fold."""
     base = rng.gamma(2.0, size=(2, 20))
 
     def polisher(layers):
         return [Layer((*layer.sides, *layer.sides)) for layer in layers]  # two sides: polished
 
-    def folds_with(gains, polishers):
-        """Polishing two layers changes fold f's losses by gains[f]; one layer always gains."""
+    def loss_of(f):
+        def loss(layers):
+            losses = grown_losses if len(layers[0].sides) == 1 else polished_losses
+            return base[f] + losses[len(layers) - 1][f]
 
-        def loss_of(f):
-            return lambda layers: (
-                base[f] + (0.0 if len(layers[0].sides) == 1 else -1.0 if len(layers) == 1 else gains[f])
-            )
+        return loss
 
-        return KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], Run(seed=0, n_jobs=2), polishers)
+    polishers = [polisher, polisher] if n_polishers == 2 else [polisher, lambda layers: None]
+    folds = KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], Run(seed=0, n_jobs=2), polishers)
+    return folds, len(grow(folds, folds.criterion, 3).fits)
 
-    for gains, pays in (((-0.3, 0.2), True), ((-0.2, 0.3), False)):
-        folds = folds_with(gains, [polisher, polisher])
-        grow(folds, lambda layers, log_likelihood, n_rows: -len(layers), 3)
-        assert folds.polish_pays(2) is pays
-        assert folds.polish_pays(1)
-    folds = folds_with((-0.3, -0.3), [polisher, lambda layers: None])
-    grow(folds, lambda layers, log_likelihood, n_rows: -len(layers), 3)
-    assert not folds.polish_pays(2)
+
+def test_all_rows_kept_back_decide_whether_to_polish(rng):
+    """Two folds that disagree are judged by their sum; a fold without a polish vetoes it."""
+    grown_losses = ((0.0, 0.0), (-1.0, -1.0), (-0.8, -0.8))
+    for gains, pays in (((-1.3, -0.8), True), ((-1.2, -0.7), False)):
+        folds, depth = kept_back_with(rng, grown_losses, ((-9.0, -9.0), gains, (0.0, 0.0)))
+        assert depth == 2
+        assert folds.best_polished(depth) == (2, pays)
+    folds, depth = kept_back_with(rng, grown_losses, ((0.0, 0.0), (-1.3, -1.3), (-2.0, -2.0)), n_polishers=1)
+    assert folds.best_polished(depth) == (2, False)
+
+
+def test_a_layer_that_pays_once_it_is_polished_is_kept(rng):
+    """The layer that ended growth is polished too; it stays if that beats what came before it, polished or not."""
+    grown_losses = ((0.0, 0.0), (0.1, 0.1), (9.0, 9.0))
+    for first, second, expected in ((0.0, -0.2, (2, True)), (-0.3, -0.2, (1, True)), (0.2, 0.3, (1, False))):
+        folds, depth = kept_back_with(rng, grown_losses, ((first, first), (second, second), (-9.0, -9.0)))
+        assert depth == 1
+        assert folds.best_polished(depth) == expected
+
+
+def test_rows_say_whether_there_are_folds(rng, monkeypatch):
+    """Classes apart are one network, classes that overlap are networks of folds; rows that weigh nothing say nothing."""
+    monkeypatch.setattr(defaults, "MOST_FOLDED", ((np.inf, 0),))
+    y = np.arange(120) % 3
+    apart, blurred = (np.eye(3)[y] * 3.0 + spread * rng.normal(size=(120, 3)) for spread in (0.3, 3.0))
+    both, twice, weights = np.concatenate([apart, blurred]), np.concatenate([y, y]), np.repeat([1.0, 0.0], 120)
+
+    def chosen(X, y, weights=None):
+        quick = MapConfig(n_minibatches=100)
+        model = PBDNClassifier(map_config=quick, max_experts=2, max_depth=1, random_state=0)
+        return model.fit(X, y, sample_weight=weights).config_.criterion
+
+    assert chosen(apart, y) == "holdout"
+    assert chosen(blurred, y) == "folds"
+    assert chosen(both, twice, weights) == "holdout"
+    assert chosen(both, twice, 1.0 - weights) == "folds"
 
 
 @pytest.fixture
@@ -172,7 +202,7 @@ def test_the_network_is_polished_where_that_pays(rings, monkeypatch, pays):
     X, y = rings
     grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
     told, real = [], holdout.polish
-    monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: pays and depth == 2)
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, pays and depth == 2))
     monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
     model = ring_model(criterion="holdout").fit(X, y)
     assert model.depth_ == grown_model.depth_ == 2
@@ -204,7 +234,7 @@ def test_sparse_rows_and_other_criteria_stay_as_grown(rings):
 
 def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
     X, y = rings
-    monkeypatch.setattr(KeptBack, "polish_pays", lambda self, depth: True)
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, True))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DepthLimitWarning)
         grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)

@@ -20,12 +20,14 @@ from pbdn.sgd.map_settings import MapSettings
 
 HOLDOUT = "holdout"
 FOLDS = "folds"
+UNDECIDED = "auto"  # between the two: the rows say (`pbdn.growth.fit_network.leave_much_open`)
 FOLDS_LEAST = 5  # rows below which none can be spared in folds, which predict too: one for each fold
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a network that is then grown anew
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together
 MOST_WIDE = 2000  # rows up to which networks of folds are trained in the space that they span, if features are more
 MOST_FOLDED = ((10, 12_000_000), (20, 1_500_000), (np.inf, 200_000))
-"""Rows x features x sides up to which more than two sides are trained in folds, all of which decide: of so many sides."""
+"""Rows x features x sides up to which more than two sides are trained in folds, whatever the rows say: of so many sides."""
+MOST_DECIDED = 12_000_000  # rows x features x sides up to which all folds decide, of more than two sides
 MOST_WIDE_SIDES = 20  # that are trained in folds whenever rows are wide
 SEARCHED_NUMBERS = (25_000, 6_000)  # rows x features up to which all folds decide: of two classes, and on a line
 INFERENCES = ("auto", "map+gibbs", "gibbs", "map")
@@ -208,7 +210,8 @@ def choose_criterion(
     """What decides the depth.
 
     "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with two sides,
-    fewer rows than features, or little work, one network otherwise. Else it is AIC over all inputs.
+    fewer rows than features, or little work. With more work it is `UNDECIDED` where there may be folds, and one network
+    where there may not. Else it is AIC over all inputs.
 
     Parameters
     ----------
@@ -228,8 +231,11 @@ def choose_criterion(
     can_fold = n_rows is not None and n_rows >= FOLDS_LEAST and inference != "gibbs" and not too_large
     if criterion == "auto":
         little = n_sides <= 2 or n_sides * size <= most_folded(n_sides)
-        if can_fold and device is None and (little or (wide and n_sides <= MOST_WIDE_SIDES)):
-            return FOLDS
+        if can_fold and device is None:
+            if little or (wide and n_sides <= MOST_WIDE_SIDES):
+                return FOLDS
+            if can_spare:
+                return UNDECIDED
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
         raise InvalidInputError(
@@ -252,5 +258,5 @@ def all_folds_decide(n_rows: int, n_features: int, response: Response) -> bool:
     """Whether there is so little work that the networks of all folds go through the search; else few do for all."""
     numbers, n_sides = n_rows * min(n_rows, n_features), response.labelling.n_sides
     if n_sides > 2 and not response.timed:
-        return n_sides * numbers <= most_folded(n_sides)
+        return n_sides * numbers <= MOST_DECIDED
     return numbers <= SEARCHED_NUMBERS[response.timed]

@@ -15,6 +15,7 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_for_fit
 from pbdn.estimators.growing import LearnsFromStreams, in_steps
 from pbdn.estimators.predicting import FittedNetwork
+from pbdn.growth.fit_network import leave_much_open
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import checked_rows
 from pbdn.model.priors import Hyperpriors
@@ -113,8 +114,11 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
         criterion = options.choose_criterion(
             self.criterion, n_sides, inference, rows.n_meant, rows.n_features, hasattr(X, "toarray"), device
         )
-        if criterion in (options.FOLDS, options.HOLDOUT) and inference != "gibbs":
+        if criterion in (options.FOLDS, options.HOLDOUT, options.UNDECIDED) and inference != "gibbs":
             rows = rows.thinned(rows.most_trained)
+        if criterion == options.UNDECIDED:
+            much_open = leave_much_open(*self._on_trial(rows.in_content_order(), response, tasks), response)
+            criterion = options.FOLDS if much_open else options.HOLDOUT
         if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
             rows = rows.repeated(can_merge=inference == "map" or sampler == "event_times").in_content_order()
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)

@@ -33,6 +33,8 @@ from pbdn.model.scaling import Scaling, identity_scaling
 from pbdn.numerics.arrays import FloatArray
 from pbdn.validation import check_flag, check_integer, check_kind, check_positive
 
+TRIAL_SEED = 0
+TRIAL_ROWS = 20_000  # the first in content order, which is as good as at random
 FREE = {"n_jobs", "verbose", "checkpoint", "time_limit", "random_state", "client"}  # may change when a fit is resumed
 
 
@@ -115,6 +117,13 @@ class GrowsNetworks(CallbackSupportMixin):  # type: ignore[misc]
             return identity_scaling(rows.n_features)
         by_most = config.criterion == options.FOLDS and not in_span(rows.n_rows, rows.n_features)
         return opening.scaling_of(rows, by_most)
+
+    def _on_trial(self, rows: LabelledRows, response: Response, tasks: FitTasks) -> tuple[LabelledRows, FitConfig, Run]:
+        """Some of the rows, which are in content order, scaled; the options of networks of folds; and what accompanies a trial."""
+        config = self._resolve(response, "map", options.FOLDS, rows.n_rows, rows.n_features)
+        some = rows.some(TRIAL_ROWS)
+        some = some.with_inputs(self._scaling(rows, config).apply(some.inputs))
+        return some, config, Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))

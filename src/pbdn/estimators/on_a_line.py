@@ -19,7 +19,7 @@ from pbdn.estimators.frames import PreparedRows, checked_inputs, raw_pieces, req
 from pbdn.estimators.growing import LearnsFromStreams
 from pbdn.estimators.network import NetworkEstimator
 from pbdn.growth.fit_network import best_layout
-from pbdn.growth.run import FitTasks, Run, n_threads
+from pbdn.growth.run import FitTasks
 from pbdn.inspection.access import checked_rows, dense_rows, network_of, no_draws, parts_of, with_names
 from pbdn.inspection.effects import feature_effects
 from pbdn.inspection.subtypes import as_frame
@@ -36,8 +36,6 @@ INFERENCES = ("auto", "gibbs", "map")
 CHUNK_ROWS = 5_000  # rows whose distributions are worked on at a time
 NARROW = 1e-9  # spread of the distribution of a constant, relative to it
 SAMPLE_ROWS = 20_000  # of a stream, which decide how values lie on the line
-TRIAL_SEED = 0
-TRIAL_ROWS = 20_000  # the first in content order, which is as good as at random
 BEYOND = 1.0  # standard deviations of logarithms above all values of training that a mean may count
 LEAST_RATIO = 2.0  # of the largest to the smallest value for logarithms to be worth a trial
 
@@ -124,10 +122,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):
         """The layout under which rows kept back are likeliest, where there are several."""
         if len(layouts) == 1:
             return layouts[0]
-        trained = self._resolve(layouts[0], "map", options.FOLDS, rows.n_rows, rows.n_features)
-        some = rows.some(TRIAL_ROWS)
-        some = some.with_inputs(self._scaling(rows, trained).apply(some.inputs))
-        run = Run(TRIAL_SEED, n_threads(self.n_jobs, True), tasks.stop)
+        some, trained, run = self._on_trial(rows, layouts[0], tasks)
         return best_layout(some, layouts, trained, run)
 
     def _settled(self, response: OnALine, rows: LabelledRows) -> FitConfig:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from scipy.special import xlogy
 
 from pbdn.config import FOLDS, HOLDOUT, FitConfig
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
@@ -13,7 +14,7 @@ from pbdn.data.streams import StreamedSource
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning, InvalidInputError, warn
 from pbdn.gibbs.convergence import Convergence, anchor_rows, layer_convergence
 from pbdn.gibbs.sweep import single_blas_thread
-from pbdn.growth.committee import grow_committee
+from pbdn.growth.committee import SEARCH_STEPS, grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
 from pbdn.growth.holdout import deal_into_folds, grow_by_holdout
@@ -35,6 +36,7 @@ from pbdn.sgd.polish import compile_the_rest
 logger = logging.getLogger("pbdn")
 
 N_JUDGES = 2  # folds whose rows are kept back
+MUCH_OPEN = 0.4  # log-loss of rows kept back, beside that of their shares of the classes
 FEW_DRAWS = 20  # of one chain, from which convergence can hardly be told
 
 
@@ -302,3 +304,19 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
 
     with single_blas_thread():
         return min(layouts, key=deviance)
+
+
+def leave_much_open(rows: LabelledRows, config: FitConfig, run: Run, response: Response) -> bool:
+    """Whether scaled rows hardly say of which class they are: one flat layer leaves those kept back unlikely.
+
+    Networks of folds then go farther than one network, which is sure without reason.
+    """
+    kept = deal_into_folds(rows, response) == 0
+    search = Search(response, replace(config, map=config.map.shortened(SEARCH_STEPS)), run, [kept])
+    begun = search.begin(make_views(rows, False, run.seed)[0])
+    with single_blas_thread(), help_with_compiling(compile_the_rest):
+        stage = search.after(begun, search.new_layer(begun))
+    shares = np.bincount(rows.codes, rows.weights, response.n_outputs)
+    chance = -2.0 * xlogy(shares, shares / shares.sum()).sum() / shares.sum()
+    weight = kept.sum() if rows.weights is None else rows.weights[kept].sum()
+    return bool(stage.deviance > MUCH_OPEN * chance * weight)

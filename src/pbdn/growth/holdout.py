@@ -42,8 +42,7 @@ def grow_by_holdout(
     trial = grow(trials, trials.criterion, config.max_depth, good_enough=GOOD_ENOUGH * trials.weight)
     if trial.reason == "interrupted":
         return trial
-    depth = len(trial.fits)
-    pays = trials.polish_pays(depth)
+    depth, pays = trials.best_polished(len(trial.fits))
     if run.stop():
         return replace(trial, reason="interrupted")
     fits, reason = stack_layers(make_engine(rows, response, config, run), depth, lambda layers: False, observer)
@@ -212,9 +211,19 @@ class KeptBack:
         """Deviance of the rows kept back with so many layers."""
         return float(self.losses[len(layers) - 1].sum())
 
-    def polish_pays(self, depth: int) -> bool:
-        """Whether all rows kept back together become likelier when every fold's first layers are tuned together."""
-        tasks = [(polisher, layers[:depth]) for polisher, layers in zip(self.polishers, self.layers, strict=True)]
-        stacks = self.run.on_threads(lambda task: task[0](task[1]), tasks)
-        polished = [stack for stack in stacks if stack is not None]
-        return len(polished) == len(stacks) and bool(self._score(polished).sum() < self.losses[depth - 1].sum())
+    def best_polished(self, depth: int) -> tuple[int, bool]:
+        """The depth, and whether layers are tuned together, that make all rows kept back together likeliest.
+
+        A layer that did not pay as it was grown may pay once those below it have learned together with it.
+        """
+        best, pays, least = depth, False, self.losses[depth - 1].sum()
+        for n_layers in range(depth, min(depth + 1, len(self.losses)) + 1):
+            tasks = [
+                (polisher, layers[:n_layers]) for polisher, layers in zip(self.polishers, self.layers, strict=True)
+            ]
+            stacks = self.run.on_threads(lambda task: task[0](task[1]), tasks)
+            polished = [stack for stack in stacks if stack is not None]
+            losses = self._score(polished).sum() if len(polished) == len(stacks) else np.inf
+            if losses < least:
+                best, pays, least = n_layers, True, losses
+        return best, pays
