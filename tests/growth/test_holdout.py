@@ -10,6 +10,7 @@ from pbdn import MapConfig, PBDNClassifier
 from pbdn.config import defaults, resolve
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import DepthLimitWarning
+from pbdn.estimators import fitting
 from pbdn.growth import holdout
 from pbdn.growth.depth import LayerFit, grow
 from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows, keep_back
@@ -119,8 +120,8 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
 
 
 def kept_back_with(rng, grown_losses, polished_losses, n_polishers=2):
-    """Two folds after growth; what they lose with so many layers, as grown and polished, is said for each fold."""
-    base = rng.gamma(2.0, size=(2, 20))
+    """Folds after growth; what they lose with so many layers, as grown and polished, is said for each fold and every row."""
+    base = rng.uniform(1.0, 1.5, size=(2, 20))
 
     def polisher(layers):
         return [Layer((*layer.sides, *layer.sides)) for layer in layers]  # two sides: polished
@@ -132,8 +133,10 @@ def kept_back_with(rng, grown_losses, polished_losses, n_polishers=2):
 
         return loss
 
-    polishers = [polisher, polisher] if n_polishers == 2 else [polisher, lambda layers: None]
-    folds = KeptBack([Steps(), Steps()], [loss_of(0), loss_of(1)], Run(seed=0, n_jobs=2), polishers)
+    n_folds = len(grown_losses[0])
+    polishers = [polisher if f < n_polishers else lambda layers: None for f in range(n_folds)]
+    engines, losses = [Steps() for _ in range(n_folds)], [loss_of(f) for f in range(n_folds)]
+    folds = KeptBack(engines, losses, Run(seed=0, n_jobs=2), polishers)
     return folds, len(grow(folds, folds.criterion, 3).fits)
 
 
@@ -141,20 +144,28 @@ def test_all_rows_kept_back_decide_whether_to_polish(rng):
     """Two folds that disagree are judged by their sum; a fold without a polish vetoes it."""
     grown_losses = ((0.0, 0.0), (-1.0, -1.0), (-0.8, -0.8))
     for gains, pays in (((-1.3, -0.8), True), ((-1.2, -0.7), False)):
-        folds, depth = kept_back_with(rng, grown_losses, ((-9.0, -9.0), gains, (0.0, 0.0)))
+        folds, depth = kept_back_with(rng, grown_losses, ((-9.0, -9.0), gains, (-9.0, -9.0)))
         assert depth == 2
         assert folds.best_polished(depth) == (2, pays)
     folds, depth = kept_back_with(rng, grown_losses, ((0.0, 0.0), (-1.3, -1.3), (-2.0, -2.0)), n_polishers=1)
     assert folds.best_polished(depth) == (2, False)
 
 
-def test_a_layer_that_pays_once_it_is_polished_is_kept(rng):
+@pytest.mark.parametrize(
+    ("grown_more", "one", "two", "expected"),
+    [
+        (0.1, 0.0, -0.2, (2, True)),
+        (0.1, -0.3, -0.2, (1, True)),
+        (0.1, 0.2, 0.3, (1, False)),
+        (0.9, 0.0, -0.2, (1, False)),  # hopeless as grown
+    ],
+)
+def test_a_layer_that_pays_once_it_is_polished_is_kept(rng, grown_more, one, two, expected):
     """The layer that ended growth is polished too; it stays if that beats what came before it, polished or not."""
-    grown_losses = ((0.0, 0.0), (0.1, 0.1), (9.0, 9.0))
-    for first, second, expected in ((0.0, -0.2, (2, True)), (-0.3, -0.2, (1, True)), (0.2, 0.3, (1, False))):
-        folds, depth = kept_back_with(rng, grown_losses, ((first, first), (second, second), (-9.0, -9.0)))
-        assert depth == 1
-        assert folds.best_polished(depth) == expected
+    grown_losses, polished_losses = ((0.0,), (grown_more,), (9.0,)), ((one,), (two,), (-9.0,))
+    folds, depth = kept_back_with(rng, grown_losses, polished_losses)
+    assert depth == 1
+    assert folds.best_polished(depth) == expected
 
 
 def test_rows_say_whether_there_are_folds(rng, monkeypatch):
@@ -173,6 +184,22 @@ def test_rows_say_whether_there_are_folds(rng, monkeypatch):
     assert chosen(blurred, y) == "folds"
     assert chosen(both, twice, weights) == "holdout"
     assert chosen(both, twice, 1.0 - weights) == "folds"
+
+
+def test_the_trial_sees_the_same_rows_in_any_order_and_for_weights_or_copies(rng, monkeypatch):
+    monkeypatch.setattr(defaults, "MOST_FOLDED", ((np.inf, 0),))
+    X, y, seen = rng.normal(size=(60, 2)), np.arange(60) % 3, []
+
+    def judge(rows, config, run, response):
+        seen.append(np.column_stack([rows.inputs, rows.codes]))
+        return False
+
+    monkeypatch.setattr(fitting, "leave_much_open", judge)
+    copies = np.concatenate([np.arange(60), np.arange(20)])[rng.permutation(80)]
+    model = PBDNClassifier(map_config=MapConfig(n_minibatches=20), max_experts=2, max_depth=1)
+    model.fit(X, y, sample_weight=np.where(np.arange(60) < 20, 2, 1))
+    model.fit(X[copies], y[copies])
+    np.testing.assert_array_equal(*seen)
 
 
 @pytest.fixture

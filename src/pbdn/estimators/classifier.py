@@ -28,7 +28,8 @@ class PBDNClassifier(NetworkClassifier):
         matter are penalised; the five are then averaged into one (`pbdn.growth.committee`). "holdout": rows kept back decide the depth of one network, which is then grown on
         all rows. The others are criteria of the training rows (`pbdn.model.criteria`): AIC charging every coefficient, AIC by
         the paper's two counts, BIC. "auto", with at least five rows in memory and MAP, is "folds" with two classes or few
-        rows, and "holdout" with more; else it is "aic_inputs".
+        rows. With more it is "folds" too, unless rows tell several classes well apart: then it is "holdout". Else it is
+        "aic_inputs".
     max_depth : int, default=5
         Most layers; reaching it while the criterion still falls warns.
     max_experts : int, default=20

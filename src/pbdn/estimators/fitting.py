@@ -117,7 +117,8 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
         if criterion in (options.FOLDS, options.HOLDOUT, options.UNDECIDED) and inference != "gibbs":
             rows = rows.thinned(rows.most_trained)
         if criterion == options.UNDECIDED:
-            much_open = leave_much_open(*self._on_trial(rows.in_content_order(), response, tasks), response)
+            alike = rows.repeated(can_merge=True).in_content_order()
+            much_open = leave_much_open(*self._on_trial(alike, response, tasks), response)
             criterion = options.FOLDS if much_open else options.HOLDOUT
         if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
             rows = rows.repeated(can_merge=inference == "map" or sampler == "event_times").in_content_order()
