@@ -292,6 +292,8 @@ def test_which_criterion():
     assert choose_criterion("auto", 20, "map", 2001, 10**4) == UNDECIDED
     assert choose_criterion("auto", 22, "map", 2000, 10**4) == UNDECIDED
     assert choose_criterion("auto", 22, "map", 49, 10**4) == "aic_inputs"
+    assert choose_criterion("auto", 60, "map", 10**4, 10) == UNDECIDED
+    assert choose_criterion("auto", 61, "map", 10**4, 10) == "holdout"
     assert choose_criterion("auto", 25, "map", 800, 10) == "folds"
     assert choose_criterion("auto", 25, "map", 801, 10) == UNDECIDED
     assert choose_criterion("auto", 6, "map", 10**4, 201) == UNDECIDED

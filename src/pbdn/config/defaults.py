@@ -35,7 +35,9 @@ CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
 MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
 """Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
-MOST_SLOW_SIDES = 60  # above which a layer takes fewer and longer steps
+MOST_SLOW_SIDES = (
+    60  # above which a layer of one network takes fewer and longer steps, and networks of folds hardly pay
+)
 QUICK_STEPS: dict[str, Any] = {"n_minibatches": 4000, "learning_rate": 0.04, "prune_every": 125}
 """Where MAP with so many sides differs further: every step goes through all sides."""
 OF_FOLDS: dict[str, Any] = {"n_minibatches": 750, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}
@@ -211,7 +213,7 @@ def choose_criterion(
 
     "auto" is rows kept back where the layers are trained by MAP and there are rows to spare: networks of folds with two sides,
     fewer rows than features, or little work. With more work it is `UNDECIDED` where there may be folds, and one network
-    where there may not. Else it is AIC over all inputs.
+    where there may not, or where there are very many sides. Else it is AIC over all inputs.
 
     Parameters
     ----------
@@ -234,7 +236,7 @@ def choose_criterion(
         if can_fold and device is None:
             if little or (wide and n_sides <= MOST_WIDE_SIDES):
                 return FOLDS
-            if can_spare:
+            if can_spare and n_sides <= MOST_SLOW_SIDES:
                 return UNDECIDED
         return HOLDOUT if n_sides > 2 and inference != "gibbs" and can_spare else "aic_inputs"
     if criterion == FOLDS and not can_fold:
