@@ -116,12 +116,14 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
         )
         if criterion in (options.FOLDS, options.HOLDOUT, options.UNDECIDED) and inference != "gibbs":
             rows = rows.thinned(rows.most_trained)
+        in_order = rows
+        if inference != "map" or criterion in (options.FOLDS, options.UNDECIDED):
+            can_merge = inference == "map" or sampler == "event_times"
+            in_order = rows.repeated(can_merge).in_content_order()  # weight 2 is the row given twice, to the last bit
         if criterion == options.UNDECIDED:
-            alike = rows.repeated(can_merge=True).in_content_order()
-            much_open = leave_much_open(*self._on_trial(alike, response, tasks), response)
+            much_open = leave_much_open(*self._on_trial(in_order, response, tasks), response)
             criterion = options.FOLDS if much_open else options.HOLDOUT
-        if inference != "map" or criterion == options.FOLDS:  # weight 2 is the row given twice, to the last bit
-            rows = rows.repeated(can_merge=inference == "map" or sampler == "event_times").in_content_order()
+        rows = in_order if inference != "map" or criterion == options.FOLDS else rows
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
         present = np.unique(rows.codes)
         if present.size < 2:
