@@ -109,10 +109,6 @@ class Layer:
         of_sides = np.split(units, np.cumsum(self.n_experts)[:-1], axis=1)
         return np.column_stack([own @ side.expert_weights for side, own in zip(self.sides, of_sides, strict=True)])
 
-    def side_probability(self, inputs: Inputs) -> FloatArray:
-        """P(side s says yes), shape (n, n_sides)."""
-        return probability(self.side_rate(inputs))
-
 
 def climb(layers: Sequence[Layer], features: Inputs) -> Iterator[Inputs]:
     """Inputs of layer 1, 2, … of a stack, and at last those of a layer on top of it; without the constant column."""
@@ -278,9 +274,7 @@ class Network:
     def predict_mean(self, features: Inputs) -> FloatArray:
         """The average of `predict_draws`, one draw in memory at a time."""
         inputs = self.top_inputs(features)
-        total: FloatArray | float = 0.0
-        for sides in self.top.draws:
-            total = total + self.response.prediction(Layer(sides), inputs)
+        total = sum(self.response.prediction(Layer(sides), inputs) for sides in self.top.draws)
         return np.asarray(total / len(self.top.draws))
 
     def predict_folds(self, features: Inputs) -> FloatArray:
