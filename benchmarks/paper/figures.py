@@ -10,6 +10,7 @@ from benchmarks.data_and_methods import IDA, PAIRS, SPIRALS, rows
 from benchmarks.paper.cells import Records
 from benchmarks.record import unpack
 from pbdn.inspection import subtypes as interpret
+from pbdn.model.likelihood import probability
 from pbdn.model.network import Layer, Network, Side
 from pbdn.model.response import response_for_classes
 from pbdn.model.scaling import Scaling, standard_scaling
@@ -125,7 +126,7 @@ def _spirals(
     for row, (s, marker, letters) in enumerate(((red, "o", "bc"), (blue, "*", "ef"))):
         side = network.top.sides[s]
         count = interpret.violations(side, top_plane, P0).reshape(len(ticks), -1)
-        chance = Layer((side,)).side_probability(top_plane).reshape(len(ticks), -1)
+        chance = probability(side.rate(top_plane)).reshape(len(ticks), -1)
         subtypes, _ = interpret.subtype_means(side, top_rows, X)
         image = axes[row, 1].imshow(count, origin="lower", extent=extent, cmap="viridis", vmin=0)
         figure.colorbar(image, ax=axes[row, 1], shrink=0.8, ticks=range(int(count.max()) + 1))
