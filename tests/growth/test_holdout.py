@@ -190,7 +190,7 @@ def test_the_trial_sees_the_same_rows_in_any_order_and_for_weights_or_copies(rng
     monkeypatch.setattr(defaults, "MOST_FOLDED", ((np.inf, 0),))
     X, y, seen = rng.normal(size=(60, 2)), np.arange(60) % 3, []
 
-    def judge(rows, config, run, response):
+    def judge(rows, response, config, run):
         seen.append(np.column_stack([rows.inputs, rows.codes]))
         return False
 

@@ -35,9 +35,7 @@ CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
 MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
 """Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
-MOST_SLOW_SIDES = (
-    60  # above which a layer of one network takes fewer and longer steps, and networks of folds hardly pay
-)
+MOST_SLOW_SIDES = 60  # above which layers take fewer and longer steps, and networks of folds hardly pay
 QUICK_STEPS: dict[str, Any] = {"n_minibatches": 4000, "learning_rate": 0.04, "prune_every": 125}
 """Where MAP with so many sides differs further: every step goes through all sides."""
 OF_FOLDS: dict[str, Any] = {"n_minibatches": 750, "schedule": "cosine", "learning_rate": 0.04, "prune_every": 300}

@@ -121,8 +121,8 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
             can_merge = inference == "map" or sampler == "event_times"
             in_order = rows.repeated(can_merge).in_content_order()  # weight 2 is the row given twice, to the last bit
         if criterion == options.UNDECIDED:
-            much_open = leave_much_open(*self._on_trial(in_order, response, tasks), response)
-            criterion = options.FOLDS if much_open else options.HOLDOUT
+            some, config, run = self._on_trial(in_order, response, tasks)
+            criterion = options.FOLDS if leave_much_open(some, response, config, run) else options.HOLDOUT
         rows = in_order if inference != "map" or criterion == options.FOLDS else rows
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
         present = np.unique(rows.codes)

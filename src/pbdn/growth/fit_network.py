@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import xlogy
 
 from pbdn.config import FOLDS, HOLDOUT, FitConfig
@@ -19,7 +20,7 @@ from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
 from pbdn.growth.holdout import deal_into_folds, grow_by_holdout
 from pbdn.growth.run import Run
-from pbdn.growth.search import Search
+from pbdn.growth.search import Search, Stage
 from pbdn.growth.views import make_views
 from pbdn.model.criteria import CRITERIA
 from pbdn.model.network import Layer, Network, Side
@@ -293,9 +294,7 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
         own = replace(rows, targets=layout.to_line(rows.targets))
         folds = deal_into_folds(own, layout)
         held = [folds == f for f in range(N_JUDGES)]
-        search = Search(layout, config, run, held)
-        begun = search.begin(make_views(own, False, run.seed)[0])
-        stage = search.after(begun, search.new_layer(begun))
+        stage = _one_flat_layer(own, layout, config, run, held)
         back = [own.take(kept) for kept in held]
         weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
         return stage.deviance + 2.0 * float(
@@ -306,17 +305,25 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
         return min(layouts, key=deviance)
 
 
-def leave_much_open(rows: LabelledRows, config: FitConfig, run: Run, response: Response) -> bool:
+def leave_much_open(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> bool:
     """Whether scaled rows hardly say of which class they are: one flat layer leaves those kept back unlikely.
 
     Networks of folds then go farther than one network, which is sure without reason.
     """
     kept = deal_into_folds(rows, response) == 0
-    search = Search(response, replace(config, map=config.map.shortened(SEARCH_STEPS)), run, [kept])
-    begun = search.begin(make_views(rows, False, run.seed)[0])
+    short = replace(config, map=config.map.shortened(SEARCH_STEPS))
     with single_blas_thread(), help_with_compiling(compile_the_rest):
-        stage = search.after(begun, search.new_layer(begun))
+        stage = _one_flat_layer(rows, response, short, run, [kept])
     shares = np.bincount(rows.codes, rows.weights, response.n_outputs)
     chance = -2.0 * xlogy(shares, shares / shares.sum()).sum() / shares.sum()
     weight = kept.sum() if rows.weights is None else rows.weights[kept].sum()
     return bool(stage.deviance > MUCH_OPEN * chance * weight)
+
+
+def _one_flat_layer(
+    rows: LabelledRows, response: Response, config: FitConfig, run: Run, held: Sequence[NDArray[np.bool_]]
+) -> Stage:
+    """For every set of rows kept back, a network of one flat layer that has learned from the others."""
+    search = Search(response, config, run, held)
+    begun = search.begin(make_views(rows, False, run.seed)[0])
+    return search.after(begun, search.new_layer(begun))

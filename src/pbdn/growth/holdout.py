@@ -24,9 +24,7 @@ FOLDED_WORK = 60_000  # and up to so many rows x sides
 GOOD_ENOUGH = (
     0.02  # deviance per row kept back (a log-loss of 0.01) that no further layer is tried to lower, of many sides
 )
-HOPELESS = (
-    1.5  # deviance of rows kept back with a layer more, over that without it, from which on polishing cannot help
-)
+HOPELESS = 1.5  # deviance of rows kept back with a layer more, over that without it: no polish makes up for as much
 MOSTLY_SAME = 0.1  # of the rows that look like others, up to which they may say something else
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
@@ -220,12 +218,11 @@ class KeptBack:
         A layer that did not pay as it was grown may pay once those below it have learned together with it. It is tried where
         one fold decides, which misses layers more easily than five do, and where it was not hopeless.
         """
-        best, pays, as_grown = depth, False, [losses.sum() for losses in self.losses[: depth + 1]]
-        least, may_pay = as_grown[depth - 1], len(self.engines) == 1 and as_grown[-1] < HOPELESS * as_grown[depth - 1]
-        for n_layers in range(depth, len(as_grown) + 1 if may_pay else depth + 1):
-            tasks = [
-                (polisher, layers[:n_layers]) for polisher, layers in zip(self.polishers, self.layers, strict=True)
-            ]
+        best, pays, least, tried = depth, False, self.losses[depth - 1].sum(), [depth]
+        if len(self.engines) == 1 and len(self.losses) > depth and self.losses[depth].sum() < HOPELESS * least:
+            tried.append(depth + 1)
+        for n_layers in tried:
+            tasks = [(tune, layers[:n_layers]) for tune, layers in zip(self.polishers, self.layers, strict=True)]
             stacks = self.run.on_threads(lambda task: task[0](task[1]), tasks)
             polished = [stack for stack in stacks if stack is not None]
             losses = self._score(polished).sum() if len(polished) == len(stacks) else np.inf

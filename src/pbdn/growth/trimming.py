@@ -29,7 +29,7 @@ BEFORE_PER_ROW, MOST_BEFORE = 0.12, 24.0  # before the others are trained once m
 AFTER_PER_ROW, MOST_AFTER = 0.03, 12.0  # and once they were
 ALONE = 1.5  # times as much for a network of classes that is not averaged with others: who asks for one wants it small
 FIRST_LOOK_FROM, FIRST_LOOK = 1000, 8  # rows from which on one of so many is looked at before all are
-HOPELESS = 2.0  # standard errors above what is allowed, from which on the other rows are not looked at
+REFUSED_AT_ONCE = 2.0  # standard errors above what is allowed, from which on the other rows are not looked at
 ATTEMPTS = 3  # each with half of the rise of the one before
 STEPS_AFTER = 1 / 3  # of those of a layer
 MOST_ROWS = 5000  # by which a network is judged
@@ -110,9 +110,9 @@ class _Judge:
         """Whether these layers may take the place of those before; of many rows some are looked at first."""
         if self.rows.n_rows >= FIRST_LOOK_FROM:
             some = slice(None, None, FIRST_LOOK)
-            few = self.rows.take(np.arange(0, self.rows.n_rows, FIRST_LOOK))
-            rises = _losses(layers, [inputs[some] for inputs in seen], few, self.response) - self.losses[some]
-            if rises.sum() - self.left / FIRST_LOOK > HOPELESS * np.sqrt(rises.size) * rises.std():
+            losses = _losses(layers, [inputs[some] for inputs in seen], self.rows.take(some), self.response)
+            rises = losses - self.losses[some]
+            if rises.sum() - self.left / FIRST_LOOK > REFUSED_AT_ONCE * np.sqrt(rises.size) * rises.std():
                 return False
         losses = _losses(layers, seen, self.rows, self.response)
         rise = float(losses.sum() - self.losses.sum())
