@@ -76,6 +76,18 @@ def test_softplus(psi):
     assert np.isclose(softplus(np.array(psi)), exact, rtol=4e-16, atol=0)
 
 
+def test_softplus_of_large_arrays(rng):
+    """A compiled pass, of any order in memory and any size, leaves its numbers alone and agrees with the one for few."""
+    psi = rng.normal(size=(401, 301)) * 10.0 ** rng.integers(-3, 3, size=(401, 1))
+    psi[0, :4] = np.inf, -np.inf, np.nan, -720.0
+    expected = np.logaddexp(0.0, psi)
+    for numbers in (psi, np.asfortranarray(psi), psi[:, ::2]):
+        before = numbers.copy()
+        few = expected[:, ::2] if numbers.shape != psi.shape else expected
+        np.testing.assert_allclose(softplus(numbers), few, rtol=1e-15, atol=1e-303)
+        np.testing.assert_array_equal(numbers, before)
+
+
 def test_rates_are_sums_of_expert_rates(rng):
     planes, weights, x = rng.standard_normal((3, 5)), rng.gamma(1.0, size=3), rng.standard_normal((7, 4))
     direct = np.array(

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from networks import random_network
 from pbdn.errors import InvalidInputError
+from pbdn.model import pooling
 from pbdn.model.labelling import SECOND_CLASS, for_and_against_each_class, for_each_class, says_yes
 from pbdn.model.pooling import common_factor, pool_one, pool_pairs, pool_two
 from pbdn.model.response import (
@@ -297,3 +298,21 @@ def test_wrong_numbers_of_classes_are_refused(kind, n_outputs):
 
 def test_every_kind_has_one_name():
     assert all(make(2).kind == kind for kind, make in RESPONSES.items())
+
+
+@pytest.mark.parametrize("n_classes", [3, 10, 300])
+@pytest.mark.parametrize("kind", ["usual", "far", "certain"])
+def test_a_compiled_pass_pools_as_numpy_does(rng, monkeypatch, n_classes, kind):
+    """Rows of every kind, the last tile not full; one with an unknown rate stays unknown."""
+    shape = (130, 2 * n_classes)
+    rate = rng.gamma(0.3, size=shape) * (1.0 if kind == "usual" else 10.0 ** rng.integers(-8, 4, size=(130, 1)))
+    if kind == "certain":
+        rate = np.where(rng.random(shape) < 0.3, 0.0, np.where(rng.random(shape) < 0.3, np.inf, rate))
+    rate[7, 1] = np.nan
+    monkeypatch.setattr(pooling, "FEWEST_NUMBERS", np.inf)
+    expected = pool_pairs(rate)
+    monkeypatch.setattr(pooling, "FEWEST_NUMBERS", 0)
+    pooled = pool_pairs(np.asfortranarray(rate))
+    assert np.isnan(pooled[7]).all()
+    np.testing.assert_allclose(pooled, expected, rtol=1e-13, atol=1e-300)
+    np.testing.assert_array_equal(pool_pairs(rate.reshape(2, 65, -1)).reshape(130, -1), pooled)

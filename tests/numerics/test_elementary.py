@@ -20,6 +20,7 @@ from pbdn.numerics.softplus import (
     log_logistic,
     log_softplus,
     logistic,
+    shifted_rates,
     softplus,
     softplus_block,
     softplus_lanes,
@@ -263,3 +264,11 @@ def test_product(rng, n, k, depth):
     turned = np.ascontiguousarray(a.T)
     from_python(product)(rows, columns, depth, turned, 1, rows, b, columns, c, columns)
     np.testing.assert_allclose(c, a @ b, rtol=1e-13, atol=1e-13)
+
+
+def test_rates_of_shifted_distances(rng):
+    distances, weights = 3.0 * rng.normal(size=(3, 24)), rng.gamma(1.0, size=3)
+    for shift in (0.0, -2.5, 40.0):
+        rates = np.full(24, np.nan)
+        shifted_rates(distances, weights, shift, rates)
+        np.testing.assert_allclose(rates, weights @ np.logaddexp(0.0, distances + shift), rtol=1e-14)

@@ -139,7 +139,7 @@ def _sharpened(
     some, response = spread_rows(folds.size, MOST_ROWS), networks[0].response
     rows, folds = stage.view.rows.take(some), folds[some]
     factor = best_factor(judged, rows, folds, response, run)
-    surer = [sharpened(network.layers, factor, rows) for network in networks]
+    surer = run.on_threads(lambda network: sharpened(network.layers, factor, rows), networks)
     if as_average:
         factor = factor_of_average(surer, rows, folds)
         surer = [sharpened(layers, factor, rows) for layers in surer]

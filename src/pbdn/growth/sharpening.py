@@ -22,17 +22,20 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.holdout import RowLosses, losses_on
 from pbdn.growth.run import Run
 from pbdn.growth.views import Layers
-from pbdn.model.likelihood import probability
+from pbdn.model.likelihood import probability, signed_distances
 from pbdn.model.network import Layer, Side, inputs_above
 from pbdn.model.response import Response
 from pbdn.model.timed import SideArrays, StandardDistribution, rates, side_arrays
 from pbdn.model.wiring import Inputs
 from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.numerics.elementary import LANES
+from pbdn.numerics.softplus import shifted_rates
 
 FACTORS = (0.5, 3.0)  # the least and the largest that rows kept back may ask for
 CLOSE = 0.01  # to the logarithm of the best factor
 USUAL = 0.2  # standard deviation of the logarithm of a factor of classes, before rows are seen
-FARTHEST = 100.0  # of the search for the shift or the median of a side
+FARTHEST = 100.0  # of the search for the median of a side
+FAR_SHIFTS, SHIFT_CLOSE = (1.0, 100.0), 1e-9  # of the search for the shift of a side
 MOST_STEPS, MEDIAN_CLOSE, TINY_HAZARD = 60, 1e-9, 1e-300  # of the search for a median
 ONE_SIGMA = (0.16, 0.84)  # quantiles that lie a standard deviation from the centre
 ENDS = np.array([0.025, 0.05, 0.1, 0.25, 0.75, 0.9, 0.95, 0.975])  # of the intervals that are scored
@@ -113,18 +116,21 @@ def _narrower(side: Side, factor: float, own: SideArrays) -> Side:
 
 
 def _steeper(side: Side, factor: float, inputs: Inputs, weights: FloatArray | None) -> Side:
-    planes = factor * side.hyperplanes
-
-    def shifted(shift: float) -> Side:
-        moved = planes.copy()
-        moved[:, 0] += shift
-        return replace(side, hyperplanes=moved)
+    planes, n_rows = factor * side.hyperplanes, inputs.shape[0]
+    distances = np.zeros((side.n_experts, -(-n_rows // LANES) * LANES))
+    distances[:, :n_rows] = signed_distances(planes, inputs).T
+    rates = np.empty(distances.shape[1])
 
     def excess(shift: float) -> float:
-        return float(np.average(probability(shifted(shift).rate(inputs)), weights=weights)) - often
+        shifted_rates(distances, side.expert_weights, shift, rates)
+        return float(np.average(probability(rates[:n_rows]), weights=weights)) - often
 
     often = float(np.average(probability(side.rate(inputs)), weights=weights))
-    return shifted(brentq(excess, -FARTHEST, FARTHEST) if excess(-FARTHEST) < 0.0 < excess(FARTHEST) else 0.0)
+    for far in FAR_SHIFTS:
+        if excess(-far) < 0.0 < excess(far):
+            planes[:, 0] += brentq(excess, -far, far, xtol=SHIFT_CLOSE)
+            break
+    return replace(side, hyperplanes=planes)
 
 
 def _medians(side: SideArrays) -> FloatArray:

@@ -59,7 +59,7 @@ class Side:
         distance = signed_distances(self.hyperplanes, inputs)
         if self.time_coefs is not None:
             distance += self.time_coefs * at
-        return softplus(distance, out=distance)
+        return softplus(distance)
 
     def rate(self, inputs: Inputs) -> FloatArray:
         """λ_i = Σ_k r_k s(x_i'β_k), shape (n,)."""
@@ -97,8 +97,7 @@ class Layer:
 
     def units(self, inputs: Inputs) -> FloatArray:
         """Hidden units of all sides, side by side: shape (n, sum of n_experts)."""
-        distances = signed_distances(np.concatenate([side.hyperplanes for side in self.sides]), inputs)
-        return softplus(distances, out=distances)
+        return softplus(signed_distances(np.concatenate([side.hyperplanes for side in self.sides]), inputs))
 
     def side_rate(self, inputs: Inputs) -> FloatArray:
         """λ of every side, shape (n, n_sides)."""

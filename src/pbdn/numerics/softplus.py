@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from pbdn.numerics.compiled import elementary, internal, vectorised
+from pbdn.numerics.compiled import elementary, internal, kernel, vectorised
 from pbdn.numerics.elementary import (
     ATANH_FITTED,
     LANES,
@@ -24,6 +24,7 @@ from pbdn.numerics.elementary import (
 )
 
 LOG_LINEAR = -37.0  # ln s(x) = ln σ(x) = x to double precision below this
+FEWEST_NUMBERS = 10_000  # of an array, from which on a compiled pass is worth the wait until it is loaded
 _TINY = np.finfo(float).tiny
 LOG_TINY = np.log(_TINY)  # log-likelihoods of single rows are not taken below this
 
@@ -140,6 +141,29 @@ def softplus_only(n, distance, soft):
     x, y = distance.ctypes.data, soft.ctypes.data
     for i in range(0, 8 * n, 8 * LANES):
         softplus_lanes(types.uintp(x + i), 0.0, types.uintp(y + i))
+
+
+@kernel
+def softplus_in_place(numbers):
+    """Put s(x) in the place of every number x of an array with one axis (1e-304 at least); NaN stays NaN."""
+    whole = numbers.size // LANES * LANES
+    softplus_only(whole, numbers, numbers)
+    for i in range(whole, numbers.size):
+        numbers[i] = softplus(numbers[i])
+
+
+@kernel
+def shifted_rates(distances, weights, shift, rates):
+    """Fill λ_i = Σ_k r_k s(x_ki + δ) from ``distances`` x, shape (n_experts, n); n is a multiple of LANES."""
+    n = distances.shape[1]
+    soft = np.empty(LANES)
+    at, to = distances.ctypes.data, soft.ctypes.data
+    rates[:] = 0.0
+    for k in range(distances.shape[0]):
+        for i in range(0, n, LANES):
+            softplus_lanes(types.uintp(at + 8 * (k * n + i)), shift, types.uintp(to))
+            for j in range(LANES):
+                rates[i + j] += weights[k] * soft[j]
 
 
 @internal
