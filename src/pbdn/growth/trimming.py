@@ -10,6 +10,8 @@ bend between them matters little, and the network is trained on. Rows kept back 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +21,7 @@ from pbdn.growth.holdout import losses_on
 from pbdn.growth.search import Search, Stage
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import Layers
+from pbdn.model.likelihood import softplus
 from pbdn.model.network import Layer, Network, with_other_inputs
 from pbdn.model.response import Classes, Response
 from pbdn.model.wiring import Curve, Inputs, inputs_of, joined_ramps, sources_of
@@ -90,10 +93,12 @@ def trimmed(
     if share < 1.0:
         rows = rows.take(spread_rows(rows.n_rows, MOST_ROWS))
 
-    seen = _climbed(layers[:-1], [rows.inputs])  # what is below a layer stays until its own turn comes
-    judge = _Judge(rows, response, _losses(layers, seen, rows, response), allowed * share)
+    seen = [rows.inputs]  # what is below a layer stays until its own turn comes
+    for t, layer in enumerate(layers, 1):
+        seen.append(layer.units(inputs_of(t, seen)))
+    judge = _Judge(losses_on(rows, response)(layers), allowed * share)
     for t in range(len(layers), 0, -1):
-        layers = _without_needless(layers, t, seen[:t], judge.accepts, stop)
+        layers = _without_needless(_Tries(layers, t, seen[: t + 1], rows, response), judge, stop)
     return layers
 
 
@@ -101,25 +106,110 @@ def trimmed(
 class _Judge:
     """Accepts networks whose deviance is higher by as much as is left of what is allowed, from row to row as it is now."""
 
-    rows: LabelledRows
-    response: Response
     losses: FloatArray
     left: float
 
-    def accepts(self, layers: Layers, seen: Sequence[Inputs]) -> bool:
-        """Whether these layers may take the place of those before; of many rows some are looked at first."""
-        if self.rows.n_rows >= FIRST_LOOK_FROM:
+    def accepts(self, losses_of: Callable[[slice], FloatArray]) -> bool:
+        """Whether a network with these losses may take the place of the one before; of many rows some are looked at first."""
+        if self.losses.size >= FIRST_LOOK_FROM:
             some = slice(None, None, FIRST_LOOK)
-            losses = _losses(layers, [inputs[some] for inputs in seen], self.rows.take(some), self.response)
-            rises = losses - self.losses[some]
+            rises = losses_of(some) - self.losses[some]
             if rises.sum() - self.left / FIRST_LOOK > REFUSED_AT_ONCE * np.sqrt(rises.size) * rises.std():
                 return False
-        losses = _losses(layers, seen, self.rows, self.response)
+        losses = losses_of(slice(None))
         rise = float(losses.sum() - self.losses.sum())
         if rise > self.left:
             return False
         self.losses, self.left = losses, self.left - rise
         return True
+
+
+class _Tries:
+    """A network that loses experts of layer t one after the other. Only what an expert changes is computed anew.
+
+    Experts are counted over all sides of the layer, those that are gone included.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+    t : int
+    seen : sequence of Inputs
+        The features and the units of the layers up to t.
+    rows : LabelledRows
+    response : Response
+    """
+
+    def __init__(self, layers: Layers, t: int, seen: Sequence[Inputs], rows: LabelledRows, response: Response) -> None:
+        self.layers, self.t, self.rows, self.response = layers, t, rows, response
+        self.below, self.units = seen[:-1], seen[-1].copy()
+        self.side_of = np.repeat(np.arange(len(layers[t - 1].sides)), layers[t - 1].n_experts)
+        self.stays = np.ones(self.side_of.size, dtype=bool)
+        self.rates = layers[-1].rate_of_units(self.units) if t == len(layers) else None
+        self.links: list[dict[int, FloatArray]] = []  # coefficients of what a layer above sees, by where it comes from
+        self.known: list[FloatArray] = []  # distances of a layer above, as far as they come from layers up to t
+        widths = [units.shape[1] for units in seen]
+        for above in range(t + 1, len(layers) + 1):
+            planes, sources = np.concatenate([side.hyperplanes for side in layers[above - 1].sides]), sources_of(above)
+            ends = 1 + np.cumsum([0, *(widths[source] for source in sources)])
+            links = {source: planes[:, a:b].T for source, (a, b) in zip(sources, pairwise(ends), strict=True)}
+            widths.append(planes.shape[0])
+            self.links.append(links)
+            self.known.append(planes[:, 0] + sum(seen[source] @ links[source] for source in sources if source <= t))
+
+    def losses_without(self, k: int, some: slice) -> FloatArray:
+        """Of some rows, without expert k as well."""
+        targets, weights = self.rows.targets[some], self.rows.weights
+        if isinstance(self.response, Classes):
+            losses = self.response.deviance(self.response.pool(self._rates(k, some)), targets)
+        else:
+            losses = self.response.losses(*self._top(k, some), targets)
+        return losses if weights is None else weights[some] * losses
+
+    def _rates(self, k: int, some: slice) -> FloatArray:
+        """Of all sides of the top layer."""
+        if self.rates is None:
+            return self.layers[-1].rate_of_units(self._climb(k, some, len(self.known))[-1])
+        s, rates = self.side_of[k], self.rates[some].copy()
+        own = self.stays & (self.side_of == s) & (np.arange(self.stays.size) != k)
+        rates[:, s] = self.units[some][:, own] @ self.layers[-1].sides[s].expert_weights[own[self.side_of == s]]
+        return rates
+
+    def _top(self, k: int, some: slice) -> tuple[Layer, Inputs]:
+        """The top layer and what it sees."""
+        below = [inputs[some] for inputs in self.below]
+        if self.t == len(self.layers):
+            left = self.stays & (np.arange(self.stays.size) != k)
+            sides = enumerate(self.layers[-1].sides)
+            return Layer(tuple(side.take(left[self.side_of == s]) for s, side in sides)), inputs_of(self.t, below)
+        own = self.units[some].copy()
+        own[:, k] = 0.0
+        return self.layers[-1], inputs_of(len(self.layers), [*below, own, *self._climb(k, some, len(self.known) - 1)])
+
+    def _climb(self, k: int, some: slice, n_layers: int) -> list[FloatArray]:
+        """Units of the first layers above t."""
+        found: dict[int, FloatArray] = {}
+        for above, known, links in zip(range(self.t + 1, self.t + 1 + n_layers), self.known, self.links, strict=False):
+            distances = known[some] - np.outer(self.units[some, k], links[self.t][k]) if self.t in links else known
+            distances = sum((found[source] @ links[source] for source in links if source > self.t), distances)
+            found[above] = softplus(distances)
+        return list(found.values())
+
+    def drop(self, k: int) -> None:
+        """Let expert k go."""
+        if self.rates is not None:
+            self.rates = self._rates(k, slice(None))
+        for known, links in zip(self.known, self.links, strict=True):
+            if self.t in links:
+                known -= np.outer(self.units[:, k], links[self.t][k])
+        self.units[:, k], self.stays[k] = 0.0, False
+
+    def result(self) -> Layers:
+        """The network without those that are gone."""
+        layers = self.layers
+        for k in np.flatnonzero(~self.stays)[::-1]:
+            s = self.side_of[k]
+            layers = without_expert(layers, self.t, s, int(k - np.argmax(self.side_of == s)))
+        return layers
 
 
 def fewer_ramps(search: Search, stage: Stage) -> Stage:
@@ -223,45 +313,16 @@ def first_few(networks: Sequence[Network], limit: Limit) -> Sequence[Network]:
     return networks[: max(limit.networks, int((together <= limit.hyperplanes).sum()))]
 
 
-def _without_needless(
-    layers: Layers,
-    t: int,
-    below: Sequence[Inputs],
-    good: Callable[[Layers, Sequence[Inputs]], bool],
-    stop: Callable[[], bool],
-) -> Layers:
-    """Without needless experts of layer t; ``below`` are the features and the units of the layers below it."""
-    units = layers[t - 1].units(inputs_of(t, below))
-    for s, side in enumerate(layers[t - 1].sides):
-        first = sum(layers[t - 1].n_experts[:s])
-        votes = units[:, first : first + side.n_experts].mean(axis=0) * side.expert_weights
-        stays = np.ones(side.n_experts, dtype=bool)
-        for k in np.argsort(votes):
-            if stays.sum() == 1 or stop():
+def _without_needless(tries: _Tries, judge: _Judge, stop: Callable[[], bool]) -> Layers:
+    """The network without needless experts of the layer that is tried."""
+    for s, side in enumerate(tries.layers[tries.t - 1].sides):
+        own = np.flatnonzero(tries.side_of == s)
+        for k in own[np.argsort(tries.units[:, own].mean(axis=0) * side.expert_weights)]:
+            if tries.stays[own].sum() == 1 or stop():
                 break
-            place = int(stays[:k].sum())
-            tried, fewer = without_expert(layers, t, s, place), np.delete(units, first + place, axis=1)
-            if good(tried, [*below, fewer]):
-                layers, units, stays[k] = tried, fewer, False
-    return layers
-
-
-def _climbed(layers: Sequence[Layer], seen: Sequence[Inputs]) -> list[Inputs]:
-    """The features and the units of all layers; ``seen`` are the features and the units of the first ones."""
-    seen = list(seen)
-    for t in range(len(seen), len(layers) + 1):
-        seen.append(layers[t - 1].units(inputs_of(t, seen)))
-    return seen
-
-
-def _losses(layers: Layers, seen: Sequence[Inputs], rows: LabelledRows, response: Response) -> FloatArray:
-    """Of rows of which the features and the units of the first layers are known; where answers are classes, so may be all."""
-    if isinstance(response, Classes):
-        units = _climbed(layers, seen)[-1]
-        losses = response.deviance(response.pool(layers[-1].rate_of_units(units)), rows.targets)
-    else:
-        losses = response.losses(layers[-1], inputs_of(len(layers), _climbed(layers[:-1], seen)), rows.targets)
-    return losses if rows.weights is None else rows.weights * losses
+            if judge.accepts(partial(tries.losses_without, k)):
+                tries.drop(k)
+    return tries.result()
 
 
 def without_expert(layers: Layers, t: int, s: int, k: int) -> Layers:
