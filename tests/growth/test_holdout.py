@@ -11,6 +11,7 @@ from pbdn.config import defaults, resolve
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import DepthLimitWarning
 from pbdn.estimators import fitting
+from pbdn.files import read_container, write_container
 from pbdn.growth import holdout
 from pbdn.growth.depth import LayerFit, grow
 from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows, keep_back
@@ -51,7 +52,7 @@ def grown(tables, max_depth=4, **more):
     """Growth where fold f loses ``tables[f][t]`` (one value per row) with t + 1 layers."""
     engines = [Steps() for _ in tables]
     losses = [lambda layers, table=table: table[len(layers) - 1] for table in tables]
-    folds = KeptBack(engines, losses, Run(seed=0), [lambda layers: None] * len(tables))
+    folds = KeptBack(engines, losses, Run(seed=0), [lambda layers, tells: None] * len(tables))
     return grow(folds, folds.criterion, max_depth, **more), engines
 
 
@@ -123,7 +124,7 @@ def kept_back_with(rng, grown_losses, polished_losses, n_polishers=2):
     """Folds after growth; what they lose with so many layers, as grown and polished, is said for each fold and every row."""
     base = rng.uniform(1.0, 1.5, size=(2, 20))
 
-    def polisher(layers):
+    def polisher(layers, tells):
         return [Layer((*layer.sides, *layer.sides)) for layer in layers]  # two sides: polished
 
     def loss_of(f):
@@ -134,10 +135,17 @@ def kept_back_with(rng, grown_losses, polished_losses, n_polishers=2):
         return loss
 
     n_folds = len(grown_losses[0])
-    polishers = [polisher if f < n_polishers else lambda layers: None for f in range(n_folds)]
+    polishers = [polisher if f < n_polishers else lambda layers, tells: None for f in range(n_folds)]
     engines, losses = [Steps() for _ in range(n_folds)], [loss_of(f) for f in range(n_folds)]
     folds = KeptBack(engines, losses, Run(seed=0, n_jobs=2), polishers)
     return folds, len(grow(folds, folds.criterion, 3).fits)
+
+
+def said(depth_and_stacks):
+    """The depth, and whether there are polished layers of it for every fold."""
+    depth, stacks = depth_and_stacks
+    assert stacks is None or all(len(stack) == depth for stack in stacks)
+    return depth, stacks is not None
 
 
 def test_all_rows_kept_back_decide_whether_to_polish(rng):
@@ -146,9 +154,9 @@ def test_all_rows_kept_back_decide_whether_to_polish(rng):
     for gains, pays in (((-1.3, -0.8), True), ((-1.2, -0.7), False)):
         folds, depth = kept_back_with(rng, grown_losses, ((-9.0, -9.0), gains, (-9.0, -9.0)))
         assert depth == 2
-        assert folds.best_polished(depth) == (2, pays)
+        assert said(folds.best_polished(depth)) == (2, pays)
     folds, depth = kept_back_with(rng, grown_losses, ((0.0, 0.0), (-1.3, -1.3), (-2.0, -2.0)), n_polishers=1)
-    assert folds.best_polished(depth) == (2, False)
+    assert said(folds.best_polished(depth)) == (2, False)
 
 
 @pytest.mark.parametrize(
@@ -165,7 +173,7 @@ def test_a_layer_that_pays_once_it_is_polished_is_kept(rng, grown_more, one, two
     grown_losses, polished_losses = ((0.0,), (grown_more,), (9.0,)), ((one,), (two,), (-9.0,))
     folds, depth = kept_back_with(rng, grown_losses, polished_losses)
     assert depth == 1
-    assert folds.best_polished(depth) == expected
+    assert said(folds.best_polished(depth)) == expected
 
 
 def test_rows_say_whether_there_are_folds(rng, monkeypatch):
@@ -229,7 +237,8 @@ def test_the_network_is_polished_where_that_pays(rings, monkeypatch, pays):
     X, y = rings
     grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
     told, real = [], holdout.polish
-    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, pays and depth == 2))
+    stacks = [()] if pays else None  # of five folds, nothing is taken from these
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, stacks))
     monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
     model = ring_model(criterion="holdout").fit(X, y)
     assert model.depth_ == grown_model.depth_ == 2
@@ -261,7 +270,7 @@ def test_sparse_rows_and_other_criteria_stay_as_grown(rings):
 
 def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
     X, y = rings
-    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, True))
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, [()]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DepthLimitWarning)
         grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
@@ -276,3 +285,52 @@ def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
         model = ring_model(criterion="holdout", time_limit=1e6).fit(X, y)
     assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(grown_model), strict=True))
     assert not model.criterion_path_[-1]["polished"]
+
+
+@pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
+def test_a_polished_network_of_one_fold_is_polished_again_on_all_rows(rings, monkeypatch, tmp_path):
+    """It is not grown anew, and a fit that is resumed is the same to the bit whatever it has kept."""
+    X, y = rings
+    monkeypatch.setattr(holdout, "FOLDED_ROWS", 0)
+    told, real, make = [], holdout.polish, holdout.make_engine
+    monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append((rows, more)) or real(*rows, **more))
+    made = []
+    monkeypatch.setattr(holdout, "make_engine", lambda rows, *others: made.append(rows.n_rows) or make(rows, *others))
+    path = tmp_path / "fit.ckpt"
+    model = ring_model(criterion="holdout", checkpoint=path).fit(X, y)
+    assert model.criterion_path_[-1]["polished"]
+    assert made == [192]
+    (_, *four_fifths), (first, *every) = (rows for rows, _ in told)
+    assert [len(four_fifths[0]), len(every[0])] == [192, 240]
+    again = real(*told[0][0], **told[0][1])
+    for one, other in zip(first, again, strict=True):
+        assert all(np.array_equal(a.hyperplanes, b.hyperplanes) for a, b in zip(one.sides, other.sides, strict=True))
+    resumed = ring_model(criterion="holdout", checkpoint=path, n_jobs=2).fit(X, y)
+    assert len(told) == 2
+    header, arrays = read_container(path, kind="checkpoint")
+    some = {name: array for name, array in arrays.items() if name.startswith("trial.map.1/")}
+    assert 0 < len(some) < len(arrays)
+    write_container(path, header, some)
+    half = ring_model(criterion="holdout", checkpoint=path).fit(X, y)
+    for other in (resumed, half):
+        assert all(np.array_equal(a, b) for a, b in zip(planes(model), planes(other), strict=True))
+
+
+def test_time_that_ends_in_the_last_polish_leaves_the_network_of_one_fold(rings, monkeypatch):
+    X, y = rings
+    monkeypatch.setattr(holdout, "FOLDED_ROWS", 0)
+    real, polished = holdout.polish, []
+
+    def too_late(layers, inputs, *others, should_stop, **more):
+        if len(inputs) == len(X):
+            should_stop.deadline = 0.0
+        polished.append(real(layers, inputs, *others, should_stop=should_stop, **more))
+        return polished[-1]
+
+    monkeypatch.setattr(holdout, "polish", too_late)
+    with pytest.warns(UserWarning, match="reached: the network keeps 2 layer"):
+        model = ring_model(criterion="holdout", time_limit=1e6).fit(X, y)
+    left, none = polished
+    assert none is None
+    for found, side in zip(planes(model), [s for layer in left for s in layer.sides], strict=True):
+        assert np.array_equal(found, side.hyperplanes)

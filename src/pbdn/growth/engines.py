@@ -270,7 +270,7 @@ class MapEngine:
     def fit_layer(self, depth: int) -> LayerFit:
         """Optimise all sides of a layer; values on a line then train all layers together."""
         began = time.perf_counter()
-        name, checkpoint = f"map.{depth}", self.run.checkpoint
+        name, checkpoint = f"{self.run.name}map.{depth}", self.run.checkpoint
         if checkpoint is not None and name in checkpoint.saved:
             result = map_result_from_arrays(checkpoint.saved[name])
         else:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows, row_digests
+from pbdn.growth.checkpoint import arrays_of_layers, layers_from_arrays
 from pbdn.growth.depth import Engine, Growth, LayerFit, Observer, grow, path_of, stack_layers
 from pbdn.growth.engines import make_engine
 from pbdn.growth.run import Run
@@ -29,37 +30,48 @@ MOSTLY_SAME = 0.1  # of the rows that look like others, up to which they may say
 RARE = -1  # fold of the rows of a class that is too small to spare any
 
 RowLosses = Callable[[Sequence[Layer]], NDArray[np.float64]]
-Polisher = Callable[[Sequence[Layer]], Sequence[Layer] | None]  # None where there is nothing to gain or no time
+Polisher = Callable[[Sequence[Layer], bool], Sequence[Layer] | None]  # None where there is nothing to gain or no time
 
 
 def grow_by_holdout(
     rows: LabelledRows, response: Response, config: FitConfig, run: Run, observer: Observer | None = None
 ) -> Growth:
-    """Find the depth on rows kept back, then grow to that depth on all rows, and polish if that paid.
+    """Find the depth on rows kept back, then learn from all rows, together if that paid.
 
-    Few rows are all kept back once, in five folds; of many, and with chains, one fold is.
+    Few rows are all kept back once, in five folds; of many, and with chains, one fold is. If its network is polished, that
+    network is polished once more on all rows. Else a new one grows to the depth that was found.
     """
     trials = keep_back(rows, response, config, run)
-    trial = grow(trials, trials.criterion, config.max_depth, good_enough=GOOD_ENOUGH * trials.weight)
+    one_for_all = len(trials.engines) == 1 and config.inference != "gibbs"
+    watching, later = (observer, None) if one_for_all else (None, observer)
+    good_enough = GOOD_ENOUGH * trials.weight
+    trial = grow(trials, trials.criterion, config.max_depth, watching, good_enough)
     if trial.reason == "interrupted":
         return trial
-    depth, pays = trials.best_polished(len(trial.fits))
+    depth, polished = trials.best_polished(len(trial.fits))
     if run.stop():
         return replace(trial, reason="interrupted")
-    fits, reason = stack_layers(make_engine(rows, response, config, run), depth, lambda layers: False, observer)
-    if reason == "max_depth":  # the depth that was asked for: what ended the trial ended growth
-        reason = trial.reason
-    polished = None
-    if pays and reason != "interrupted":
-        polished = make_polisher(rows, response, config, run)([fit.layer for fit in fits])
-        if polished is not None:
-            fits = tuple(replace(fit, layer=layer) for fit, layer in zip(fits, polished, strict=True))
-        elif run.stop():
-            reason = "interrupted"
+    if one_for_all and polished is not None:
+        fits, reason = with_layers(trials.fits, polished[0]), trial.reason
+    else:
+        fits, reason = stack_layers(make_engine(rows, response, config, run), depth, lambda layers: False, later)
+        if reason == "max_depth":  # the depth that was asked for: what ended the trial ended growth
+            reason = trial.reason
+    pays = polished is not None and reason != "interrupted"
+    layers = make_polisher(rows, response, config, run)([fit.layer for fit in fits], True) if pays else None
+    if layers is not None:
+        fits = with_layers(fits, layers)
+    elif pays and run.stop():
+        reason = "interrupted"
     kept = path_of(fits, [step.criterion for step in trial.path], len(fits))
-    if polished is not None:
+    if layers is not None:
         kept = (*kept[:-1], replace(kept[-1], polished=True))
     return Growth(fits, (*kept, *trial.path[len(fits) :]), reason)
+
+
+def with_layers(fits: Sequence[LayerFit], layers: Sequence[Layer]) -> tuple[LayerFit, ...]:
+    """The first fits, with these layers in the place of theirs."""
+    return tuple(replace(fit, layer=layer) for fit, layer in zip(fits, layers, strict=False))
 
 
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
@@ -68,15 +80,15 @@ def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Ru
     few = rows.n_rows <= FOLDED_ROWS and rows.n_rows * response.labelling.n_sides <= FOLDED_WORK
     in_turn = config.inference != "gibbs" and few
     kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
-    n_at_a_time = min(run.n_jobs, len(kept))
-    trial = run.on_trial().shared_by(n_at_a_time)
-    parts = [rows.take(~fold) for fold in kept]
+    goes_on = len(kept) == 1 and config.inference != "gibbs"
+    part = (run.named("trial") if goes_on else run.on_trial()).shared_by(min(run.n_jobs, len(kept)))
+    parts = [(rows.take(~fold), part if f == 0 else part.quiet()) for f, fold in enumerate(kept)]
     of_rows = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     return KeptBack(
-        [make_engine(part, response, config, trial) for part in parts],
+        [make_engine(others, response, config, own) for others, own in parts],
         [losses_on(rows.take(fold), response) for fold in kept],
-        replace(run, n_jobs=n_at_a_time),
-        [make_polisher(part, response, config, trial) for part in parts],
+        run,
+        [make_polisher(others, response, config, own) for others, own in parts],
         float(sum(of_rows[fold].sum() for fold in kept)) if response.labelling.n_sides > 2 else 0.0,
     )
 
@@ -130,15 +142,21 @@ def folds_of_rows(codes: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[n
 
 
 def make_polisher(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> Polisher:
-    """Tunes the layers of a network together on these rows, where the configuration asks for it and there are several."""
+    """Tunes the layers of a network together on these rows, where the configuration asks for it and there are several.
+
+    What it makes is asked whether to tell how far it is, too.
+    """
 
     def tell(info: dict[str, Any], n_layers: int) -> None:
         run.bar.update(f"polish {n_layers} layers", info["n_steps"], "map", info["step"], f"loss {info['loss']:.4g}")
 
-    def polisher(layers: Sequence[Layer]) -> Sequence[Layer] | None:
+    def polisher(layers: Sequence[Layer], tells: bool) -> Sequence[Layer] | None:
         if config.inference == "gibbs" or not config.map.polish or sp.issparse(rows.inputs) or len(layers) < 2:
             return None
-        return polish(
+        checkpoint, name = run.checkpoint, f"{run.name}polish.{len(layers)}"
+        if checkpoint is not None and name in checkpoint.saved:
+            return layers_from_arrays(checkpoint.saved[name])
+        polished = polish(
             layers,
             np.asarray(rows.inputs, dtype=np.float64),
             rows.codes,
@@ -147,8 +165,11 @@ def make_polisher(rows: LabelledRows, response: Response, config: FitConfig, run
             config=config.map,
             seed=run.seed,
             should_stop=run.stop,
-            on_progress=lambda info: tell(info, len(layers)),
+            on_progress=(lambda info: tell(info, len(layers))) if tells else None,
         )
+        if checkpoint is not None and polished is not None:
+            checkpoint.store(name, arrays_of_layers(polished))
+        return polished
 
     return polisher
 
@@ -164,11 +185,13 @@ class KeptBack:
     row_losses : list of callables
         One per fold: minus twice the log-likelihood of every row kept back, by a stack of layers.
     run : Run
-        Its threads are the folds that are fitted at a time.
+        Its threads are the networks that are trained at a time.
     polishers : list of callables
         One per fold: layers tuned together on the rows of the other folds.
     weight : float
         Of all rows kept back, where there are more than two sides; else zero, and layers are tried as long as they help.
+    fits : list of LayerFit
+        The layers of the first fold.
     losses : list of arrays
         Of all rows kept back, for every depth so far.
     """
@@ -178,6 +201,7 @@ class KeptBack:
     run: Run
     polishers: Sequence[Polisher]
     weight: float = 0.0
+    fits: list[LayerFit] = field(init=False, default_factory=list)
     layers: list[list[Layer]] = field(init=False)
     losses: list[NDArray[np.float64]] = field(init=False, default_factory=list)
 
@@ -193,7 +217,8 @@ class KeptBack:
             layers.append(fit.layer)
         complete = all(fit.complete for fit in fits)
         self.losses.append(self._score(self.layers))
-        return LayerFit(fits[0].layer, fits[0].log_likelihood, None, complete, time.perf_counter() - began)
+        self.fits.append(replace(fits[0], complete=complete, seconds=time.perf_counter() - began))
+        return self.fits[-1]
 
     def _score(self, stacks: Sequence[Sequence[Layer]]) -> NDArray[np.float64]:
         """Losses of all rows kept back, by a stack of layers for each fold."""
@@ -212,20 +237,25 @@ class KeptBack:
         """Deviance of the rows kept back with so many layers."""
         return float(self.losses[len(layers) - 1].sum())
 
-    def best_polished(self, depth: int) -> tuple[int, bool]:
-        """The depth, and whether layers are tuned together, that make all rows kept back together likeliest.
+    def best_polished(self, depth: int) -> tuple[int, list[Sequence[Layer]] | None]:
+        """The depth that makes all rows kept back together likeliest, and the polished layers of every fold if they are better.
 
         A layer that did not pay as it was grown may pay once those below it have learned together with it. It is tried where
         one fold decides, which misses layers more easily than five do, and where it was not hopeless.
         """
-        best, pays, least, tried = depth, False, self.losses[depth - 1].sum(), [depth]
-        if len(self.engines) == 1 and len(self.losses) > depth and self.losses[depth].sum() < HOPELESS * least:
+        best, polished, least, tried = depth, None, self.losses[depth - 1].sum(), [depth]
+        n_folds = len(self.engines)
+        if n_folds == 1 and len(self.losses) > depth and self.losses[depth].sum() < HOPELESS * least:
             tried.append(depth + 1)
-        for n_layers in tried:
-            tasks = [(tune, layers[:n_layers]) for tune, layers in zip(self.polishers, self.layers, strict=True)]
-            stacks = self.run.on_threads(lambda task: task[0](task[1]), tasks)
-            polished = [stack for stack in stacks if stack is not None]
-            losses = self._score(polished).sum() if len(polished) == len(stacks) else np.inf
+        tasks = [
+            (tune, layers[:n_layers], n_layers == depth and layers is self.layers[0])
+            for n_layers in tried
+            for tune, layers in zip(self.polishers, self.layers, strict=True)
+        ]
+        tuned = self.run.on_threads(lambda task: task[0](*task[1:]), tasks)
+        for t, n_layers in enumerate(tried):
+            stacks = [stack for stack in tuned[t * n_folds : (t + 1) * n_folds] if stack is not None]
+            losses = self._score(stacks).sum() if len(stacks) == n_folds else np.inf
             if losses < least:
-                best, pays, least = n_layers, True, losses
-        return best, pays
+                best, polished, least = n_layers, stacks, losses
+        return best, polished

@@ -96,6 +96,8 @@ class Run:
     checkpoint : Checkpoint or None
         Where chains and finished layers are kept.
     bar : ProgressBar
+    name : str
+        Of this part of the fit, which its entries in the checkpoint begin with.
     """
 
     seed: int
@@ -103,6 +105,7 @@ class Run:
     stop: StopSignal = field(default_factory=StopSignal)
     checkpoint: Checkpoint | None = None
     bar: ProgressBar = field(default_factory=lambda: ProgressBar(False))
+    name: str = ""
 
     def shared_by(self, n_parts: int) -> "Run":
         """The run of one of several parts that work at the same time on the same threads."""
@@ -111,6 +114,14 @@ class Run:
     def on_trial(self) -> "Run":
         """The same run for work that is not worth keeping."""
         return replace(self, checkpoint=None)
+
+    def named(self, name: str) -> "Run":
+        """The same run for a part of the fit, which a checkpoint keeps apart."""
+        return replace(self, name=f"{name}.")
+
+    def quiet(self) -> "Run":
+        """The same run for work beside other work, of which the bar tells."""
+        return replace(self, bar=ProgressBar(False))
 
     def on_threads(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Do independent work on up to ``n_jobs`` threads; when one item fails the others are asked to stop."""
