@@ -5,7 +5,7 @@ Warnings point at the line of the user."""
 import inspect
 import re
 import warnings
-from dataclasses import FrozenInstanceError, asdict, fields
+from dataclasses import FrozenInstanceError, asdict, fields, replace
 from functools import partial
 from inspect import currentframe
 
@@ -226,6 +226,20 @@ def test_defaults_of_many_sides():
             "coef_shape": 1.5,
             "coef_rate": 3.0,
         }
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_steps", "every"), [(60, 6000, 188), (4000, 6000, 188), (6000, 9000, 281), (10_667, 16_000, 500)]
+)
+def test_few_rows_of_several_classes_take_fewer_and_longer_steps(n_rows, n_steps, every):
+    """The steps times their length stay the same, and so does how often experts are pruned."""
+    few, many = (resolve_map(None, Hyperpriors(), 20, 20, n_rows=n) for n in (n_rows, 20_000))
+    assert (few.n_minibatches, few.prune_every) == (n_steps, every)
+    assert few.learning_rate == (None if n_steps == 16_000 else pytest.approx(160.0 / n_steps))
+    assert set(changes(many, few)) <= {"n_minibatches", "learning_rate", "prune_every", "batch_size"}
+    chosen = resolve_map(MapConfig(n_minibatches=77), Hyperpriors(), 20, 20, n_rows=n_rows)
+    assert chosen == replace(few, n_minibatches=77, batch_size=chosen.batch_size)
+    assert resolve_map(None, Hyperpriors(), 2, 20, n_rows=n_rows).n_minibatches == 4000
 
 
 def test_very_many_sides_take_fewer_and_longer_steps():

@@ -35,6 +35,8 @@ CRITERION_NAMES = ("auto", FOLDS, HOLDOUT, *CRITERIA)
 
 MANY_SIDES: dict[str, Any] = {"n_minibatches": 16_000, "schedule": "cosine", "shrinkage": "student_t", "polish": True}
 """Where MAP with more than two sides differs: more steps that end softly, a penalty, layers tuned together."""
+FEWEST_STEPS, STEPS_PER_ROW = 6000, 1.5  # there; of few rows fewer steps, which are as much longer
+STEPS_TIMES_RATE, STEPS_TO_PRUNING = 160.0, 1 / 32  # of these
 MOST_SLOW_SIDES = 60  # above which layers take fewer and longer steps, and networks of folds hardly pay
 QUICK_STEPS: dict[str, Any] = {"n_minibatches": 4000, "learning_rate": 0.04, "prune_every": 125}
 """Where MAP with so many sides differs further: every step goes through all sides."""
@@ -167,7 +169,7 @@ def resolve_map(
         coef_shape=filled.coef_shape,
         coef_rate=filled.coef_rate_shape / filled.coef_rate_rate,
     )
-    defaults = of_folds or (MANY_SIDES if n_sides > 2 else {}) | (QUICK_STEPS if n_sides > MOST_SLOW_SIDES else {})
+    defaults = of_folds or (steps_of_many_sides(n_sides, n_rows) if n_sides > 2 else {})
     settings = replace(settings, **(defaults | set_fields(config)))
     if (config is not None and config.batch_size is not None) or n_rows is None:
         return settings
@@ -176,6 +178,18 @@ def resolve_map(
         n_starts, n_experts = starts_for(2 * n_features, n_sides, max_experts)
         most_visits = VISITED_NUMBERS / (2 * n_features * n_sides * n_starts * n_experts)
     return replace(settings, batch_size=batch_for(n_rows, settings.n_minibatches, most_visits))
+
+
+def steps_of_many_sides(n_sides: int, n_rows: int | None) -> dict[str, Any]:
+    """Where MAP with more than two sides differs."""
+    if n_sides > MOST_SLOW_SIDES:
+        return MANY_SIDES | QUICK_STEPS
+    n_steps = MANY_SIDES["n_minibatches"]
+    if n_rows is None or STEPS_PER_ROW * n_rows >= n_steps:
+        return MANY_SIDES
+    n_steps = max(FEWEST_STEPS, round(STEPS_PER_ROW * n_rows))
+    fewer = {"n_minibatches": n_steps, "learning_rate": STEPS_TIMES_RATE / n_steps}
+    return MANY_SIDES | fewer | {"prune_every": round(STEPS_TO_PRUNING * n_steps)}
 
 
 def batch_for(n_rows: int, n_steps: int, most_visits: float = MOST_VISITS) -> int:

@@ -130,12 +130,13 @@ class MapConfig(Options):
     ----------
     n_minibatches : int
         Adam steps per layer. Default: 750 with ``criterion="folds"`` (1500 for values on a line), where all layers are trained
-        together by as many; else 4000 (the paper's), or 16 000 with three to thirty classes.
+        together by as many; else 4000 (the paper's), or with three to thirty classes 1.5 for each row, but 6000 at least and
+        16 000 at most.
     batch_size : int
         Rows per step, never more than there are. Default: 100, and more where the steps would not see all rows often.
     learning_rate : float
-        Adam's step. Default: 0.04 with ``criterion="folds"`` or more than thirty classes, else the paper's 0.05 / (4 + T) for the
-        T-th layer.
+        Adam's step. Default: 0.04 with ``criterion="folds"`` or more than thirty classes; with three to thirty classes 160 over
+        the default of ``n_minibatches``, where that is below 16 000; else the paper's 0.05 / (4 + T) for the T-th layer.
     schedule : {"constant", "cosine"}
         "cosine" lets the step fall to zero along half a cosine. Default: "cosine" with ``criterion="folds"`` or more than two
         sides, else "constant".
@@ -146,8 +147,8 @@ class MapConfig(Options):
         Hyperplanes start at N(0, 0.1²). "balanced" starts the weights around r = 1/K, so that the first probabilities are
         near 1/2 whatever K is; "published" at ln r ~ N(0, 0.1²). Default: "balanced".
     prune_every : int
-        Steps between prunings; experts are also pruned at the end. Default: 300 with ``criterion="folds"``, else 500, or 125
-        with more than thirty classes.
+        Steps between prunings; experts are also pruned at the end. Default: 300 with ``criterion="folds"``, else 500, or with
+        three and more classes an interval of one thirty-second of the default of ``n_minibatches``.
     pruning : {"exact", "draw", "published_draw", "none"}
         "exact" drops an expert when P(it is inactive | data) exceeds ``prune_above``, without a random number. "draw"
         drops what one draw from the conditional law of the activities leaves inactive. "published_draw" is the paper's draw:
