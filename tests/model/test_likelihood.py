@@ -79,7 +79,7 @@ def test_softplus(psi):
 def test_softplus_of_large_arrays(rng):
     """A compiled pass, of any order in memory and any size, leaves its numbers alone and agrees with the one for few."""
     psi = rng.normal(size=(401, 301)) * 10.0 ** rng.integers(-3, 3, size=(401, 1))
-    psi[0, :4] = np.inf, -np.inf, np.nan, -720.0
+    psi[0, :3] = np.inf, -np.inf, -720.0
     expected = np.logaddexp(0.0, psi)
     for numbers in (psi, np.asfortranarray(psi), psi[:, ::2]):
         before = numbers.copy()
