@@ -291,7 +291,7 @@ class MapEngine:
         )
         labelling = self.response.labelling
         if not self.response.timed:
-            return fit_map(source, labelling, config=self.settings, **settings)
+            return fit_map(source, labelling, config=self.settings, n_threads=run.n_jobs, **settings)
         rng = np.random.default_rng(np.random.SeedSequence(run.seed, spawn_key=(depth,)))
         some = next(iter(source.minibatches(rng, min(START_ROWS, source.n_rows), 1)))
         rows = dense_rows(some.block.inputs, some.order)

@@ -1,6 +1,7 @@
 """Adam on the MAP objective: many minibatches per call of one compiled loop."""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,6 +58,17 @@ class AdamState(NamedTuple):
         """The state of the experts that survive, moments included."""
         p, m, v, mean = (np.ascontiguousarray(a[:, columns]) for a in self[:4])
         return AdamState(p, m, v, mean, self.counters, self.step_factor)
+
+    def apart(self) -> "AdamState":
+        """The same state with counters of its own."""
+        return self._replace(counters=self.counters.copy(), step_factor=self.step_factor.copy())
+
+    def take_back(self, parts: Sequence["AdamState"], columns: Sequence[slice]) -> None:
+        """Parts that have gone on by the same steps."""
+        for part, own in zip(parts, columns, strict=True):
+            for whole, some in zip(self[:4], part[:4], strict=True):
+                whole[:, own] = some
+        self.counters[:], self.step_factor[:] = parts[0].counters, parts[0].step_factor
 
 
 @summing

@@ -70,6 +70,7 @@ def fit_map(
     initial: tuple[Side, ...] | None = None,
     on_progress: Callable[[dict[str, Any]], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    n_threads: int = 1,
 ) -> MapResult:
     """Fit all sides of one layer by Adam on the MAP objective.
 
@@ -83,13 +84,15 @@ def fit_map(
         Layer number T, counted from 1; sets the learning rate and the random streams.
     config : MapSettings
     seed : int
-        Same seed, same bits: nothing depends on thread counts.
+        Same seed, same bits; of the traced losses the last digits depend on the number of threads.
     initial : tuple of Side or None
         Starting point instead of a random one.
     on_progress : callable or None
         Called after each compiled call with step, n_steps, loss and n_experts.
     should_stop : callable or None
         Asked between compiled calls; True ends the training with what there is.
+    n_threads : int
+        That share the sides, where there are many.
 
     Returns
     -------
@@ -97,6 +100,7 @@ def fit_map(
     """
     config = MapSettings() if config is None else config
     trainer = make_trainer(source, labelling, depth, config, seed)
+    trainer.n_threads = n_threads
     trainer.start(initial)
     batches = source.minibatches(trainer.stream(BATCHES), trainer.batch_size, config.n_minibatches, config.replacement)
     held: Minibatches | None = None

@@ -2,7 +2,10 @@
 
 import math
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +17,12 @@ from pbdn.model.labelling import Labelling
 from pbdn.model.network import Side
 from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.sgd.adam import AdamState, run_minibatches
-from pbdn.sgd.kernel_arguments import CALL_NUMBERS, MAX_HALVINGS, SideColumns, Steps, workspace
+from pbdn.sgd.kernel_arguments import CALL_NUMBERS, MAX_HALVINGS, LabelledRows, SideColumns, Steps, workspace
 from pbdn.sgd.map_settings import MapSettings
 from pbdn.sgd.objective import as_labelled_rows, pack, penalty, prior_constants, unpack
 from pbdn.sgd.pruning import log_inactivity, log_likelihoods, surviving
 
+SIDES_OF_PART = 5  # of a layer, at least, for each of the threads that share them
 INITIAL_SPREAD = 0.1
 START_GAIN = 3.0  # standard deviation of x'β over standardised rows at a scattered start
 LEAST_SPREAD = (0.001, 0.01)  # of an input above units, for classes and on a line: what hardly speaks is not shouted at
@@ -86,6 +90,7 @@ class Trainer:
         self.labelling, self.positive = labelling, labelling.positive
         self.width = config.max_experts
         self._seed = seed
+        self.n_threads = 1  # that share the sides
         self.rng = self.stream(PRUNING)
         self.reinitialised = np.zeros(self.n_sides, np.int64)
         self.kept_strongest = np.zeros(self.n_sides, np.int64)
@@ -135,15 +140,37 @@ class Trainer:
         return log_inactivity(rows, self.state.parameters, self.starts, self.positive), weight
 
     def run(self, chunk: Minibatches, rates: FloatArray, averaging: bool) -> FloatArray:
-        """One compiled call; returns the minibatch losses."""
-        losses = np.full(len(rates), np.nan)
+        """Steps on some minibatches; returns the minibatch losses.
+
+        Sides are independent given the rows, so threads share them; only the last digits of the losses depend on how many there
+        are. Where a step of a part is not finite, all sides go through these steps together.
+        """
         block = chunk.block
         data = as_labelled_rows(block.inputs, block.codes, block.weights)
         steps = Steps(chunk.order, chunk.batch_size, rates, averaging, float(self.n_rows), self.total_weight)
-        sides, prior = SideColumns(self.starts, self.positive), prior_constants(self.config, self.starts)
-        work = workspace(len(data.rows) == 1, self.n_inputs, self.starts)
-        done = run_minibatches(data, steps, sides, self.state, prior, work, losses)
-        if done < len(rates):
+        n_parts = min(self.n_threads, self.n_sides // SIDES_OF_PART)
+        if n_parts > 1:
+            ends = np.unique(np.searchsorted(self.starts, np.linspace(0, self.starts[-1], n_parts + 1)))
+            columns = [slice(*self.starts[[a, b]]) for a, b in pairwise(ends)]
+            states = [self.state.keep(own).apart() for own in columns]
+            with ThreadPoolExecutor(n_parts) as pool:
+                losses = np.sum(
+                    list(pool.map(partial(self._run_part, data, steps), states, ends[:-1], ends[1:])), axis=0
+                )
+            if all(state.counters[1] == self.state.counters[1] for state in states):
+                self.state.take_back(states, columns)
+                return np.asarray(losses)
+        return self._run_part(data, steps, self.state, 0, self.n_sides)
+
+    def _run_part(self, data: LabelledRows, steps: Steps, state: AdamState, first: int, end: int) -> FloatArray:
+        """One compiled call for some sides, whose state changes in place."""
+        losses = np.full(len(steps.rates), np.nan)
+        starts = self.starts[first : end + 1] - self.starts[first]
+        sides, prior = SideColumns(starts, self.positive[first:end]), prior_constants(self.config, starts)
+        done = run_minibatches(
+            data, steps, sides, state, prior, workspace(len(data.rows) == 1, self.n_inputs, starts), losses
+        )
+        if done < len(steps.rates) and state is self.state:
             raise self.not_finite()
         return losses
 
