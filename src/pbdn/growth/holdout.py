@@ -240,11 +240,11 @@ class KeptBack:
     def best_polished(self, depth: int) -> tuple[int, list[Sequence[Layer]] | None]:
         """The depth that makes all rows kept back together likeliest, and the polished layers of every fold if they are better.
 
-        A layer that did not pay as it was grown may pay once those below it have learned together with it. It is tried where
-        one fold decides, which misses layers more easily than five do, and where it was not hopeless.
+        A layer that did not pay as it was grown may pay once those below it have learned together with it, and one that did may
+        not. Both are tried where one fold decides, which errs more easily than five do, if the one was not hopeless.
         """
-        best, polished, least, tried = depth, None, self.losses[depth - 1].sum(), [depth]
-        n_folds = len(self.engines)
+        best, polished, least, n_folds = depth, None, self.losses[depth - 1].sum(), len(self.engines)
+        tried = [depth] if n_folds > 1 else list(range(max(1, depth - 1), depth + 1))
         if n_folds == 1 and len(self.losses) > depth and self.losses[depth].sum() < HOPELESS * least:
             tried.append(depth + 1)
         tasks = [
