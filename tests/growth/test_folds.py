@@ -162,13 +162,20 @@ def test_needless_experts_are_left_out_and_needed_ones_stay(rng):
     assert loss[1] <= loss[0] + ALLOWED
 
 
-def test_trimming_judges_as_the_whole_network_does(rng):
+@pytest.mark.parametrize("response", [RESPONSE, OnALine()], ids=["classes", "line"])
+def test_trimming_judges_as_the_whole_network_does(rng, response):
     """Units that are known are not computed again: what stays is what trials of whole networks leave."""
     X, y = half_planes(rng, 80)
-    rows = LabelledRows(X, y, rng.uniform(0.5, 2.0, 80))
-    losses = losses_on(rows, RESPONSE)
+    on_a_line = np.column_stack([y, y]).astype(float)
+    rows = LabelledRows(X, on_a_line if response.timed else y, rng.uniform(0.5, 2.0, 80))
+    losses = losses_on(rows, response)
     layers = random_network(rng, ((3, 4), (2, 3), (3, 2)), 3).layers
-    small = trimmed(layers, rows, RESPONSE, allowed=20.0)
+    if response.timed:
+        layers = tuple(
+            Layer(tuple(replace(side, time_coefs=rng.gamma(2.0, size=side.n_experts)) for side in layer.sides))
+            for layer in layers
+        )
+    small = trimmed(layers, rows, response, allowed=20.0)
     most, expected = losses(layers).sum() + 20.0, layers
     for t in (3, 2, 1):
         for s in (0, 1):

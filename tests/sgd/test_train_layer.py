@@ -87,6 +87,22 @@ def test_result_does_not_depend_on_thread_limits(rng, seed):
     assert same(*results)
 
 
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize(("rate", "halved"), [(None, False), (2000.0, True)])
+def test_threads_that_share_the_sides_change_no_bit(rng, seed, make, rate, halved):
+    """Twenty sides, dense and sparse rows; also where steps overflow in some side, which halves the steps of all."""
+    X, codes, labelling = rng.normal(size=(300, 4)), np.arange(300) % 10, for_and_against_each_class(10)
+    X[:, 0] += codes
+    config, source = replace(QUICK, learning_rate=rate, average_last=0.3), ArraySource(make(X), codes)
+    one, *others = (fit_map(source, labelling, depth=1, config=config, seed=seed, n_threads=n) for n in (1, 2, 4, 50))
+    assert (one.trace["step_halvings"][0] > 0) == halved
+    for other in others:
+        assert same(one, other)
+        for name in ("pruned_at", "n_experts", "step_halvings", "kept_strongest"):
+            np.testing.assert_array_equal(one.trace[name], other.trace[name])
+        np.testing.assert_allclose(one.trace["loss"], other.trace["loss"], rtol=1e-12)
+
+
 def test_csr_training_is_dense_training(rng, seed):
     inputs, codes = moons(rng)
     inputs = inputs * (rng.random(inputs.shape) < 0.7)
