@@ -45,7 +45,7 @@ class PBDNClassifier(NetworkClassifier):
         Options of MAP (`pbdn.config.MapConfig`): steps, batches, penalty, device.
     class_weight : dict, "balanced" or None, default=None
     n_jobs : int or None, default=None
-        Threads, as in joblib; results do not depend on it. None: up to five for networks of folds, else one.
+        Threads, as in joblib; results do not depend on it. None: up to five where rows kept back decide, else one.
     random_state : int, RandomState or None, default=None
         Draws starts, minibatches, noise and chains. The same rows are kept back whatever it is.
     verbose : int, default=0
