@@ -334,3 +334,22 @@ def test_time_that_ends_in_the_last_polish_leaves_the_network_of_one_fold(rings,
     assert none is None
     for found, side in zip(planes(model), [s for layer in left for s in layer.sides], strict=True):
         assert np.array_equal(found, side.hyperplanes)
+
+
+def test_a_layer_less_is_kept_where_that_is_better_once_polished(rings, monkeypatch):
+    """Two layers are as grown the best, one is once polished; the path says which stayed, and nobody asks for more depth."""
+    X, y = rings
+    monkeypatch.setattr(holdout, "FOLDED_ROWS", 0)
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth - 1, [self.layers[0][: depth - 1]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DepthLimitWarning)
+        model = ring_model(criterion="holdout").fit(X, y)
+    assert model.depth_ == 1
+    assert [step["kept"] for step in model.criterion_path_] == [True, False]
+
+
+def test_one_fold_tries_a_layer_less_too(rng):
+    grown_losses, polished_losses = ((0.0,), (-1.0,), (-0.9,)), ((-2.0,), (-1.5,), (-1.6,))
+    folds, depth = kept_back_with(rng, grown_losses, polished_losses)
+    assert depth == 2
+    assert said(folds.best_polished(depth)) == (1, True)

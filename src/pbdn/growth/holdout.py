@@ -52,7 +52,8 @@ def grow_by_holdout(
     if run.stop():
         return replace(trial, reason="interrupted")
     if one_for_all and polished is not None:
-        fits, reason = with_layers(trials.fits, polished[0]), trial.reason
+        fits = with_layers(trials.fits, polished[0])
+        reason = trial.reason if depth >= len(trial.fits) else "criterion"
     else:
         fits, reason = stack_layers(make_engine(rows, response, config, run), depth, lambda layers: False, later)
         if reason == "max_depth":  # the depth that was asked for: what ended the trial ended growth
@@ -66,7 +67,7 @@ def grow_by_holdout(
     kept = path_of(fits, [step.criterion for step in trial.path], len(fits))
     if layers is not None:
         kept = (*kept[:-1], replace(kept[-1], polished=True))
-    return Growth(fits, (*kept, *trial.path[len(fits) :]), reason)
+    return Growth(fits, (*kept, *(replace(step, kept=False) for step in trial.path[len(fits) :])), reason)
 
 
 def with_layers(fits: Sequence[LayerFit], layers: Sequence[Layer]) -> tuple[LayerFit, ...]:
