@@ -20,7 +20,7 @@ from benchmarks.record import metrics, timed
 from pbdn import PBDNClassifier
 from pbdn.config import MapConfig
 from pbdn.datasets import load_mnist
-from pbdn.sgd.polish import SHARE_OF_STEPS
+from pbdn.sgd.polish import MOST_STEPS
 
 OUT = Path("out")
 IMAGE = (28, 28)
@@ -68,7 +68,7 @@ def fit(device: str | None, seed: int, max_depth: int, max_experts: int, n_minib
     }
     OUT.mkdir(exist_ok=True)
     model.save(OUT / "mnist.pbdn")
-    n_steps = round(n_minibatches * (model.depth_ + SHARE_OF_STEPS * polished))
+    n_steps = n_minibatches * model.depth_ + min(n_minibatches, MOST_STEPS) * polished
     mlp = fit_mlp(X, y, X_test, y_test, n_steps, model.config_.map.batch_size, seed)
     told = {**settings, "map_config": {"device": device, "n_minibatches": n_minibatches}}
     record.append("speed", {"method": "mnist", "seed": seed, "config": told, "map": scores, "mlp": mlp})

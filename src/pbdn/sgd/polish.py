@@ -1,4 +1,4 @@
-"""Polish a grown network of many sides: its layers are trained together for half the steps that one layer took.
+"""Polish a grown network of many sides: its layers are trained together for as many steps as one layer took, up to a limit.
 
 The rows get Gaussian noise: two noisy copies of a row lie as far apart as a row and its nearest neighbour. What that needs can be
 compiled ahead by a second process, while the first layer of the first fit on a machine is compiled and trained.
@@ -19,8 +19,8 @@ from pbdn.sgd.objective import pack
 from pbdn.sgd.pruning import log_likelihoods
 from pbdn.sgd.trainer import POLISH, falling_rates
 
-SHARE_OF_STEPS = 0.5  # minibatches, of those that one layer took
-MOST_PASSES = 400  # over the rows, which few rows make many times with half the minibatches of a layer
+MOST_STEPS = 8000
+MOST_PASSES = 400  # over the rows, which few rows make many times with the minibatches of a layer
 SHARE_OF_RATE = 0.25  # learning rate at the start, of that of the top layer
 
 
@@ -59,7 +59,7 @@ def polish(
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(len(layers), POLISH)))
     some = inputs if weights is None or weights.all() else inputs[weights > 0]
     size = min(config.batch_size, len(codes))
-    n_steps = max(1, round(min(SHARE_OF_STEPS * config.n_minibatches, MOST_PASSES * len(codes) / size)))
+    n_steps = max(1, round(min(config.n_minibatches, MOST_STEPS, MOST_PASSES * len(codes) / size)))
     return train_together(
         Packed.of(layers, inputs.shape[1], labelling, config),
         inputs,
