@@ -1,5 +1,6 @@
 """The package as a whole: imports point one way, modules are short, and a user's script has types."""
 
+import ast
 import os
 import pathlib
 import shutil
@@ -120,6 +121,24 @@ def test_no_module_is_long():
         if n_lines > MOST_LINES:
             long[str(path.relative_to(PACKAGE))] = n_lines
     assert not long
+
+
+# Functions that do not count references must not hand out arrays: who gets one would let go of what it never held.
+
+
+def functions_that(decorator: str):
+    """Name and return annotation of all functions of the package with this decorator."""
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and decorator in map(ast.unparse, node.decorator_list):
+                yield node.name, ast.unparse(node.returns) if node.returns else "not said"
+
+
+def test_summing_functions_return_no_arrays():
+    numbers = {"None", "bool", "int", "float", "tuple[float, float, float, float]", "Group"}
+    returned = dict(functions_that("summing"))
+    assert returned["next_group"] == "Group"
+    assert {name: kind for name, kind in returned.items() if kind not in numbers} == {}
 
 
 # A user's script is type-checked against the package: what it calls has types better than Any.

@@ -19,7 +19,7 @@ SMALLEST_PRECISION, LARGEST_PRECISION = 1e-16, 1e30
 
 
 @summing
-def inner(a, b, n):
+def inner(a, b, n) -> float:
     """Σ_{j<n} a_j b_j."""
     total = 0.0
     for j in range(n):
@@ -28,7 +28,7 @@ def inner(a, b, n):
 
 
 @summing
-def inner_of_four(matrix, i, j):
+def inner_of_four(matrix, i, j) -> tuple[float, float, float, float]:
     """Σ_{w<j} matrix[i', w] matrix[j, w] for i' = i, …, i + 3: the row j is read once for four."""
     one, two, three, four = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
     a, b, c, d = 0.0, 0.0, 0.0, 0.0

@@ -21,7 +21,7 @@ from pbdn.model.wiring import FEATURES, Curve, Inputs, sees_features, sources_of
 from pbdn.numerics.arrays import BoolArray, FloatArray, IntArray
 from pbdn.numerics.compiled import summing, summing_kernel, vectorised
 from pbdn.numerics.elementary import LANES, minus_log_one_minus, one_minus_exp
-from pbdn.numerics.products import BLOCK_ROWS, add_lines, block_product, number_at, padded
+from pbdn.numerics.products import BLOCK_ROWS, add_lines, number_at, padded, padded_size, product_at
 from pbdn.numerics.softplus import softplus_lanes
 
 if TYPE_CHECKING:
@@ -223,6 +223,7 @@ def _add_rates(address: int, n_rows: int, n_features: int, plan: Plan, tile: Til
     """Add λ, one answer after the other, and average."""
     steps, inputs, distance, rates = plan.steps, tile.inputs, tile.distance, tile.rates
     n_sides, n_members = out.shape[0], rates.shape[0] // out.shape[0]
+    climbing, experts, answers = tile.climbing, plan.experts, plan.answers
     at_coefficients, at_inputs, at_distance = plan.coefficients.ctypes.data, inputs.ctypes.data, distance.ctypes.data
     for begin in range(0, n_rows, TILE):
         n = n_rows - begin if n_rows - begin < TILE else TILE
@@ -242,24 +243,21 @@ def _add_rates(address: int, n_rows: int, n_features: int, plan: Plan, tile: Til
         rates[:] = 0.0
         for j in range(steps.shape[0]):
             filled, count, source, depth, target = steps[j, 0], steps[j, 2], steps[j, 3], steps[j, 4], steps[j, 5]
-            for k in range(0, count, BLOCK_ROWS):
-                for i in range(0, n, LANES):
-                    block_product(
-                        at_distance + 8 * (k * TILE + i), TILE,
-                        at_coefficients + 8 * (filled + k * depth), depth, 1,
-                        at_inputs + 8 * (source * TILE + i), TILE, depth,
-                    )  # fmt: skip
+            product_at(
+                count, padded_size(n), depth, at_coefficients + 8 * filled, depth, 1,
+                at_inputs + 8 * source * TILE, TILE, at_distance, TILE,
+            )  # fmt: skip
             if steps[j, 6] >= 0:
                 for k in range(count):
                     for i in range(n):
-                        distance[k * TILE + i] += tile.climbing[i, steps[j, 6] + k]
+                        distance[k * TILE + i] += climbing[i, steps[j, 6] + k]
             for k in range(count):
                 expert = steps[j, 1] + k
                 to = at_inputs + 8 * (target + k) * TILE if target >= 0 else at_distance + 8 * k * TILE
                 for i in range(0, n, LANES):
-                    softplus_lanes(at_distance + 8 * (k * TILE + i), plan.experts[0, expert], to + 8 * i)
+                    softplus_lanes(at_distance + 8 * (k * TILE + i), experts[0, expert], to + 8 * i)
                 if target < 0:
-                    answer, weight = plan.answers[expert], plan.experts[1, expert]
+                    answer, weight = answers[expert], experts[1, expert]
                     for i in range(n):
                         rates[answer, i] += weight * distance[k * TILE + i]
         for side in range(n_sides):

@@ -8,6 +8,7 @@ import numpy as np
 
 from pbdn.numerics.arrays import FloatArray
 from pbdn.numerics.compiled import summing, summing_kernel
+from pbdn.numerics.elementary import log_positive
 from pbdn.sgd.kernel_arguments import (
     BETA1,
     BETA2,
@@ -96,7 +97,7 @@ def sum_of_log1p(numbers: Any, factor: float) -> float:
         return total
     total = 0.0
     for j in range(numbers.shape[0]):
-        total += math.log1p(factor * numbers[j] * numbers[j])
+        total += log_positive(1.0 + factor * numbers[j] * numbers[j])
     return total
 
 

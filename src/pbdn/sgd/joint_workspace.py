@@ -6,7 +6,7 @@ import numpy as np
 
 from pbdn.model.wiring import FEATURES, sources_of
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.compiled import inlined, summing
+from pbdn.numerics.compiled import inlined, internal
 from pbdn.numerics.products import padded_size
 
 TILE = 128  # rows that are worked on together
@@ -102,7 +102,7 @@ def n_seen(t: int, stack: Stack, n_ramps: int) -> int:
     return int(stack.n_inputs[t] + 1 - (n_ramps if stack.sources[t, 0] == FEATURES else 0))
 
 
-@summing
+@internal
 def joint_workspace(stack: Stack, rows: NoisyRows) -> Any:
     """Memory for one tile of rows."""
     n_ramps, n_groups = rows.ramps.shape[1], rows.groups.shape[0] - 1

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.numerics.compiled import summing
+from pbdn.numerics.compiled import inlined, summing
 from pbdn.numerics.elementary import LANES
 from pbdn.numerics.products import padded, padded_size
 
@@ -103,14 +103,14 @@ def workspace(is_dense: bool, n_inputs: int, starts: IntArray) -> Work:
 
 
 @summing
-def group_of(starts: Any, side: int, end: int) -> Any:
+def group_of(starts: Any, side: int, end: int) -> Group:
     """The sides side ≤ s < end as a group."""
     first, last = starts[side], starts[end]
     return Group(side, end, np.uint64(first), np.uint64(last), padded_size(last - first))
 
 
 @summing
-def next_group(starts: Any, side: int) -> Any:
+def next_group(starts: Any, side: int) -> Group:
     """As many sides from ``side`` on as fit into one block, one at least."""
     end = side + 1
     while end < starts.shape[0] - 1 and starts[end + 1] - starts[side] <= BLOCK:
@@ -118,7 +118,7 @@ def next_group(starts: Any, side: int) -> Any:
     return group_of(starts, side, end)
 
 
-@summing
+@inlined
 def tile_of(numbers: Any, n: int, group: Group) -> Any:
     """The beginning of a flat array as n rows (padded) of the group's experts."""
     return numbers[: padded_size(n) * group.width].reshape((-1, group.width))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pbdn.numerics.compiled import inlined, summing, summing_kernel
+from pbdn.numerics.compiled import inlined, internal, summing, summing_kernel
 from pbdn.numerics.softplus import log_event_probability_and_slope, log_softplus, softplus_logistic, softplus_only
 from pbdn.sgd.kernel_arguments import (
     TILE,
@@ -123,7 +123,7 @@ def _add_group(
     """The same for one tile of rows and one group of sides, with ψ and s(ψ) in the workspace."""
     n, starts, rate, log_probability = index.shape[0], sides.starts, work.rate, work.row_weight
     psi, softplus = tile_of(work.psi, n, group), tile_of(work.softplus, n, group)
-    weight = work.experts[1]
+    weight, codes, weights, positive = work.experts[1], data.codes, data.weights, sides.positive
     for k in range(group.k1 - group.k0):
         weight[k] = math.exp(log_weight[group.k0 + k])
     for s in range(group.side, group.end):
@@ -132,10 +132,10 @@ def _add_group(
             rate[i] = row_rate(weight, softplus, i, first, last)
         fill_log_probability(n, rate, log_probability)
         for i in range(n):
-            row_weight = data.weights[index[i]]
+            row_weight = weights[index[i]]
             if row_weight == 0.0:
                 continue
-            if not is_yes(data.codes[index[i]], sides.positive[s]):
+            if not is_yes(codes[index[i]], positive[s]):
                 total[s] -= row_weight * rate[i]
             elif rate[i] >= TINY_RATE:
                 total[s] += row_weight * log_probability[i]
@@ -155,7 +155,7 @@ def _undecided(log_inactive: Any, first: Any, last: Any, floor: float, found: An
     return n
 
 
-@summing
+@internal
 def _sort_by_code(codes: Any, first: int, last: int, order: Any, run_starts: Any) -> None:
     """Rows ``first`` to ``last`` in order of their codes; those of code c are order[run_starts[c] : run_starts[c + 1]]."""
     run_starts[:] = 0
@@ -223,6 +223,7 @@ def _add_side(
 ) -> None:
     """The same for the positive rows ``order`` of one side."""
     row_weight, rate, log_any, own = work.row_weight, work.rate, work.slope[:TILE], work.slope[TILE:]
+    weights = data.weights  # looked up once: a kernel counts references, which takes time in a loop
     k0, first, last = group.k0, np.int64(group.k0), np.int64(group.k1)
     log_weight, weight = work.experts[0, : last - first], work.experts[1]
     for k in range(last - first):
@@ -240,7 +241,7 @@ def _add_side(
         softplus_only(n * group.width, work.psi, work.softplus)
         for i in range(n):
             rate[i] = row_rate(weight, softplus, i, np.uint64(0), group.k1 - k0)
-            row_weight[i] = data.weights[index[i]]
+            row_weight[i] = weights[index[i]]
             if rate[i] < TINY_RATE:
                 _add_in_log_space(row_weight[i], log_weight, psi[i], softplus[i], found[:n_open], k0, log_inactive)
                 row_weight[i] = 0.0
