@@ -12,9 +12,9 @@ from pbdn.data.labelled_rows import LabelledRows
 from pbdn.errors import DepthLimitWarning
 from pbdn.estimators import fitting
 from pbdn.files import read_container, write_container
-from pbdn.growth import holdout
+from pbdn.growth import fit_network, holdout
 from pbdn.growth.depth import LayerFit, grow
-from pbdn.growth.holdout import RARE, KeptBack, folds_of_rows, keep_back
+from pbdn.growth.holdout import RARE, KeptBack, deal_into_folds, folds_of_rows, keep_back
 from pbdn.growth.run import Run
 from pbdn.model.network import Layer, Side
 from pbdn.model.response import response_for_classes
@@ -48,53 +48,52 @@ class Steps:
         self.seen.append(layer.sides[0].hyperplanes[0, 0])
 
 
-def grown(tables, max_depth=4, **more):
-    """Growth where fold f loses ``tables[f][t]`` (one value per row) with t + 1 layers."""
-    engines = [Steps() for _ in tables]
-    losses = [lambda layers, table=table: table[len(layers) - 1] for table in tables]
-    folds = KeptBack(engines, losses, Run(seed=0), [lambda layers, tells: None] * len(tables))
-    return grow(folds, folds.criterion, max_depth, **more), engines
+def grown(table, max_depth=4, **more):
+    """Growth that loses ``table[t]`` (one value per row) with t + 1 layers."""
+    engine = Steps()
+    trial = KeptBack(engine, lambda layers: table[len(layers) - 1], Run(seed=0), lambda layers, tells: None)
+    return grow(trial, trial.criterion, max_depth, **more), engine
 
 
-def test_all_folds_decide_together(rng):
-    """A second layer that one fold likes and another does not; each fold goes on from its own layers."""
-    base = rng.gamma(2.0, size=(2, 50))
+def test_rows_kept_back_decide_together(rng):
+    """A second layer that half of the rows like and the others do not; the engine goes on from its own layers."""
+    base, likes = rng.gamma(2.0, size=100), np.arange(100) < 50
     for gain, depth in ((-0.1, 2), (0.1, 1)):
-        tables = [[base[0], base[0] - 1.0, base[0] - 1.0], [base[1], base[1] + 1.0 + gain, base[1] + 2.0]]
-        growth, engines = grown(tables, max_depth=3)
+        table = [base, base + np.where(likes, -1.0, 1.0 + gain), base + np.where(likes, -1.0, 2.0)]
+        growth, engine = grown(table, max_depth=3)
         assert len(growth.fits) == depth
-        deviance = [sum(table[t].sum() for table in tables) for t in range(len(growth.path))]
-        assert [step.criterion for step in growth.path] == pytest.approx(deviance)
-        assert all(engine.seen == [1.0, 2.0][:depth] for engine in engines)
+        assert [step.criterion for step in growth.path] == pytest.approx([table[t].sum() for t in range(depth + 1)])
+        assert engine.seen == [1.0, 2.0][:depth]
 
 
 def test_nothing_kept_back_is_one_layer():
-    growth, _ = grown([[np.empty(0)] * 3])
+    growth, _ = grown([np.empty(0)] * 3)
     assert len(growth.fits) == 1
 
 
 def test_no_layer_is_tried_where_next_to_nothing_is_left():
-    tables = [[np.full(10, loss) for loss in (1.0, 0.01, 0.001, 0.0)]]
+    table = [np.full(10, loss) for loss in (1.0, 0.01, 0.001, 0.0)]
     for good_enough, depth in ((0.2, 2), (0.05, 3), (-np.inf, 4)):
-        growth, engines = grown(tables, good_enough=good_enough)
+        growth, engine = grown(table, good_enough=good_enough)
         assert (len(growth.fits), len(growth.path)) == (depth, depth)
         assert growth.reason == ("criterion" if depth < 4 else "max_depth")
-        assert engines[0].seen == [1.0, 2.0, 3.0][: depth - 1]
+        assert engine.seen == [1.0, 2.0, 3.0][: depth - 1]
 
 
-@pytest.mark.parametrize(("n_classes", "weight"), [(2, 0.0), (3, 60.0)])
-def test_the_weight_kept_back_counts_with_several_classes(rng, n_classes, weight):
-    """Half of 120 rows weigh nothing, the others one each; all are kept back once."""
+@pytest.mark.parametrize(("n_classes", "counts"), [(2, 0), (3, 1)])
+def test_the_weight_kept_back_counts_with_several_classes(rng, n_classes, counts):
+    """Half of 120 rows weigh nothing, the others one each."""
     codes, response = np.arange(120) // 2 % n_classes, response_for_classes(n_classes)
     rows = LabelledRows(rng.normal(size=(120, 2)), codes, np.arange(120) % 2 * 1.0)
     options = dict.fromkeys(("priors", "gibbs_config", "map_config"))
     config = resolve(response, inference="map", criterion="holdout", max_depth=2, max_experts=2, **options)
-    assert keep_back(rows, response, config, Run(seed=0)).weight == weight
+    kept = deal_into_folds(rows, response) == 4
+    assert kept.sum() == 24
+    assert keep_back(rows, response, config, Run(seed=0)).weight == counts * rows.weights[kept].sum() != 24
 
 
-@pytest.mark.parametrize(("limit", "n_folds"), [(120, 5), (119, 1)])
-def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit, n_folds):
-    """No fold's engine sees the rows it is scored on, and weights travel with their rows."""
+def test_a_fifth_of_every_class_is_kept_back(rng, monkeypatch):
+    """The engine of the trial does not see the rows it is scored on, and weights travel with their rows."""
     X, y = rng.normal(size=(120, 2)), np.repeat([0, 1, 2], 40)
     X[:, 0] += y
     fitted_rows, made = [], holdout.make_engine
@@ -104,59 +103,43 @@ def test_every_row_is_kept_back_once_where_rows_are_few(rng, monkeypatch, limit,
         return made(rows, *others)
 
     monkeypatch.setattr(holdout, "make_engine", spy)
-    monkeypatch.setattr(holdout, "FOLDED_ROWS", limit)
     weights = rng.uniform(0.5, 2.0, 120)
     quick = {"map_config": MapConfig(n_minibatches=20), "max_experts": 2, "max_depth": 1}
     PBDNClassifier(inference="map", criterion="holdout", random_state=0, **quick).fit(X, y, sample_weight=weights)
-    *parts, (whole, whole_weights) = fitted_rows
-    assert len(parts) == n_folds
+    (part, part_weights), (whole, whole_weights) = fitted_rows
     assert np.array_equal(whole_weights, weights)
     place = {row.tobytes(): at for at, row in enumerate(whole)}
-    absences = np.full(120, n_folds)
-    for part, part_weights in parts:
-        index = [place[row.tobytes()] for row in part]
-        assert np.array_equal(weights[index], part_weights)
-        absences[index] -= 1
-    assert np.bincount(absences).tolist() == ([0, 120] if n_folds == 5 else [96, 24])
+    index = [place[row.tobytes()] for row in part]
+    assert np.array_equal(weights[index], part_weights)
+    assert np.bincount(y[index]).tolist() == [32, 32, 32]
 
 
-def kept_back_with(rng, grown_losses, polished_losses, n_polishers=2):
-    """Folds after growth; what they lose with so many layers, as grown and polished, is said for each fold and every row."""
-    base = rng.uniform(1.0, 1.5, size=(2, 20))
+def kept_back_with(rng, grown_losses, polished_losses, polishes=True):
+    """A trial after growth; what every row loses with so many layers, as grown and polished, is said."""
+    base = rng.uniform(1.0, 1.5, size=20)
 
     def polisher(layers, tells):
-        return [Layer((*layer.sides, *layer.sides)) for layer in layers]  # two sides: polished
+        return [Layer((*layer.sides, *layer.sides)) for layer in layers] if polishes else None  # two sides: polished
 
-    def loss_of(f):
-        def loss(layers):
-            losses = grown_losses if len(layers[0].sides) == 1 else polished_losses
-            return base[f] + losses[len(layers) - 1][f]
+    def loss(layers):
+        return base + (grown_losses if len(layers[0].sides) == 1 else polished_losses)[len(layers) - 1]
 
-        return loss
-
-    n_folds = len(grown_losses[0])
-    polishers = [polisher if f < n_polishers else lambda layers, tells: None for f in range(n_folds)]
-    engines, losses = [Steps() for _ in range(n_folds)], [loss_of(f) for f in range(n_folds)]
-    folds = KeptBack(engines, losses, Run(seed=0, n_jobs=2), polishers)
-    return folds, len(grow(folds, folds.criterion, 3).fits)
+    trial = KeptBack(Steps(), loss, Run(seed=0, n_jobs=2), polisher)
+    return trial, len(grow(trial, trial.criterion, 3).fits)
 
 
-def said(depth_and_stacks):
-    """The depth, and whether there are polished layers of it for every fold."""
-    depth, stacks = depth_and_stacks
-    assert stacks is None or all(len(stack) == depth for stack in stacks)
-    return depth, stacks is not None
+def said(depth_and_layers):
+    """The depth, and whether there are polished layers of it."""
+    depth, layers = depth_and_layers
+    assert layers is None or len(layers) == depth
+    return depth, layers is not None
 
 
-def test_all_rows_kept_back_decide_whether_to_polish(rng):
-    """Two folds that disagree are judged by their sum; a fold without a polish vetoes it."""
-    grown_losses = ((0.0, 0.0), (-1.0, -1.0), (-0.8, -0.8))
-    for gains, pays in (((-1.3, -0.8), True), ((-1.2, -0.7), False)):
-        folds, depth = kept_back_with(rng, grown_losses, ((-9.0, -9.0), gains, (-9.0, -9.0)))
+def test_rows_kept_back_decide_whether_to_polish(rng):
+    for gain, polishes, pays in ((-1.1, True, True), (-0.9, True, False), (-1.1, False, False)):
+        trial, depth = kept_back_with(rng, (0.0, -1.0, -0.8), (0.0, gain, 0.0), polishes)
         assert depth == 2
-        assert said(folds.best_polished(depth)) == (2, pays)
-    folds, depth = kept_back_with(rng, grown_losses, ((0.0, 0.0), (-1.3, -1.3), (-2.0, -2.0)), n_polishers=1)
-    assert said(folds.best_polished(depth)) == (2, False)
+        assert said(trial.best_polished(depth)) == (2, pays)
 
 
 @pytest.mark.parametrize(
@@ -170,10 +153,16 @@ def test_all_rows_kept_back_decide_whether_to_polish(rng):
 )
 def test_a_layer_that_pays_once_it_is_polished_is_kept(rng, grown_more, one, two, expected):
     """The layer that ended growth is polished too; it stays if that beats what came before it, polished or not."""
-    grown_losses, polished_losses = ((0.0,), (grown_more,), (9.0,)), ((one,), (two,), (-9.0,))
-    folds, depth = kept_back_with(rng, grown_losses, polished_losses)
+    trial, depth = kept_back_with(rng, (0.0, grown_more, 9.0), (one, two, -9.0))
     assert depth == 1
-    assert said(folds.best_polished(depth)) == expected
+    assert said(trial.best_polished(depth)) == expected
+
+
+def chosen(X, y, weights=None, curved=None):
+    """How the depth of a default model is decided, where the rows say so."""
+    quick = MapConfig(n_minibatches=400, curved=curved)
+    model = PBDNClassifier(map_config=quick, max_experts=4, max_depth=1, random_state=0)
+    return model.fit(X, y, sample_weight=weights).config_.criterion
 
 
 def test_rows_say_whether_there_are_folds(rng, monkeypatch):
@@ -182,16 +171,22 @@ def test_rows_say_whether_there_are_folds(rng, monkeypatch):
     y = np.arange(120) % 3
     apart, blurred = (np.eye(3)[y] * 3.0 + spread * rng.normal(size=(120, 3)) for spread in (0.3, 3.0))
     both, twice, weights = np.concatenate([apart, blurred]), np.concatenate([y, y]), np.repeat([1.0, 0.0], 120)
-
-    def chosen(X, y, weights=None):
-        quick = MapConfig(n_minibatches=100)
-        model = PBDNClassifier(map_config=quick, max_experts=2, max_depth=1, random_state=0)
-        return model.fit(X, y, sample_weight=weights).config_.criterion
-
     assert chosen(apart, y) == "holdout"
     assert chosen(blurred, y) == "folds"
     assert chosen(both, twice, weights) == "holdout"
     assert chosen(both, twice, 1.0 - weights) == "folds"
+
+
+def test_squares_ask_for_folds(rng, monkeypatch):
+    """Shells around the origin are told apart by squares, sectors are not; who wants no squares is not asked."""
+    monkeypatch.setattr(defaults, "MOST_FOLDED", ((np.inf, 0),))
+    X = rng.normal(size=(600, 3))
+    angle = np.arctan2(X[:, 0], X[:, 1])
+    shells, sectors = np.digitize((X**2).sum(axis=1), [1.2, 2.4, 4.2]), np.digitize(angle, [-1.6, 0.0, 1.6])
+    monkeypatch.setattr(fit_network, "MUCH_OPEN", 2.0)
+    assert chosen(X, shells) == "folds"
+    assert chosen(X, shells, curved=False) == "holdout"
+    assert chosen(X, sectors) == "holdout"
 
 
 def test_the_trial_sees_the_same_rows_in_any_order_and_for_weights_or_copies(rng, monkeypatch):
@@ -202,7 +197,7 @@ def test_the_trial_sees_the_same_rows_in_any_order_and_for_weights_or_copies(rng
         seen.append(np.column_stack([rows.inputs, rows.codes]))
         return False
 
-    monkeypatch.setattr(fitting, "leave_much_open", judge)
+    monkeypatch.setattr(fitting, "ask_for_folds", judge)
     copies = np.concatenate([np.arange(60), np.arange(20)])[rng.permutation(80)]
     model = PBDNClassifier(map_config=MapConfig(n_minibatches=20), max_experts=2, max_depth=1)
     model.fit(X, y, sample_weight=np.where(np.arange(60) < 20, 2, 1))
@@ -233,20 +228,21 @@ def planes(model):
 @pytest.mark.filterwarnings("ignore::pbdn.errors.DepthLimitWarning")
 @pytest.mark.parametrize("pays", [True, False])
 def test_the_network_is_polished_where_that_pays(rings, monkeypatch, pays):
-    """Where it pays the fit is the polish of the network as grown, else the network as grown, bit for bit."""
+    """Where it pays the fit is the polish of the network of four fifths, else the network as grown on all rows, bit for bit."""
     X, y = rings
     grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
     told, real = [], holdout.polish
-    stacks = [()] if pays else None  # of five folds, nothing is taken from these
-    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, stacks))
-    monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append(more) or real(*rows, **more))
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, self.layers if pays else None))
+    monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append((*rows, more)) or real(*rows, **more))
     model = ring_model(criterion="holdout").fit(X, y)
     assert model.depth_ == grown_model.depth_ == 2
+    assert len(told) == pays
     assert [step["polished"] for step in model.criterion_path_] == [False, pays]
     expected = grown_model.layers_
     if pays:
+        ((layers, *_, more),) = told
         labelling = response_for_classes(3).labelling
-        expected = polish(expected, X, y, None, config=model.config_.map, seed=told[-1]["seed"], labelling=labelling)
+        expected = polish(layers, X, y, None, config=model.config_.map, seed=more["seed"], labelling=labelling)
     for found, side in zip(planes(model), [s for layer in expected for s in layer.sides], strict=True):
         assert np.array_equal(found, side.hyperplanes)
 
@@ -270,7 +266,7 @@ def test_sparse_rows_and_other_criteria_stay_as_grown(rings):
 
 def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
     X, y = rings
-    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, [()]))
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth, self.layers))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DepthLimitWarning)
         grown_model = ring_model(polished=False, criterion="holdout").fit(X, y)
@@ -291,7 +287,6 @@ def test_a_polish_cut_short_keeps_the_network_as_grown(rings, monkeypatch):
 def test_a_polished_network_of_one_fold_is_polished_again_on_all_rows(rings, monkeypatch, tmp_path):
     """It is not grown anew, and a fit that is resumed is the same to the bit whatever it has kept."""
     X, y = rings
-    monkeypatch.setattr(holdout, "FOLDED_ROWS", 0)
     told, real, make = [], holdout.polish, holdout.make_engine
     monkeypatch.setattr(holdout, "polish", lambda *rows, **more: told.append((rows, more)) or real(*rows, **more))
     made = []
@@ -318,7 +313,6 @@ def test_a_polished_network_of_one_fold_is_polished_again_on_all_rows(rings, mon
 
 def test_time_that_ends_in_the_last_polish_leaves_the_network_of_one_fold(rings, monkeypatch):
     X, y = rings
-    monkeypatch.setattr(holdout, "FOLDED_ROWS", 0)
     real, polished = holdout.polish, []
 
     def too_late(layers, inputs, *others, should_stop, **more):
@@ -339,8 +333,7 @@ def test_time_that_ends_in_the_last_polish_leaves_the_network_of_one_fold(rings,
 def test_a_layer_less_is_kept_where_that_is_better_once_polished(rings, monkeypatch):
     """Two layers are as grown the best, one is once polished; the path says which stayed, and nobody asks for more depth."""
     X, y = rings
-    monkeypatch.setattr(holdout, "FOLDED_ROWS", 0)
-    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth - 1, [self.layers[0][: depth - 1]]))
+    monkeypatch.setattr(KeptBack, "best_polished", lambda self, depth: (depth - 1, self.layers[: depth - 1]))
     with warnings.catch_warnings():
         warnings.simplefilter("error", DepthLimitWarning)
         model = ring_model(criterion="holdout").fit(X, y)
@@ -348,8 +341,7 @@ def test_a_layer_less_is_kept_where_that_is_better_once_polished(rings, monkeypa
     assert [step["kept"] for step in model.criterion_path_] == [True, False]
 
 
-def test_one_fold_tries_a_layer_less_too(rng):
-    grown_losses, polished_losses = ((0.0,), (-1.0,), (-0.9,)), ((-2.0,), (-1.5,), (-1.6,))
-    folds, depth = kept_back_with(rng, grown_losses, polished_losses)
+def test_a_layer_less_is_tried_too(rng):
+    trial, depth = kept_back_with(rng, (0.0, -1.0, -0.9), (-2.0, -1.5, -1.6))
     assert depth == 2
-    assert said(folds.best_polished(depth)) == (1, True)
+    assert said(trial.best_polished(depth)) == (1, True)

@@ -20,7 +20,7 @@ from pbdn.sgd.map_settings import MapSettings
 
 HOLDOUT = "holdout"
 FOLDS = "folds"
-UNDECIDED = "auto"  # between the two: the rows say (`pbdn.growth.fit_network.leave_much_open`)
+UNDECIDED = "auto"  # between the two: the rows say (`pbdn.growth.fit_network.ask_for_folds`)
 FOLDS_LEAST = 5  # rows below which none can be spared in folds, which predict too: one for each fold
 HOLDOUT_LEAST = 50  # rows below which none can be spared to find the depth of a network that is then grown anew
 MOST_DENSE = 30_000_000  # numbers of sparse rows that are made dense to train layers together

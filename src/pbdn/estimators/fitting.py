@@ -15,7 +15,7 @@ from pbdn.errors import InvalidInputError, warn
 from pbdn.estimators.frames import checked_for_fit
 from pbdn.estimators.growing import LearnsFromStreams, in_steps
 from pbdn.estimators.predicting import FittedNetwork
-from pbdn.growth.fit_network import leave_much_open
+from pbdn.growth.fit_network import ask_for_folds
 from pbdn.growth.run import FitTasks, with_callbacks
 from pbdn.inspection.access import checked_rows
 from pbdn.model.priors import Hyperpriors
@@ -122,7 +122,7 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
             in_order = rows.repeated(can_merge).in_content_order()  # weight 2 is the row given twice, to the last bit
         if criterion == options.UNDECIDED:
             some, config, run = self._on_trial(in_order, response, tasks)
-            criterion = options.FOLDS if leave_much_open(some, response, config, run) else options.HOLDOUT
+            criterion = options.FOLDS if ask_for_folds(some, response, config, run) else options.HOLDOUT
         rows = in_order if inference != "map" or criterion == options.FOLDS else rows
         self.config_ = self._resolve(response, inference, criterion, rows.n_rows, rows.n_features)
         present = np.unique(rows.codes)

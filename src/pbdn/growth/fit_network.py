@@ -36,8 +36,9 @@ from pbdn.sgd.polish import compile_the_rest
 
 logger = logging.getLogger("pbdn")
 
-N_JUDGES = 2  # folds whose rows are kept back
-MUCH_OPEN = 0.4  # log-loss of rows kept back, beside that of their shares of the classes
+N_JUDGES, N_ASKED = 2, 3  # folds whose rows are kept back, to choose a layout and to ask for networks of folds
+LITTLE_OPEN, MUCH_OPEN = 0.05, 0.4  # log-loss of rows kept back, beside that of their shares of the classes
+SQUARES_PAY = 0.875  # deviance of rows kept back with squares, beside that without
 FEW_DRAWS = 20  # of one chain, from which convergence can hardly be told
 
 
@@ -294,7 +295,7 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
         own = replace(rows, targets=layout.to_line(rows.targets))
         folds = deal_into_folds(own, layout)
         held = [folds == f for f in range(N_JUDGES)]
-        stage = _one_flat_layer(own, layout, config, run, held)
+        stage = _one_layer(own, layout, config, run, held)
         back = [own.take(kept) for kept in held]
         weights = np.concatenate([np.ones(part.n_rows) if part.weights is None else part.weights for part in back])
         return stage.deviance + 2.0 * float(
@@ -305,25 +306,38 @@ def best_layout(rows: LabelledRows, layouts: Sequence[OnALine], config: FitConfi
         return min(layouts, key=deviance)
 
 
-def leave_much_open(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> bool:
-    """Whether scaled rows hardly say of which class they are: one flat layer leaves those kept back unlikely.
+def ask_for_folds(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> bool:
+    """Whether networks of folds go farther on scaled rows of several classes than one network. One layer says so.
 
-    Networks of folds then go farther than one network, which is sure without reason.
+    It leaves rows kept back unlikely: one network is sure without reason then. Or it leaves something, and less with squares, which
+    one network does not have.
     """
-    kept = deal_into_folds(rows, response) == 0
+    folds = deal_into_folds(rows, response)
+    held = [folds == f for f in range(N_ASKED)]
+    kept = (folds >= 0) & (folds < N_ASKED)
     short = replace(config, map=config.map.shortened(SEARCH_STEPS))
-    with single_blas_thread(), help_with_compiling(compile_the_rest):
-        stage = _one_flat_layer(rows, response, short, run, [kept])
     shares = np.bincount(rows.codes, rows.weights, response.n_outputs)
-    chance = -2.0 * xlogy(shares, shares / shares.sum()).sum() / shares.sum()
     weight = kept.sum() if rows.weights is None else rows.weights[kept].sum()
-    return bool(stage.deviance > MUCH_OPEN * chance * weight)
+    chance = -2.0 * xlogy(shares, shares / shares.sum()).sum() / shares.sum() * weight
+    with single_blas_thread(), help_with_compiling(compile_the_rest):
+        flat = _one_layer(rows, response, short, run, held)
+        if flat.deviance > MUCH_OPEN * chance:
+            return True
+        if flat.deviance < LITTLE_OPEN * chance or config.map.curved is False:
+            return False
+        squares = _one_layer(rows, response, short, run, held, curved=True)
+    return bool(squares.deviance < SQUARES_PAY * flat.deviance)
 
 
-def _one_flat_layer(
-    rows: LabelledRows, response: Response, config: FitConfig, run: Run, held: Sequence[NDArray[np.bool_]]
+def _one_layer(
+    rows: LabelledRows,
+    response: Response,
+    config: FitConfig,
+    run: Run,
+    held: Sequence[NDArray[np.bool_]],
+    curved: bool = False,
 ) -> Stage:
-    """For every set of rows kept back, a network of one flat layer that has learned from the others."""
+    """For every set of rows kept back, a network of one layer that has learned from the others."""
     search = Search(response, config, run, held)
-    begun = search.begin(make_views(rows, False, run.seed)[0])
+    begun = search.begin(make_views(rows, curved, run.seed)[0])
     return search.after(begun, search.new_layer(begun))

@@ -20,10 +20,8 @@ from pbdn.model.response import Response
 from pbdn.sgd.polish import polish
 
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
-FOLDED_ROWS = 2000  # up to so many rows every row is kept back once to find the depth, above every fifth
-FOLDED_WORK = 60_000  # and up to so many rows x sides
 GOOD_ENOUGH = (
-    0.02  # deviance per row kept back (a log-loss of 0.01) that no further layer is tried to lower, of many sides
+    0.02  # deviance per row kept back (a log-loss of 0.01) that of many sides no further layer is tried to lower
 )
 HOPELESS = 1.5  # deviance of rows kept back with a layer more, over that without it: no polish makes up for as much
 MOSTLY_SAME = 0.1  # of the rows that look like others, up to which they may say something else
@@ -38,21 +36,18 @@ def grow_by_holdout(
 ) -> Growth:
     """Find the depth on rows kept back, then learn from all rows, together if that paid.
 
-    Few rows are all kept back once, in five folds; of many, and with chains, one fold is. If its network is polished, that
-    network is polished once more on all rows. Else a new one grows to the depth that was found.
+    A network that is better once polished is polished once more, on all rows. Else a new one grows to the depth that was found.
     """
-    trials = keep_back(rows, response, config, run)
-    one_for_all = len(trials.engines) == 1 and config.inference != "gibbs"
-    watching, later = (observer, None) if one_for_all else (None, observer)
-    good_enough = GOOD_ENOUGH * trials.weight
-    trial = grow(trials, trials.criterion, config.max_depth, watching, good_enough)
+    others = keep_back(rows, response, config, run)
+    watching, later = (None, observer) if config.inference == "gibbs" else (observer, None)
+    trial = grow(others, others.criterion, config.max_depth, watching, GOOD_ENOUGH * others.weight)
     if trial.reason == "interrupted":
         return trial
-    depth, polished = trials.best_polished(len(trial.fits))
+    depth, polished = others.best_polished(len(trial.fits))
     if run.stop():
         return replace(trial, reason="interrupted")
-    if one_for_all and polished is not None:
-        fits = with_layers(trials.fits, polished[0])
+    if polished is not None:
+        fits = with_layers(others.fits, polished)
         reason = trial.reason if depth >= len(trial.fits) else "criterion"
     else:
         fits, reason = stack_layers(make_engine(rows, response, config, run), depth, lambda layers: False, later)
@@ -76,21 +71,17 @@ def with_layers(fits: Sequence[LayerFit], layers: Sequence[Layer]) -> tuple[Laye
 
 
 def keep_back(rows: LabelledRows, response: Response, config: FitConfig, run: Run) -> "KeptBack":
-    """The trial networks of all folds, not grown yet."""
-    folds = deal_into_folds(rows, response)
-    few = rows.n_rows <= FOLDED_ROWS and rows.n_rows * response.labelling.n_sides <= FOLDED_WORK
-    in_turn = config.inference != "gibbs" and few
-    kept = [folds == fold for fold in (range(N_FOLDS) if in_turn else (N_FOLDS - 1,))]
-    goes_on = len(kept) == 1 and config.inference != "gibbs"
-    part = (run.named("trial") if goes_on else run.on_trial()).shared_by(min(run.n_jobs, len(kept)))
-    parts = [(rows.take(~fold), part if f == 0 else part.quiet()) for f, fold in enumerate(kept)]
-    of_rows = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+    """A network of four fifths of the rows, not grown yet."""
+    kept = deal_into_folds(rows, response) == N_FOLDS - 1
+    others = rows.take(~kept)
+    part = run.on_trial() if config.inference == "gibbs" else run.named("trial")
+    weight = kept.sum() if rows.weights is None else rows.weights[kept].sum()
     return KeptBack(
-        [make_engine(others, response, config, own) for others, own in parts],
-        [losses_on(rows.take(fold), response) for fold in kept],
+        make_engine(others, response, config, part),
+        losses_on(rows.take(kept), response),
         run,
-        [make_polisher(others, response, config, own) for others, own in parts],
-        float(sum(of_rows[fold].sum() for fold in kept)) if response.labelling.n_sides > 2 else 0.0,
+        make_polisher(others, response, config, part),
+        float(weight) if response.labelling.n_sides > 2 else 0.0,
     )
 
 
@@ -177,86 +168,73 @@ def make_polisher(rows: LabelledRows, response: Response, config: FitConfig, run
 
 @dataclass
 class KeptBack:
-    """Grows one network per fold, in step, and scores each on the rows it has not seen.
+    """Grows a network on some rows, and scores it on those it has not seen.
 
     Attributes
     ----------
-    engines : list of Engine
-        One per fold, on the rows of the other folds.
-    row_losses : list of callables
-        One per fold: minus twice the log-likelihood of every row kept back, by a stack of layers.
+    engine : Engine
+        On the rows that it may see.
+    row_losses : callable
+        Minus twice the log-likelihood of every row kept back, by a stack of layers.
     run : Run
-        Its threads are the networks that are trained at a time.
-    polishers : list of callables
-        One per fold: layers tuned together on the rows of the other folds.
+    polisher : callable
+        Layers tuned together on the rows that the engine sees.
     weight : float
         Of all rows kept back, where there are more than two sides; else zero, and layers are tried as long as they help.
     fits : list of LayerFit
-        The layers of the first fold.
     losses : list of arrays
-        Of all rows kept back, for every depth so far.
+        Of the rows kept back, for every depth so far.
     """
 
-    engines: Sequence[Engine]
-    row_losses: Sequence[RowLosses]
+    engine: Engine
+    row_losses: RowLosses
     run: Run
-    polishers: Sequence[Polisher]
+    polisher: Polisher
     weight: float = 0.0
     fits: list[LayerFit] = field(init=False, default_factory=list)
-    layers: list[list[Layer]] = field(init=False)
     losses: list[NDArray[np.float64]] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        self.layers = [[] for _ in self.engines]
-        self.n_rows = self.engines[0].n_rows
+        self.n_rows = self.engine.n_rows
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers so far."""
+        return [fit.layer for fit in self.fits]
 
     def fit_layer(self, depth: int) -> LayerFit:
-        """Train a layer of every fold; the fit returned is the first fold's."""
+        """Train a layer and score the network."""
         began = time.perf_counter()
-        fits = self.run.on_threads(lambda engine: engine.fit_layer(depth), self.engines)
-        for layers, fit in zip(self.layers, fits, strict=True):
-            layers.append(fit.layer)
-        complete = all(fit.complete for fit in fits)
-        self.losses.append(self._score(self.layers))
-        self.fits.append(replace(fits[0], complete=complete, seconds=time.perf_counter() - began))
+        fit = self.engine.fit_layer(depth)
+        self.losses.append(self.row_losses([*self.layers, fit.layer]))
+        self.fits.append(replace(fit, seconds=time.perf_counter() - began))
         return self.fits[-1]
 
-    def _score(self, stacks: Sequence[Sequence[Layer]]) -> NDArray[np.float64]:
-        """Losses of all rows kept back, by a stack of layers for each fold."""
-        return np.concatenate([loss(stack) for loss, stack in zip(self.row_losses, stacks, strict=True)])
-
     def advance(self, layer: Layer) -> None:
-        """Let the next layer of every fold see its own last one."""
-        for engine, layers in zip(self.engines, self.layers, strict=True):
-            engine.advance(layers[-1])
+        """Let the next layer see this one."""
+        self.engine.advance(layer)
 
     def has_room(self, layer: Layer) -> bool:
-        """Whether every fold may go on."""
-        return all(engine.has_room(layers[-1]) for engine, layers in zip(self.engines, self.layers, strict=True))
+        """Whether the engine may go on."""
+        return self.engine.has_room(layer)
 
     def criterion(self, layers: Sequence[Layer], log_likelihood: float, n_rows: int) -> float:
         """Deviance of the rows kept back with so many layers."""
         return float(self.losses[len(layers) - 1].sum())
 
-    def best_polished(self, depth: int) -> tuple[int, list[Sequence[Layer]] | None]:
-        """The depth that makes all rows kept back together likeliest, and the polished layers of every fold if they are better.
+    def best_polished(self, depth: int) -> tuple[int, Sequence[Layer] | None]:
+        """The depth that makes the rows kept back likeliest, and the polished layers if they are better.
 
         A layer that did not pay as it was grown may pay once those below it have learned together with it, and one that did may
-        not. Both are tried where one fold decides, which errs more easily than five do, if the one was not hopeless.
+        not. Both are tried, if the one was not hopeless.
         """
-        best, polished, least, n_folds = depth, None, self.losses[depth - 1].sum(), len(self.engines)
-        tried = [depth] if n_folds > 1 else list(range(max(1, depth - 1), depth + 1))
-        if n_folds == 1 and len(self.losses) > depth and self.losses[depth].sum() < HOPELESS * least:
+        best, polished, least = depth, None, self.losses[depth - 1].sum()
+        tried = list(range(max(1, depth - 1), depth + 1))
+        if len(self.losses) > depth and self.losses[depth].sum() < HOPELESS * least:
             tried.append(depth + 1)
-        tasks = [
-            (tune, layers[:n_layers], n_layers == depth and layers is self.layers[0])
-            for n_layers in tried
-            for tune, layers in zip(self.polishers, self.layers, strict=True)
-        ]
-        tuned = self.run.on_threads(lambda task: task[0](*task[1:]), tasks)
-        for t, n_layers in enumerate(tried):
-            stacks = [stack for stack in tuned[t * n_folds : (t + 1) * n_folds] if stack is not None]
-            losses = self._score(stacks).sum() if len(stacks) == n_folds else np.inf
-            if losses < least:
-                best, polished, least = n_layers, stacks, losses
+        layers = self.layers
+        for tuned in self.run.on_threads(lambda n: self.polisher(layers[:n], n == depth), tried):
+            losses = np.inf if tuned is None else self.row_losses(tuned).sum()
+            if tuned is not None and losses < least:
+                best, polished, least = len(tuned), tuned, losses
         return best, polished

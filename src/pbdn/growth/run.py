@@ -119,10 +119,6 @@ class Run:
         """The same run for a part of the fit, which a checkpoint keeps apart."""
         return replace(self, name=f"{name}.")
 
-    def quiet(self) -> "Run":
-        """The same run for work beside other work, of which the bar tells."""
-        return replace(self, bar=ProgressBar(False))
-
     def on_threads(self, work: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
         """Do independent work on up to ``n_jobs`` threads; when one item fails the others are asked to stop."""
         n_threads = min(self.n_jobs, len(items))
