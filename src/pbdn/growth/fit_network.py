@@ -38,7 +38,8 @@ logger = logging.getLogger("pbdn")
 
 N_JUDGES, N_ASKED = 2, 3  # folds whose rows are kept back, to choose a layout and to ask for networks of folds
 LITTLE_OPEN, MUCH_OPEN = 0.05, 0.4  # log-loss of rows kept back, beside that of their shares of the classes
-SQUARES_PAY = 0.875  # deviance of rows kept back with squares, beside that without
+FEW_ROWS = 2000
+SQUARES_PAY = (0.875, 0.8)  # log-loss of rows kept back with squares, beside that without: of few rows, and of more
 FEW_DRAWS = 20  # of one chain, from which convergence can hardly be told
 
 
@@ -326,7 +327,7 @@ def ask_for_folds(rows: LabelledRows, response: Response, config: FitConfig, run
         if flat.deviance < LITTLE_OPEN * chance or config.map.curved is False:
             return False
         squares = _one_layer(rows, response, short, run, held, curved=True)
-    return bool(squares.deviance < SQUARES_PAY * flat.deviance)
+    return bool(squares.deviance < SQUARES_PAY[rows.n_rows > FEW_ROWS] * flat.deviance)
 
 
 def _one_layer(
