@@ -255,7 +255,7 @@ def test_rates_of_nothing_have_a_floor():
 # Block products against NumPy, for sizes that are not multiples of the block and both directions of A.
 
 
-@pytest.mark.parametrize(("n", "k", "depth"), [(1, 1, 1), (8, 8, 3), (100, 31, 19), (128, 42, 123), (9, 17, 0)])
+@pytest.mark.parametrize(("n", "k", "depth"), [(1, 1, 1), (8, 8, 3), (100, 31, 19), (128, 42, 123), (20, 40, 7), (9, 17, 0)])
 def test_product(rng, n, k, depth):
     rows, columns = padded(n), padded(k)
     a, b, c = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns)), np.empty((rows, columns))
@@ -264,6 +264,17 @@ def test_product(rng, n, k, depth):
     turned = np.ascontiguousarray(a.T)
     from_python(product)(rows, columns, depth, turned, 1, rows, b, columns, c, columns)
     np.testing.assert_allclose(c, a @ b, rtol=1e-13, atol=1e-13)
+
+
+def test_a_column_of_a_product_is_the_same_in_any_block(rng):
+    """Blocks have eight, sixteen or twenty-four columns; each column has the bits that it has alone."""
+    a, b, whole = rng.normal(size=(24, 57)), rng.normal(size=(57, 88)), np.empty((24, 88))
+    multiply = from_python(product)
+    multiply(24, 88, 57, a, 57, 1, b, 88, whole, 88)
+    for at in range(0, 88, 8):
+        alone, own = np.empty((24, 8)), np.ascontiguousarray(b[:, at : at + 8])
+        multiply(24, 8, 57, a, 57, 1, own, 8, alone, 8)
+        np.testing.assert_array_equal(whole[:, at : at + 8], alone)
 
 
 def test_rates_of_shifted_distances(rng):
