@@ -255,7 +255,9 @@ def test_rates_of_nothing_have_a_floor():
 # Block products against NumPy, for sizes that are not multiples of the block and both directions of A.
 
 
-@pytest.mark.parametrize(("n", "k", "depth"), [(1, 1, 1), (8, 8, 3), (100, 31, 19), (128, 42, 123), (20, 40, 7), (9, 17, 0)])
+@pytest.mark.parametrize(
+    ("n", "k", "depth"), [(1, 1, 1), (8, 8, 3), (100, 31, 19), (128, 42, 123), (20, 40, 7), (9, 17, 0)]
+)
 def test_product(rng, n, k, depth):
     rows, columns = padded(n), padded(k)
     a, b, c = rng.normal(size=(rows, depth)), rng.normal(size=(depth, columns)), np.empty((rows, columns))
