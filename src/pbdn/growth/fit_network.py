@@ -37,7 +37,7 @@ from pbdn.sgd.polish import compile_the_rest
 logger = logging.getLogger("pbdn")
 
 N_JUDGES, N_ASKED = 2, 3  # folds whose rows are kept back, to choose a layout and to ask for networks of folds
-LITTLE_OPEN, MUCH_OPEN = 0.05, 0.4  # log-loss of rows kept back, beside that of their shares of the classes
+LITTLE_OPEN, MUCH_OPEN = 0.08, 0.4  # log-loss of rows kept back, beside that of their shares of the classes
 FEW_ROWS = 2000
 SQUARES_PAY = (0.875, 0.8)  # log-loss of rows kept back with squares, beside that without: of few rows, and of more
 FEW_DRAWS = 20  # of one chain, from which convergence can hardly be told
