@@ -118,6 +118,7 @@ def resolve(
     if response.timed and inference == "map" and criterion != FOLDS:
         of_folds = LINE_IN_PIECES
     settings = resolve_map(map_config, priors, n_sides, int(max_experts), of_folds, n_rows, n_features)
+    has_long_way = criterion == FOLDS and n_sides > 2 and not (response.timed or settings.curved)
     if settings.is_monotonic:
         _check_can_be_monotonic(inference, criterion, n_sides)
     return FitConfig(
@@ -127,6 +128,7 @@ def resolve(
         gibbs=gibbs,
         chain=chain,
         map=settings,
+        alone=resolve_map(map_config, priors, n_sides, int(max_experts), None, n_rows) if has_long_way else None,
     )
 
 

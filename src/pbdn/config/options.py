@@ -234,6 +234,8 @@ class FitConfig:
         The same for one chain, with the experts at the start and the priors.
     map : MapSettings
         Every field of `MapConfig`, the experts at the start, and the priors as MAP uses them.
+    alone : MapSettings or None
+        The same for a network that is trained the long way beside networks of folds (`pbdn.growth.long_way`).
     """
 
     inference: str
@@ -242,6 +244,7 @@ class FitConfig:
     gibbs: GibbsSettings
     chain: ChainSettings
     map: MapSettings
+    alone: MapSettings | None = None
 
     @property
     def prediction(self) -> Prediction:

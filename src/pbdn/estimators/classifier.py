@@ -74,7 +74,7 @@ class PBDNClassifier(NetworkClassifier):
         Experts per layer and side.
     criterion_path_ : list of dicts
         Per layer tried: criterion, log-likelihood, parameters, experts, seconds, kept, and polished: whether all layers were
-        trained together.
+        trained together. Of networks of folds; a network that took the long way may have a layer more (docs/how_it_works.md).
     trials_ : list of dicts
         With ``criterion="folds"``: every setting that the rows kept back have judged: the shape of the first layer (plain: one
         expert on each side; flat: more; curved: with squares; ramps; or several that share out the folds), whether all networks are

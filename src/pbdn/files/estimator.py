@@ -185,7 +185,8 @@ def _fit_config(stored: dict[str, Any]) -> FitConfig:
     """What the fit ran with, as it was when the file was written."""
     chain = ChainSettings(**stored["chain"] | {"priors": Hyperpriors(**stored["chain"]["priors"])})
     parts = {"gibbs": GibbsSettings(**stored["gibbs"]), "chain": chain, "map": MapSettings(**stored["map"])}
-    return FitConfig(**stored | parts)
+    alone = stored.get("alone")
+    return FitConfig(**stored | parts | {"alone": None if alone is None else MapSettings(**alone)})
 
 
 def with_prefix(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:

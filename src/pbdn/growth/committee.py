@@ -25,6 +25,7 @@ from pbdn.config import FitConfig, all_folds_decide
 from pbdn.data.labelled_rows import LabelledRows
 from pbdn.growth.depth import Growth, LayerFit, Observer, PathStep
 from pbdn.growth.holdout import N_FOLDS, deal_into_folds
+from pbdn.growth.long_way import trained_long
 from pbdn.growth.run import Run
 from pbdn.growth.search import FULL_NOISE, LITTLE_NOISE, Search, Stage, first_layer
 from pbdn.growth.sharpening import best_factor, factor_of_average, sharpened
@@ -98,11 +99,14 @@ def grow_committee(
     networks = _trimmed(members or stage.stacks, stage, search, small)
     if not (new or response.timed or run.stop()):
         networks = _sharpened(networks, [network.layers for network in networks], stage, folds, run)
-    predict = networks if limit is None else first_few(networks, limit)
+    grown = few and members and not new and reason in ("criterion", "max_depth")
+    long = trained_long(search, stage) if grown else None
+    ordered = networks if long is None else [long, *networks[: N_FOLDS - 1]]
+    predict = ordered if limit is None else first_few(ordered, limit)
     if response.timed and not run.stop():
         predict = _sharpened(predict, stage.stacks, stage, folds, run, as_average=True)
     network = _averaged(predict, stage, response)
-    if few and members and (new or network.n_members < N_FOLDS):
+    if few and members and (new or long is not None or network.n_members < N_FOLDS):
         of_folds = _trimmed(stage.stacks, stage, search, small) if new else networks
         network = replace(network, folds=_averaged(of_folds, stage, response))
     if network.has_folds and not response.timed:
@@ -110,7 +114,7 @@ def grow_committee(
         network = replace(network, class_rows=class_rows)
     fits = _fits(network, search, stage)
     path = [
-        replace(step, n_experts=fits[t].layer.n_experts) if t < len(fits) else step
+        replace(step, n_experts=fits[t].layer.n_experts) if step.kept and t < len(fits) else step
         for t, step in enumerate(search.path)
     ]
     return Growth(fits, tuple(path), reason, tuple(search.trials))

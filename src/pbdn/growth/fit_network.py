@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 
 from pbdn.config import FOLDS, HOLDOUT, FitConfig
 from pbdn.data.labelled_rows import LabelledRows, dense_rows
@@ -18,7 +17,7 @@ from pbdn.gibbs.sweep import single_blas_thread
 from pbdn.growth.committee import SEARCH_STEPS, grow_committee
 from pbdn.growth.depth import Growth, LayerFit, Observer, grow
 from pbdn.growth.engines import EngineMaker, GibbsEngine, make_engine
-from pbdn.growth.holdout import deal_into_folds, grow_by_holdout
+from pbdn.growth.holdout import MUCH_OPEN, deal_into_folds, deviance_of_shares, grow_by_holdout
 from pbdn.growth.run import Run
 from pbdn.growth.search import Search, Stage
 from pbdn.growth.views import make_views
@@ -37,7 +36,7 @@ from pbdn.sgd.polish import compile_the_rest
 logger = logging.getLogger("pbdn")
 
 N_JUDGES, N_ASKED = 2, 3  # folds whose rows are kept back, to choose a layout and to ask for networks of folds
-LITTLE_OPEN, MUCH_OPEN = 0.08, 0.4  # log-loss of rows kept back, beside that of their shares of the classes
+LITTLE_OPEN = 0.08  # log-loss of rows kept back, beside that of their shares of the classes
 FEW_ROWS = 2000
 SQUARES_PAY = (0.875, 0.8)  # log-loss of rows kept back with squares, beside that without: of few rows, and of more
 FEW_DRAWS = 20  # of one chain, from which convergence can hardly be told
@@ -317,9 +316,7 @@ def ask_for_folds(rows: LabelledRows, response: Response, config: FitConfig, run
     held = [folds == f for f in range(N_ASKED)]
     kept = (folds >= 0) & (folds < N_ASKED)
     short = replace(config, map=config.map.shortened(SEARCH_STEPS))
-    shares = np.bincount(rows.codes, rows.weights, response.n_outputs)
-    weight = kept.sum() if rows.weights is None else rows.weights[kept].sum()
-    chance = -2.0 * xlogy(shares, shares / shares.sum()).sum() / shares.sum() * weight
+    chance = deviance_of_shares(rows, kept, response.n_outputs)
     with single_blas_thread(), help_with_compiling(compile_the_rest):
         flat = _one_layer(rows, response, short, run, held)
         if flat.deviance > MUCH_OPEN * chance:

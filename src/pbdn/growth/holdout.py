@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.special import xlogy
 
 from pbdn.config import FitConfig
 from pbdn.data.labelled_rows import LabelledRows, row_digests
@@ -20,6 +21,9 @@ from pbdn.model.response import Response
 from pbdn.sgd.polish import polish
 
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
+MUCH_OPEN = (
+    0.4  # deviance of rows kept back, over that by the shares of the classes, above which they are hard to tell apart
+)
 GOOD_ENOUGH = (
     0.02  # deviance per row kept back (a log-loss of 0.01) that of many sides no further layer is tried to lower
 )
@@ -94,6 +98,13 @@ def losses_on(rows: LabelledRows, response: Response) -> RowLosses:
         return np.asarray(weights * response.losses(network.top, network.top_inputs(rows.inputs), rows.targets))
 
     return losses
+
+
+def deviance_of_shares(rows: LabelledRows, kept: NDArray[np.bool_], n_classes: int) -> float:
+    """What the deviance of the rows kept back would be if nothing but the shares of the classes were known."""
+    shares = np.bincount(rows.codes, rows.weights, n_classes)
+    weight = kept.sum() if rows.weights is None else rows.weights[kept].sum()
+    return float(-2.0 * xlogy(shares, shares / shares.sum()).sum() / shares.sum() * weight)
 
 
 def deal_into_folds(rows: LabelledRows, response: Response) -> NDArray[np.int64]:
@@ -234,7 +245,6 @@ class KeptBack:
             tried.append(depth + 1)
         layers = self.layers
         for tuned in self.run.on_threads(lambda n: self.polisher(layers[:n], n == depth), tried):
-            losses = np.inf if tuned is None else self.row_losses(tuned).sum()
-            if tuned is not None and losses < least:
+            if tuned is not None and (losses := self.row_losses(tuned).sum()) < least:
                 best, polished, least = len(tuned), tuned, losses
         return best, polished

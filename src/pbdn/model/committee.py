@@ -34,16 +34,25 @@ def committee(members: Sequence[Network]) -> Network:
     Parameters
     ----------
     members : sequence of Network
-        Of the same depth, features, curve and response. Draws are left out.
+        Of the same depth, features, curve and response; some of one layer may stand beside others of two. Draws are left out.
     """
     if len(members) == 1:
         return members[0]
+    depth = max(member.depth for member in members)
+    members = [member if member.depth == depth else _raised(member) for member in members]
     layers = tuple(_layer(members, t) for t in range(1, members[0].depth + 1))
     n_sides = len(layers[-1].sides)
     owners = tuple(
         np.repeat(np.arange(len(members)), [one.top.n_experts[s] for one in members]) for s in range(n_sides)
     )
     return replace(members[0], layers=layers, members=owners)
+
+
+def _raised(member: Network) -> Network:
+    """A network of one layer as one of two: an empty layer below, and the same experts, which still see the features."""
+    (top,) = member.layers
+    empty = Side(np.empty((0, 1 + member.n_expanded)), np.empty(0))
+    return replace(member, layers=(Layer((empty,) * len(top.sides)), top))
 
 
 def _layer(members: Sequence[Network], t: int) -> Layer:
