@@ -143,6 +143,7 @@ SHAPES = {
     "curved tailed committee": ((3, 2), (2, 4)),
     "ramped tailed committee": ((3, 2), (2, 4)),
     "committee of three classes": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
+    "curved committee of two depths": ((2, 1, 3, 1, 2, 2), (1, 2, 2, 3, 1, 1)),
 }  # experts per layer, per side, of one member
 
 
@@ -151,7 +152,10 @@ def network_of(shape, rng, n_features=4):
     curve = None if make is None else make(rng, n_features, 3)
     options = {"curve": curve, "total_spread": 2.0, "weight_shape": 0.7}
     if "committee" in shape:
-        network = random_committee(rng, [SHAPES[shape]] * 5, n_features, **options)[0]
+        members = [SHAPES[shape]] * 5
+        if "two depths" in shape:
+            members[1:3] = [SHAPES[shape][:1]] * 2
+        network = random_committee(rng, members, n_features, **options)[0]
     else:
         network = random_network(rng, SHAPES[shape], n_features, **options)
     return replace(network, tails=random_tails(rng, n_features, 2)) if "tailed" in shape else network

@@ -394,6 +394,20 @@ def test_three_classes_too(rng):
     np.testing.assert_allclose(one.predict(x), one.response.pool(-np.log1p(-answers)), rtol=1e-9)
 
 
+@pytest.mark.parametrize("bent", [False, True])
+def test_networks_of_one_layer_stand_beside_those_of_two(rng, bent):
+    """They say what they say alone, have as many units and weights, and cost as much."""
+    curve = random_curve(rng, N_MEMBER_FEATURES, 3) if bent else None
+    widths = [w[:depth] for w, depth in zip(MEMBER_WIDTHS, (2, 1, 2, 1, 1), strict=False)]
+    one, members = random_committee(rng, widths, N_MEMBER_FEATURES, curve=curve, total_spread=2.0)
+    assert one.depth == 2
+    x = rng.normal(size=(50, N_MEMBER_FEATURES))
+    np.testing.assert_allclose(one.predict_members(x), [net.predict(x) for net in members], rtol=1e-12)
+    assert sum(one.n_units) == sum(sum(net.n_units) for net in members)
+    assert one.n_weights == sum(net.n_weights for net in members)
+    assert one.complexity == pytest.approx(sum(net.complexity for net in members))
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_zeros_cost_nothing(rng, depth):
     one, members = random_committee(rng, [w[:depth] for w in MEMBER_WIDTHS], N_MEMBER_FEATURES)
