@@ -1020,6 +1020,25 @@ def test_rows_kept_back_say_how_much_relevance_counts(rng, monkeypatch):
     assert {trial["relevance"] for trial in fitted(model(max_depth=1), wide, np.arange(40) % 2).trials_} == {0.0}
 
 
+@pytest.mark.parametrize(("falls", "n_rounds"), [([1.0, 0.95], 1), ([1.0, 0.8, 0.75], 2), ([1.0, 0.8, 0.6, 0.6], 3)])
+def test_settings_are_looked_at_again_while_much_is_gained(falls, n_rounds, rng, monkeypatch):
+    """``falls`` are the deviances after every round, beside that before the first."""
+    X, y = half_planes(rng, 100)
+    search = search_on(X, y)
+    begun = search.begin(views_of(X, y)[0])
+    stage = search.after(begun, search.new_layer(begun)._replace(n_steps=5))
+    rounds, deviance = [], stage.deviance
+
+    def along(search, setting, values, stage):
+        if setting == "penalty":
+            rounds.append(setting)
+        return replace(stage, losses=stage.losses * (falls[len(rounds)] * deviance / stage.deviance))
+
+    monkeypatch.setattr(committee, "_along", along)
+    assert committee._strength(search, stage).deviance == pytest.approx(falls[n_rounds] * deviance)
+    assert len(rounds) == n_rounds
+
+
 def test_work_is_budgeted_by_numbers():
     assert starts_for(20, 2, 20) == (3, 10)
     assert starts_for(201, 2, 20) == (1, 9)

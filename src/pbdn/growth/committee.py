@@ -58,6 +58,7 @@ MIN_FOLDS = 3  # to tell
 CLEAR_RISE = 1.5  # of the deviance of rows kept back, in standard errors, for which smaller networks are not taken
 MOST_SEARCHED_TWICE = (5000, 2000)  # rows, with ramps and without: of two classes, and of others, which take longer
 AGAIN = 1000  # added to the number of a network that is trained once more
+MUCH_LOWER = 0.9  # deviance of rows kept back, over that before a round of settings, up to which there is another round
 SEARCH_STEPS = 1 / 2  # of a network that goes through many trials, of one that takes the short way
 
 NOISES_ON_A_LINE = (0.0, LITTLE_NOISE, 0.5, FULL_NOISE)
@@ -200,10 +201,18 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
 
 
 def _strength(search: Search, stage: Stage) -> Stage:
-    """The penalty, in the direction in which the rows kept back become likelier; then the noise; then the relevance."""
-    stage = _along(search, "penalty", PENALTIES, stage)
-    stage = _along(search, "noise", NOISES_ON_A_LINE if search.response.timed else NOISES, stage)
-    return _along(search, "relevance", RELEVANCES, stage) if stage.view.has_relevance else stage
+    """The penalty, in the direction in which the rows kept back become likelier; then the noise; then the relevance.
+
+    Of classes once more, while a round makes rows kept back much likelier: what was best before it may not be any more.
+    """
+    timed = search.response.timed
+    while True:
+        begun = stage
+        stage = _along(search, "penalty", PENALTIES, stage)
+        stage = _along(search, "noise", NOISES_ON_A_LINE if timed else NOISES, stage)
+        stage = _along(search, "relevance", RELEVANCES, stage) if stage.view.has_relevance else stage
+        if timed or search.run.stop() or stage.deviance >= MUCH_LOWER * begun.deviance:
+            return stage
 
 
 def _along(search: Search, setting: str, values: Sequence[float], stage: Stage) -> Stage:
