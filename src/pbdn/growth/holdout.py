@@ -21,9 +21,7 @@ from pbdn.model.response import Response
 from pbdn.sgd.polish import polish
 
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
-MUCH_OPEN = (
-    0.4  # deviance of rows kept back, over that by the shares of the classes, above which they are hard to tell apart
-)
+MUCH_OPEN = 0.4  # deviance of rows kept back, over that by the shares of the classes, above which much is open
 GOOD_ENOUGH = (
     0.02  # deviance per row kept back (a log-loss of 0.01) that of many sides no further layer is tried to lower
 )
