@@ -1037,6 +1037,9 @@ def test_settings_are_looked_at_again_while_much_is_gained(falls, n_rounds, rng,
     monkeypatch.setattr(committee, "_along", along)
     assert committee._strength(search, stage).deviance == pytest.approx(falls[n_rounds] * deviance)
     assert len(rounds) == n_rounds
+    rounds.clear()
+    committee._strength(replace(search, held=search.held[:1]), stage)
+    assert len(rounds) == 1
 
 
 def test_work_is_budgeted_by_numbers():

@@ -204,15 +204,17 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
 def _strength(search: Search, stage: Stage) -> Stage:
     """The penalty, in the direction in which the rows kept back become likelier; then the noise; then the relevance.
 
-    Of classes once more, while a round makes rows kept back much likelier: what was best before it may not be any more.
+    Of classes, where all folds decide, once more while a round makes rows kept back much likelier: what was best before it may
+    not be any more.
     """
     timed = search.response.timed
+    goes_on = not timed and len(search.held) == N_FOLDS
     while True:
         begun = stage
         stage = _along(search, "penalty", PENALTIES, stage)
         stage = _along(search, "noise", NOISES_ON_A_LINE if timed else NOISES, stage)
         stage = _along(search, "relevance", RELEVANCES, stage) if stage.view.has_relevance else stage
-        if timed or search.run.stop() or stage.deviance >= MUCH_LOWER * begun.deviance:
+        if not goes_on or search.run.stop() or stage.deviance >= MUCH_LOWER * begun.deviance:
             return stage
 
 
