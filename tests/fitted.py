@@ -33,6 +33,12 @@ GIBBS: dict[str, Any] = {"inference": "gibbs", "max_experts": 6, "gibbs_config":
 MAP: dict[str, Any] = {"inference": "map", "max_experts": 6, "map_config": STEPS}
 FOLDS: dict[str, Any] = {"max_experts": 6, "map_config": MapConfig(n_minibatches=40)}
 SETTINGS = {"gibbs": GIBBS, "map": MAP, "map+gibbs": {**MAP, **GIBBS, "inference": "map+gibbs"}, "folds": FOLDS}
+VALUES: dict[str, Any] = {
+    "random_state": 0,
+    "max_depth": 1,
+    "max_experts": 4,
+    "map_config": MapConfig(n_minibatches=150),
+}
 CHAIN_FIELDS = {field.name for field in fields(GibbsConfig)}
 
 
@@ -52,6 +58,13 @@ def fitted(estimator, X, y, **more):
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", DepthLimitWarning)
         return estimator.fit(X, y, **more)
+
+
+def hidden_numbers(n):
+    """Two features, and a number that is the first of them and some noise; the same for every test."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(n, 2))
+    return X, X[:, 0] + 0.3 * rng.normal(size=n)
 
 
 def blobs(rng, n=90, n_features=3, n_classes=2, spread=1.0):

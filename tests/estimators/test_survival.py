@@ -1,24 +1,19 @@
-"""Survival times, ordered grades and counts: statements about intervals of a hidden number."""
+"""Survival times: censored, entered late, and of several causes."""
 
 import numpy as np
 import pytest
-from scipy.stats import norm
 
+from fitted import VALUES, hidden_numbers
 from pbdn import (
     GibbsConfig,
     MapConfig,
-    PBDNAmountRegressor,
-    PBDNCountRegressor,
-    PBDNOrdinalClassifier,
     PBDNSurvival,
 )
 from pbdn.errors import InvalidInputError
 from pbdn.estimators.times import causes_of, time_bounds
 from pbdn.inspection.quality import concordance, kaplan_meier
 
-SMALL = {"random_state": 0, "max_depth": 1, "max_experts": 4, "map_config": MapConfig(n_minibatches=150)}
 N = 150
-SEED = 4  # of what a test draws beside the rows, which do not depend on the order of tests
 SEEN = [("event", bool), ("time", float)]
 
 
@@ -32,9 +27,7 @@ def entries(event, time, entry):
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(N, 2))
-    return X, X[:, 0] + 0.3 * rng.normal(size=N)
+    return hidden_numbers(N)
 
 
 @pytest.fixture(scope="module")
@@ -43,26 +36,7 @@ def lived(rows):
     X, z = rows
     time = np.exp(z)
     y = events(time < 2.0, np.minimum(time, 2.0))
-    return X, time, y, PBDNSurvival(**SMALL).fit(X, y)
-
-
-@pytest.fixture(scope="module")
-def graded(rows):
-    X, z = rows
-    y = np.array(["low", "middle", "high"])[np.digitize(z, [-0.5, 0.7])]
-    return X, y, PBDNOrdinalClassifier(categories=["low", "middle", "high"], **SMALL).fit(X, y)
-
-
-@pytest.fixture(scope="module")
-def counted(rows):
-    """Counted over different lengths of time, whose logarithm is a feature."""
-    X, _ = rows
-    rng = np.random.default_rng(SEED)
-    hours = rng.choice([0.5, 6.0], size=N)
-    X = np.column_stack([X, np.log(hours)])
-    rate = np.exp(0.5 + X[:, 0])
-    y = rng.poisson(rate * hours)
-    return X, y, hours, rate, PBDNCountRegressor(**SMALL).fit(X, y)
+    return X, time, y, PBDNSurvival(**VALUES).fit(X, y)
 
 
 class TestSurvival:
@@ -103,7 +77,7 @@ class TestSurvival:
         looks = np.array([0.0, 0.5, 1.0, 2.0, np.inf])
         place = np.digitize(np.exp(z), looks[1:-1])
         y = np.column_stack([looks[place], looks[place + 1]])
-        model = PBDNSurvival(**SMALL).fit(X, y)
+        model = PBDNSurvival(**VALUES).fit(X, y)
         assert np.corrcoef(np.log(model.predict_median(X)), X[:, 0])[0, 1] > 0.9
         with pytest.raises(InvalidInputError, match="use log_score"):
             model.score(X, y)
@@ -167,10 +141,10 @@ class TestSurvival:
         y["event"][:12] = np.arange(12) < 10
         said = f"y has 10 events at time 0, taken as before {first:g}, .*, and 2 rows censored at time 0"
         with pytest.warns(UserWarning, match=said):
-            model = PBDNSurvival(**SMALL).fit(X, y)
+            model = PBDNSurvival(**VALUES).fit(X, y)
         bounds = time_bounds(y)
         bounds[:10] = -np.inf, first
-        again = PBDNSurvival(**SMALL).fit(np.delete(X, [10, 11], 0), np.delete(bounds, [10, 11], 0))
+        again = PBDNSurvival(**VALUES).fit(np.delete(X, [10, 11], 0), np.delete(bounds, [10, 11], 0))
         np.testing.assert_array_equal(model.predict(X), again.predict(X))
         assert model.unique_times_[0] == first
         assert model.log_score(X, y) == pytest.approx(again.log_score(X, bounds), rel=1e-12)
@@ -180,14 +154,14 @@ class TestSurvival:
             sampled = PBDNSurvival(inference="gibbs", random_state=0, max_depth=1, gibbs_config=chain).fit(X, y)
         assert np.isfinite(sampled.predict(X)).all()
         with pytest.raises(InvalidInputError, match="no time above 0"):
-            PBDNSurvival(**SMALL).fit(X[:3], np.zeros(3))
+            PBDNSurvival(**VALUES).fit(X[:3], np.zeros(3))
         with pytest.raises(InvalidInputError, match="data in pieces cannot have"):
-            PBDNSurvival(**SMALL).fit([(X, y)])
+            PBDNSurvival(**VALUES).fit([(X, y)])
 
     def test_all_censored(self, rows):
         X, z = rows
         with pytest.raises(InvalidInputError, match="censored from above"):
-            PBDNSurvival(**SMALL).fit(X, events(np.zeros(N, bool), np.exp(z)))
+            PBDNSurvival(**VALUES).fit(X, events(np.zeros(N, bool), np.exp(z)))
 
 
 @pytest.fixture(scope="module")
@@ -200,7 +174,7 @@ def entered():
     X, time, entry = X[there], time[there], entry[there]
     end = entry + rng.exponential(3.0, 500)
     y = entries(time <= end, np.minimum(time, end), entry)
-    return X, y, PBDNSurvival(**SMALL).fit(X, y)
+    return X, y, PBDNSurvival(**VALUES).fit(X, y)
 
 
 class TestEntries:
@@ -214,7 +188,7 @@ class TestEntries:
             return np.mean(np.log(model.predict_median(grid)) - 0.5 * grid[:, 0])
 
         assert abs(bias(model)) < 0.15
-        assert bias(PBDNSurvival(**SMALL).fit(X, y[["event", "time"]])) > 0.2
+        assert bias(PBDNSurvival(**VALUES).fit(X, y[["event", "time"]])) > 0.2
         chain = GibbsConfig(n_sweeps=150, n_burn_in=50, n_chains=1, prediction="posterior")
         options = {"inference": "gibbs", "random_state": 0, "max_depth": 1, "max_experts": 3, "gibbs_config": chain}
         assert abs(bias(PBDNSurvival(**options).fit(X, y))) < 0.15
@@ -231,10 +205,10 @@ class TestEntries:
     def test_entries_at_zero_change_no_bit(self, lived):
         X, _, y, model = lived
         zero = entries(y["event"], y["time"], np.zeros(N))
-        np.testing.assert_array_equal(PBDNSurvival(**SMALL).fit(X, zero).predict(X), model.predict(X))
+        np.testing.assert_array_equal(PBDNSurvival(**VALUES).fit(X, zero).predict(X), model.predict(X))
         assert model.log_score(X, zero) == model.log_score(X, y)
         streamed = [
-            PBDNSurvival(**SMALL).fit([(X[:99], said[:99]), (X[99:], said[99:])]).predict(X) for said in (y, zero)
+            PBDNSurvival(**VALUES).fit([(X[:99], said[:99]), (X[99:], said[99:])]).predict(X) for said in (y, zero)
         ]
         np.testing.assert_array_equal(*streamed)
 
@@ -245,7 +219,7 @@ class TestEntries:
         X, y = X[order], y[order]
         pieces = [(X[:90], y[:90]), (X[90:], y[90:])]
         without = [(x, said[["event", "time"]]) for x, said in pieces]
-        whole = [PBDNSurvival(**SMALL).fit(some).predict_median(X).mean() for some in (pieces, without)]
+        whole = [PBDNSurvival(**VALUES).fit(some).predict_median(X).mean() for some in (pieces, without)]
         assert whole[0] < 0.9 * whole[1]
         learners = [PBDNSurvival(inference="map", random_state=0, max_experts=4) for _ in range(2)]
         for _ in range(20):
@@ -261,7 +235,7 @@ class TestEntries:
         late["entry"][::3] = 0.0
         given = model.predict_distribution(X).sf(late["entry"])
         assert model.log_score(X, late) == pytest.approx(model.log_score(X, y) - np.log(given).mean(), rel=1e-9)
-        told = PBDNSurvival(**SMALL).fit(X, late)
+        told = PBDNSurvival(**VALUES).fit(X, late)
         assert told.log_score(X, late) > model.log_score(X, late)
 
     def test_ranks_and_shares_count_rows_from_their_entry(self):
@@ -289,7 +263,7 @@ def caused():
     y = np.array(list(zip(cause, np.minimum(first, 4.0), strict=True)), dtype=[("cause", int), ("time", float)])
     many = times(np.tile(X[:20, 0], (20_000, 1)))
     by_one = (many.min(axis=0) <= 1.0) & (many.argmin(axis=0) == np.arange(2)[:, None, None])
-    return X, y, by_one.mean(axis=1).T, PBDNSurvival(**SMALL).fit(X, y)
+    return X, y, by_one.mean(axis=1).T, PBDNSurvival(**VALUES).fit(X, y)
 
 
 class TestCauses:
@@ -388,7 +362,7 @@ class TestCauses:
     def test_one_cause_is_an_event(self, lived):
         X, _, y, model = lived
         numbered = np.array(list(zip(3 * y["event"], y["time"], strict=True)), dtype=[("cause", int), ("time", float)])
-        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
+        short = VALUES | {"map_config": MapConfig(n_minibatches=20)}
         one, other = PBDNSurvival(**short).fit(X, y), PBDNSurvival(**short).fit(X, numbered)
         np.testing.assert_array_equal(one.predict(X), other.predict(X))
         assert other.causes_.tolist() == [3.0]
@@ -397,174 +371,3 @@ class TestCauses:
             one.predict_distribution(X).cdf(1.0),
             rtol=1e-9,
         )
-
-
-class TestGrades:
-    def test_it_learns_in_the_order_given(self, graded):
-        X, y, model = graded
-        assert model.classes_.tolist() == ["low", "middle", "high"]
-        assert model.score(X, y) > 0.75
-        p = model.predict_proba(X)
-        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
-        assert p.min() >= 0.0
-        assert np.corrcoef(p[:, 2] - p[:, 0], X[:, 0])[0, 1] > 0.8
-
-    def test_cuts_are_where_a_normal_number_has_the_shares(self, graded):
-        _, y, model = graded
-        shares = np.cumsum([np.mean(y == grade) for grade in model.classes_])[:-1]
-        np.testing.assert_allclose(model.network_.response.cuts, norm.ppf(shares), rtol=1e-12)
-
-    def test_a_file_keeps_the_grades(self, graded, tmp_path):
-        X, _, model = graded
-        model.save(tmp_path / "model.pbdn")
-        again = PBDNOrdinalClassifier.load(tmp_path / "model.pbdn")
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-
-    def test_an_ordered_categorical_says_its_order(self, rows):
-        pd = pytest.importorskip("pandas")
-        X, z = rows
-        names = ["worse", "same", "better"]
-        y = pd.Series(pd.Categorical(np.array(names)[np.digitize(z, [-0.5, 0.7])], names, ordered=True))
-        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
-        assert PBDNOrdinalClassifier(**short).fit(X, y).classes_.tolist() == names
-
-    def test_labels_that_cannot_be_are_told(self, rows):
-        X, z = rows
-        with pytest.raises(InvalidInputError, match="not among categories"):
-            PBDNOrdinalClassifier(categories=[0, 1], **SMALL).fit(X, np.digitize(z, [0.0, 1.0]))
-        with pytest.raises(InvalidInputError, match="has a grade twice"):
-            PBDNOrdinalClassifier(categories=[0, 1, 1], **SMALL).fit(X, np.digitize(z, [0.0]))
-        stars = np.clip(np.round(2.0 * z) / 2.0 + 2.5, 0.5, 5.0)
-        with pytest.raises(
-            InvalidInputError, match=r"continuous.*not whole, such as 0.5, 1, 1.5.*text, and all of them in order"
-        ):
-            PBDNOrdinalClassifier(**SMALL).fit(X, stars)
-        in_order = np.unique(stars).astype(str)
-        as_text = PBDNOrdinalClassifier(categories=in_order, **SMALL).fit(X, stars.astype(str))
-        assert as_text.classes_.tolist() == in_order.tolist()
-        with pytest.warns(UserWarning, match="only one class"):
-            one = PBDNOrdinalClassifier(**SMALL).fit(X, np.ones(N, int))
-        np.testing.assert_array_equal(one.predict_proba(X[:3]), np.ones((3, 1)))
-
-    def test_the_order_of_an_enum_is_that_of_the_grades(self, rows):
-        pl = pytest.importorskip("polars")
-        X, z = rows
-        grades = np.array(["lo", "mid", "hi"])[np.digitize(z, [-0.5, 0.7])]
-        model = PBDNOrdinalClassifier(**SMALL).fit(X, pl.Series(grades, dtype=pl.Enum(["lo", "mid", "hi"])))
-        assert model.classes_.tolist() == ["lo", "mid", "hi"]
-        with pytest.warns(UserWarning, match="order of the alphabet: hi, lo, mid"):
-            PBDNOrdinalClassifier(**SMALL).fit(X, grades)
-
-
-class TestCounts:
-    def test_it_learns_rates(self, counted):
-        X, y, hours, rate, model = counted
-        means = model.predict(X)
-        assert np.corrcoef(np.log(means), np.log(rate * hours))[0, 1] > 0.95
-        for some in (hours < 1.0, hours > 1.0):
-            assert means[some].sum() == pytest.approx(y[some].sum(), rel=0.15)
-        assert model.log_score(X, y) > -2.5
-
-    def test_probabilities_sum_to_one_and_to_the_mean(self, counted):
-        X, *_, model = counted
-        counts = np.arange(20_000)
-        p = model.predict_probability(X[:5], counts)
-        np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-3)
-        np.testing.assert_allclose(p @ counts, model.predict(X[:5]), rtol=0.02)
-        median = model.predict_quantiles(X[:5], 0.5).astype(int)
-        below = p.cumsum(axis=1)
-        assert all(below[i, m] >= 0.5 and (m == 0 or below[i, m - 1] < 0.5) for i, m in enumerate(median))
-
-    def test_counts_that_cannot_be_are_told(self, rows):
-        X, _ = rows
-        y = np.random.default_rng(SEED).poisson(3.0, N)
-        with pytest.raises(InvalidInputError, match="counts must be 0 or more"):
-            PBDNCountRegressor(**SMALL).fit(X, y - 5)
-
-    def test_counts_of_nothing(self, rows):
-        X, _ = rows
-        with pytest.warns(UserWarning, match="y is 0 in every row"):
-            model = PBDNCountRegressor(**SMALL).fit(X, np.zeros(N, int))
-        np.testing.assert_allclose(model.predict(X[:3]), 0.0, atol=1e-12)
-        np.testing.assert_allclose(model.predict_probability(X[:3], [0, 1]), [[1.0, 0.0]] * 3, atol=1e-12)
-
-    def test_fractions_are_no_counts(self, counted):
-        X, *_, model = counted
-        found = model.predict_probability(X[:5], [0, 0.5, 1])
-        assert np.all(found[:, 1] == 0.0)
-        assert np.all(found[:, [0, 2]] > 0.0)
-
-
-@pytest.fixture(scope="module")
-def paid(rows):
-    """Log-normal amounts, zero where another feature is small."""
-    X, z = rows
-    y = np.where(X[:, 1] + 0.5 * np.random.default_rng(SEED).logistic(size=N) > 0.0, np.exp(z), 0.0)
-    return X, y, PBDNAmountRegressor(**SMALL).fit(X, y)
-
-
-class TestAmounts:
-    def test_it_learns_zeros_and_sizes(self, paid):
-        X, y, model = paid
-        d = model.predict_distribution(X)
-        assert np.corrcoef(d.cdf(0.0), X[:, 1])[0, 1] < -0.8
-        assert np.corrcoef(np.log(model.predict(X)), X[:, 0] + X[:, 1])[0, 1] > 0.8
-        assert model.predict(X).sum() == pytest.approx(y.sum(), rel=0.15)
-        assert model.log_score(X, y) == pytest.approx(
-            np.log(np.where(y > 0, d.pdf(np.maximum(y, 1e-9)), d.cdf(0.0))).mean()
-        )
-
-    def test_the_distribution_is_one(self, paid):
-        X, y, model = paid
-        d = model.predict_distribution(X)[:6]
-        np.testing.assert_allclose(d.cdf(np.full((1, 6), 0.7)) + d.sf(np.full((1, 6), 0.7)), 1.0)
-        levels = np.linspace(0.0005, 0.9995, 1000)[:, None]
-        values = d.ppf(levels)
-        np.testing.assert_allclose((values == 0.0).mean(axis=0), d.cdf(0.0), atol=0.001)
-        above = values > 0.0
-        np.testing.assert_allclose(d.cdf(values)[above], np.broadcast_to(levels, values.shape)[above], rtol=1e-9)
-        np.testing.assert_allclose(d.mean(), values.mean(axis=0), rtol=0.02)
-        np.testing.assert_allclose(d.std()[:4], values.std(axis=0)[:4], rtol=0.05)  # of those without a long tail
-        for at in (0.0, 1.0):
-            expected = np.abs(values - at).mean(axis=0) - 0.5 * np.abs(values[:, None] - values[None]).mean(axis=(0, 1))
-            np.testing.assert_allclose(d.crps(at), expected, rtol=0.02, atol=1e-4)
-        assert model.predict_interval(X).shape == (N, 2)
-        assert model.predict_quantiles(X, 0.5).shape == (N,)
-        with pytest.raises(InvalidInputError, match="between 0 and 1"):
-            d.ppf(2.0)
-
-    def test_a_file_keeps_both_networks(self, paid, tmp_path):
-        X, _, model = paid
-        model.save(tmp_path / "model.pbdn")
-        again = PBDNAmountRegressor.load(tmp_path / "model.pbdn")
-        np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        np.testing.assert_array_equal(again.feature_importances_, model.feature_importances_)
-
-    @pytest.mark.filterwarnings("ignore:The chains of layer")
-    def test_draws_give_intervals_of_the_mean(self, paid):
-        X, y, model = paid
-        with pytest.raises(InvalidInputError, match="keeps no posterior draws"):
-            model.predict_mean_interval(X)
-        chain = GibbsConfig(n_sweeps=40, n_draws=10, prediction="point")
-        drawn = PBDNAmountRegressor(inference="gibbs", gibbs_config=chain, max_depth=1, random_state=0).fit(X, y)
-        low, high = drawn.predict_mean_interval(X).T
-        assert (low < high).all()
-        assert np.mean((low <= 1.5 * drawn.predict(X)) & (drawn.predict(X) <= 1.5 * high)) > 0.9
-        pytest.importorskip("xarray", reason="the package xarray is not installed")
-        tree = drawn.to_datatree(X, y)
-        assert tree["amount"]["posterior_predictive"]["mean"].shape == (1, 10, np.sum(y > 0.0))
-        zeros = tree["zero or more"]["posterior_predictive"]["probability"].sel({"class": "0"}).mean(("chain", "draw"))
-        shown = drawn.models_[0].posterior_predictive_proba(X)[:, :, 0].mean(axis=0)
-        np.testing.assert_allclose(zeros, shown, atol=1e-12)
-
-    def test_amounts_without_zeros_and_without_others(self, rows):
-        X, z = rows
-        short = SMALL | {"map_config": MapConfig(n_minibatches=20)}
-        model = PBDNAmountRegressor(**short).fit(X, np.exp(z))
-        np.testing.assert_array_equal(model.predict_distribution(X).cdf(0.0) < 1e-300, True)
-        with pytest.warns(UserWarning, match="zero in every row"):
-            model = PBDNAmountRegressor(**short).fit(X, np.zeros(N))
-        np.testing.assert_array_equal(model.predict(X), 0.0)
-        with pytest.raises(InvalidInputError, match="amounts must be 0 or more"):
-            PBDNAmountRegressor(**short).fit(X, z)
