@@ -11,9 +11,8 @@ Every fold's network learns from the rows of the other folds. All rows kept back
    the coefficients of features that matter are penalised than those of others (`pbdn.growth.views`).
 
 The networks of the folds are then averaged, and how far they differ says how sure the average is (`pbdn.model.committee`). One of
-several classes that took the long way may stand beside them (`pbdn.growth.long_way`). Who asks
-for another number of networks gets new ones, trained on all rows with what was found; those of the folds stay beside them for the
-intervals.
+several classes that took the long way may stand beside them (`pbdn.growth.long_way`). Who asks for another number of networks gets
+new ones, trained on all rows with what was found; those of the folds stay beside them for the intervals.
 """
 
 import time

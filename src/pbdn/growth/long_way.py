@@ -17,7 +17,8 @@ from pbdn.growth.depth import stack_layers
 from pbdn.growth.engines import make_engine
 from pbdn.growth.holdout import MUCH_OPEN, deviance_of_shares, make_polisher
 from pbdn.growth.search import Search, Stage
-from pbdn.model.network import Network, with_other_inputs
+from pbdn.growth.views import widened
+from pbdn.model.network import Network
 
 FEWEST_ROWS = 250
 FEWEST_LAYERS = 2
@@ -38,9 +39,8 @@ def trained_long(search: Search, stage: Stage) -> Network | None:
     layers = make_polisher(own, search.response, config, part)([fit.layer for fit in fits], True)
     if layers is None:
         return None
-    n_more = rows.n_features - n_features
-    widened = with_other_inputs(layers, n_features, lambda planes: np.pad(planes, ((0, 0), (0, n_more))))
-    return Network(widened, rows.n_features, search.response)
+    layers = widened(tuple(layers), n_features, rows.n_features - n_features)
+    return Network(layers, rows.n_features, search.response)
 
 
 def _pays(search: Search, stage: Stage) -> bool:

@@ -16,8 +16,7 @@ from pbdn.config import FitConfig
 from pbdn.growth.depth import Observer, PathStep, Trial
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Step, Trainee
-from pbdn.growth.views import HIGH_RELEVANCE, Layers, View
-from pbdn.model.network import with_other_inputs
+from pbdn.growth.views import HIGH_RELEVANCE, Layers, View, widened
 from pbdn.model.response import Response
 from pbdn.numerics.arrays import FloatArray
 from pbdn.sgd.timed_trainer import FIRST_PENALTY, penalty_at
@@ -70,13 +69,12 @@ class Stage:
             return self, list(stacks)
         view = max(self.views, key=lambda one: one.rows.n_features)
 
-        def widened(f: int, layers: Layers) -> Layers:
+        def seen(f: int, layers: Layers) -> Layers:
             n_inputs = self.view_of(f).rows.n_features
-            n_more = view.rows.n_features - n_inputs
-            return with_other_inputs(layers, n_inputs, lambda planes: np.pad(planes, ((0, 0), (0, n_more))))
+            return widened(layers, n_inputs, view.rows.n_features - n_inputs)
 
-        own = tuple(widened(f, layers) for f, layers in enumerate(self.stacks))
-        return replace(self, view=view, views=(), stacks=own), [widened(f, layers) for f, layers in enumerate(stacks)]
+        own = tuple(seen(f, layers) for f, layers in enumerate(self.stacks))
+        return replace(self, view=view, views=(), stacks=own), [seen(f, layers) for f, layers in enumerate(stacks)]
 
     def joined(self, others: "Stage") -> "Stage":
         """These folds and others after them."""

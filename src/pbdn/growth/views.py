@@ -294,6 +294,11 @@ def without_unused_ramps(network: Network) -> Network:
     return replace(network, layers=fewer, curve=network.curve.take(used[n:]))
 
 
+def widened(layers: Layers, n_inputs: int, n_more: int) -> Layers:
+    """Layers on ``n_more`` inputs beside the ``n_inputs`` that they see; zeros stand for those that they do not."""
+    return with_other_inputs(layers, n_inputs, lambda planes: np.pad(planes, ((0, 0), (0, n_more))))
+
+
 def relevance_stretch(layers: Layers, n_inputs: int, power: float = USUAL_RELEVANCE) -> FloatArray:
     """s_j, by which every input is multiplied while these layers are trained; ``power`` is ρ.
 
