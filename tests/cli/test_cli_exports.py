@@ -29,7 +29,7 @@ from pbdn.tables.preparation_in_c import to_c_with_preparation
 
 DAY = datetime.timedelta(days=1)
 
-NAMES = ["key", "größe", "city", "sex", "joined", "double", "label", "buys"]
+NAMES = ["key", "größe", "city", "sex", "joined", "double", "label", "shop", "buys"]
 
 
 def invoke(*arguments):
@@ -40,7 +40,7 @@ def invoke(*arguments):
 
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
-    """A semicolon table with decimal commas, dates of two styles, rare and missing values; its rows as dicts of text."""
+    """A semicolon table with decimal commas, dates of two styles, rare, missing and telling values; its rows as dicts of text."""
     folder = tmp_path_factory.mktemp("exports")
     rng = np.random.default_rng(2)
     rows = []
@@ -56,7 +56,8 @@ def fitted(tmp_path_factory):
                 "joined": "" if i % 17 == 0 else day.strftime("%d.%m.%Y"),
                 "double": day.isoformat(sep=" "),
                 "label": str(rng.choice(["a7", "b8", "c9"])),
-                "buys": str(int(rng.random() < 0.5)),
+                "shop": "" if i % 29 == 0 else f"O'Shop {i % 60}",
+                "buys": str(int(rng.random() < (0.9 if i % 60 < 30 else 0.1))),
             }
         )
     with open(folder / "t.csv", "w", newline="", encoding="utf-8") as stream:
@@ -69,8 +70,9 @@ def fitted(tmp_path_factory):
     features, _ = model.features(read_table(folder / "t.csv"))
     kinds = {plan.name: plan.kind for plan in model.preparation.columns}
     assert kinds == {"key": "dropped", "größe": "number", "joined": "date", "double": "date"} | dict.fromkeys(
-        ["city", "sex", "label"], "category"
+        ["city", "sex", "label", "shop"], "category"
     )
+    assert "shop: share of 1" in model.preparation.feature_names
     return folder, rows, np.asarray(features), model
 
 
@@ -103,11 +105,11 @@ def test_c_takes_raw_rows(fitted, tmp_path, language):
     """Members are named after the columns, whatever these are called; the header is C++ too."""
     folder, rows, features, model = fitted
     text = invoke("export", folder / "m.pbdn", "--to", "c", "-o", "-")
-    members = ["groe", "city", "sex", "joined", "double_", "label"]
+    members = ["groe", "city", "sex", "joined", "double_", "label", "shop"]
     assert re.findall(r"^    (?:double |const char \*)(\w+); /\* ", text, re.M) == members
     (tmp_path / "m.h").write_text(text, encoding="utf-8")
     row, made = rows[5], []
-    for member, name in zip(members, ["größe", "city", "sex", "joined", "double", "label"], strict=True):
+    for member, name in zip(members, NAMES[1:-1], strict=True):
         if name != "größe":
             made.append(f"row.{member} = {string_literal(row[name])};")
         else:
@@ -149,7 +151,8 @@ def test_onnx_takes_raw_rows(fitted, tmp_path):
     said = json.loads(session.get_modelmeta().custom_metadata_map["inputs"])
     names = {one["column"]: one["input"] for one in said}
     assert names["label"] == "label_2"
-    inputs = {names[name]: np.array([[row[name]] for row in rows], dtype=object) for name in ("city", "sex", "label")}
+    words = ("city", "sex", "label", "shop")
+    inputs = {names[name]: np.array([[row[name]] for row in rows], dtype=object) for name in words}
     size = [np.nan if row["größe"] == "NA" else float(row["größe"].replace(",", ".")) for row in rows]
     inputs[names["größe"]] = np.array(size, dtype=np.float32)[:, None]
     for name, form in (("joined", "%d.%m.%Y"), ("double", "%Y-%m-%d %H:%M:%S")):

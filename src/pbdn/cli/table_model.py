@@ -171,9 +171,8 @@ def fit_table(
         raise InvalidInputError(f"--weight {weight}: it is the target; give another column.")
     weights = row_weights(table, known, labels, weight, class_weights)
     beside = {weight, *wanted.columns[1:]} - {None}
-    events = Table(
-        {name: table.columns[name] for name in wanted.columns[1:]}, table.n_rows
-    )  # no features, but of the target
+    with_target = {name: table.columns[name] for name in wanted.columns[1:]}  # no features, but of the target
+    events = Table(with_target, table.n_rows)
     if beside:
         table = replace(table, columns={name: cells for name, cells in table.columns.items() if name not in beside})
     decisions = decide_columns(table, target, options)
@@ -252,13 +251,16 @@ def _prepare(
 ) -> Prepared:
     classes = labels if target.has_classes else None
     numbers = None if target.has_classes else labels["time"] if labels.dtype.names else labels
-    preparation = fit_preparation(table, target.name, decisions=decisions, labels=classes, numbers=numbers)
     of_rows = weights.of_rows
+    preparation = fit_preparation(
+        table, target.name, decisions=decisions, labels=classes, numbers=numbers, weights=of_rows
+    )
     if _learns_from_a_part(target, parameters):  # features of the other rows would take memory for nothing
         codes = np.unique(labels, return_inverse=True)[1]
         chosen, of_rows = rows_to_prepare(codes, of_rows, len(preparation.feature_names))
         table, labels = table.rows(chosen), labels[chosen]
-    return Prepared(preparation.apply(table)[0], labels, of_rows, preparation)
+    classes = labels if target.has_classes else None
+    return Prepared(preparation.training_features(table, classes, of_rows), labels, of_rows, preparation)
 
 
 def _fit(prepared: Prepared, target: Target, seed: int, notes: list[str], parameters: dict[str, Any]) -> TableModel:

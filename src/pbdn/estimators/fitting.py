@@ -96,7 +96,7 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
         if streams and opening.check_can_stream(X, options.choose_inference(self.inference, self.gibbs_config)):
             self._fit_stream(opening.open_source(X, y, sample_weight, classes), tasks)
         else:
-            self._fit_rows(*checked_for_fit(self, X, y), sample_weight, classes, tasks)
+            self._fit_rows(*checked_for_fit(self, X, y, sample_weight), sample_weight, classes, tasks)
         tasks.end()
         return self
 
@@ -174,7 +174,7 @@ class NetworkClassifier(LearnsFromStreams, FittedNetwork):
             )
         network = getattr(self, "network_", None)
         if network is None:
-            X, y = checked_for_fit(self, X, y)
+            X, y = checked_for_fit(self, X, y, sample_weight)
         else:
             X = checked_rows(self, X)
             check_labels_present(y)

@@ -1,7 +1,6 @@
 """Rows as they come: frames with missing values, categories, text and dates become features before they are fitted. Images too."""
 
 import os
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_array, check_consistent_length, colum
 from pbdn.config import MapConfig
 from pbdn.data.arrow_parquet import open_dataset
 from pbdn.data.open_stream import existing
-from pbdn.errors import FileFormatError, InvalidInputError, TableWarning
+from pbdn.errors import FileFormatError, InvalidInputError
 from pbdn.inspection.access import refuse_infinite, refuse_infinite_cell
 from pbdn.inspection.columns import column_groups
 from pbdn.inspection.effects import training_importances
@@ -56,14 +55,14 @@ class PreparedRows(NamedArray):
         return array
 
 
-def checked_for_fit(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+def checked_for_fit(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any]:
     """Arrays from whatever came; the estimator remembers the number and the names of the columns.
 
     Anything but present numbers is prepared first (docs/columns.md); the estimator then keeps the ``preparation_``.
     """
     require_target(y)
     check_labels_present(y)
-    rows, y = _checked(estimator, X, y)
+    rows, y = _checked(estimator, X, y, sample_weight)
     check_are_classes(y)
     return rows, y
 
@@ -79,10 +78,10 @@ def require_target(y: Any) -> None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
 
 
-def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
+def _checked(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any]:
     forget_preparation(estimator)
     if not isinstance(X, PreparedRows) and needs_preparation(X):
-        X = _prepared(collected(X), y)
+        X = _prepared(collected(X), y, sample_weight)
     X = as_table(X)
     names = X.columns if isinstance(X, NamedArray) else None
     targets = () if y is None else (y,)
@@ -104,13 +103,11 @@ def _checked(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     return rows, y
 
 
-def _prepared(X: Any, y: Any) -> PreparedRows:
+def _prepared(X: Any, y: Any, sample_weight: Any) -> PreparedRows:
     if y is not None:
         check_are_classes(y)
-    preparation = RowPreparation().fit(X, y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", TableWarning)  # what is odd in training was told by the fit
-        return PreparedRows(preparation.transform(X), preparation)
+    preparation = RowPreparation()
+    return PreparedRows(preparation.fit_to_weighted(X, y, sample_weight), preparation)
 
 
 def forget_preparation(estimator: Any) -> None:

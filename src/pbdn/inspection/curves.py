@@ -16,6 +16,7 @@ N_POINTS = 24
 N_ROWS = 60
 N_BARS = 20
 N_DRAWS = 40  # posterior draws that say how sure a curve is
+MOST_VALUES = 50  # categories that a curve shows, the commonest ones
 FEW_VALUES = 8  # a number with at most so many different values is shown value by value
 HARDLY = 0.01  # of the range of predictions; a curve that moves less is told to move hardly
 AGAINST = 0.005  # of that range; a curve that rises may fall by so much in all, and the other way round
@@ -113,9 +114,10 @@ def _curve(
         present = present[values[:, -1] == 0.0]
     distinct = np.unique(present)
     if moving is None:
-        settings = np.array([setting for _, setting in group.choices])
-        labels = [label for label, _ in group.choices]
-        counts = np.array([float(np.all(values == setting, axis=1).sum()) for setting in settings])
+        of_all = [float(np.all(values == setting, axis=1).sum()) for _, setting in group.choices]
+        shown = np.sort(np.argsort(np.negative(of_all), kind="stable")[:MOST_VALUES])
+        settings = np.array([group.choices[j][1] for j in shown])
+        labels, counts = [group.choices[j][0] for j in shown], np.array(of_all)[shown]
         at, edges, discrete = np.arange(len(labels), dtype=float), np.empty(0), True
     else:
         discrete = distinct.size <= FEW_VALUES and group.parts[0] != "days"

@@ -36,6 +36,11 @@ class ColumnPlan:
         Categories with a feature of their own; two levels without others share one feature.
     others : bool
         Whether a feature stands for all other values.
+    shared : tuple of str
+        Categories of which it is known what they say of the classes, where there are too many for a feature each.
+    shares : tuple of tuple of float
+        For each of them, the share of the classes ``share_of`` among its rows; in the end those of any other value.
+    share_of : tuple of str
     style : str
         How numbers or dates are written; see `pbdn.tables.read_cell`.
     parts : tuple of str
@@ -56,6 +61,9 @@ class ColumnPlan:
     indicator: bool = False
     levels: tuple[str, ...] = ()
     others: bool = False
+    shared: tuple[str, ...] = ()
+    shares: tuple[tuple[float, ...], ...] = ()
+    share_of: tuple[str, ...] = ()
     style: str = "."
     parts: tuple[str, ...] = ()
     words: str = ""
@@ -70,10 +78,15 @@ class ColumnPlan:
 
     @property
     def known(self) -> dict[str, tuple[float, ...]]:
-        """The features of each category with one of its own."""
+        """The features of each category with one of its own, or with shares of its own."""
         own = np.array([[0.0], [1.0]]) if self.single else np.eye(len(self.levels))
-        more = (0.0,) * (self.others + self.indicator)
-        return {level: (*row, *more) for level, row in zip(self.levels, own.tolist(), strict=True)}
+        ends = {level: (*row, *(0.0,) * self.others) for level, row in zip(self.levels, own.tolist(), strict=True)}
+        other, gone = self.rest[: len(self.levels) + self.others], (0.0,) * self.indicator
+        if not self.share_of:
+            return {level: (*row, *gone) for level, row in ends.items()}
+        told = dict(zip(self.shared, self.shares, strict=False))
+        every = dict.fromkeys([*self.levels, *self.shared])
+        return {one: (*ends.get(one, other), *told.get(one, self.shares[-1]), *gone) for one in every}
 
     @property
     def spelled(self) -> dict[str, tuple[float, ...]]:
@@ -98,7 +111,12 @@ class ColumnPlan:
     def rest(self) -> tuple[float, ...]:
         """The features of any other category; what follows the features of a number or a date."""
         none = ((0.5,) if self.single else (0.0,) * len(self.levels)) if self.kind == "category" else ()
-        return none + (1.0,) * self.others + (0.0,) * self.indicator
+        return none + (1.0,) * self.others + self.shares_of_rest + (0.0,) * self.indicator
+
+    @property
+    def shares_of_rest(self) -> tuple[float, ...]:
+        """Shares in a category that is not known, and in a missing one."""
+        return self.shares[-1] if self.share_of else ()
 
     @property
     def missing(self) -> tuple[float, ...]:
@@ -108,7 +126,7 @@ class ColumnPlan:
         elif self.kind == "number":
             own = (self.fill,)
         else:
-            own = self.rest[: len(self.rest) - self.others - self.indicator] + (0.0,) * self.others
+            own = self.rest[: 1 if self.single else len(self.levels)] + (0.0,) * self.others + self.shares_of_rest
         return own + (1.0,) * self.indicator
 
     @property
@@ -127,7 +145,8 @@ class ColumnPlan:
         if self.kind == "category":
             shown = self.levels[1:] if self.single else self.levels
             rest = [f"{name} = (other)"] if self.others else []
-            return [f"{name} = {one_line(level)}" for level in shown] + rest + missing
+            told = [f"{name}: share of {one_line(label)}" for label in self.share_of]
+            return [f"{name} = {one_line(level)}" for level in shown] + rest + told + missing
         return []
 
     def parts_and_choices(self) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[float, ...]], ...]]:
@@ -137,10 +156,14 @@ class ColumnPlan:
             own = {"number": ("value",), "date": self.parts}.get(self.kind, ())
             return (own + missing if own else ()), ()
         shown = (self.levels[1:] if self.single else self.levels) + (("(other)",) if self.others else ())
-        choices = list(self.known.items())
-        choices += [("(other)", self.rest)] if self.others else []
+        alike: dict[tuple[float, ...], list[str]] = {}
+        for level, features in self.known.items():
+            alike.setdefault(features, []).append(level)
+        choices = [(_one_of(levels), features) for features, levels in alike.items()]
+        choices += [("(other)", self.rest)] if self.others or self.share_of else []
         choices += [("missing", self.missing)] if self.indicator else []
-        return shown + missing, tuple(choices)
+        told = tuple(f"share of {label}" for label in self.share_of)
+        return shown + told + missing, tuple(choices)
 
     def features(self, values: NDArray[Any], seen: "Seen") -> list[FloatArray]:
         """The features of some rows, each an array; surprises are counted in ``seen``."""
@@ -222,6 +245,11 @@ class Seen:
     n_odd: int = 0
     n_new: int = 0
     first: str = ""
+
+
+def _one_of(levels: list[str]) -> str:
+    """Categories that the features do not tell apart."""
+    return " or ".join(levels) if len(levels) <= 2 else f"{levels[0]} or one of {len(levels) - 1} others like it"
 
 
 def one_line(text: str) -> str:

@@ -172,6 +172,8 @@ class Decision:
         Whether a user decided.
     long_code : bool
         Whether it may be an identifier, if it says nothing about the target.
+    is_name : bool
+        Whether it is left out as a name or key; where names repeat, they may tell of the classes.
     """
 
     kind: str
@@ -182,6 +184,7 @@ class Decision:
     instead: str = ""
     asked: bool = False
     long_code: bool = False
+    is_name: bool = False
 
 
 def decide_columns(
@@ -255,9 +258,11 @@ def _found_text(name: str, values: NDArray[Any], cells: Counter[str], table: Tab
     instead = instead if "numeric" in instead else option("categorical", name)
     text = f"left out: {len(cells)} different texts, so a name or key"
     measured = [cell for cell in cells if MEASURED.fullmatch(cell)]
-    if len(measured) > 0.5 * len(cells):
+    has_units = len(measured) > 0.5 * len(cells)
+    if has_units:
         text = f"left out: numbers with a unit, such as {measured[0]!r}; write the numbers alone to use them"
-    return Decision("dropped", words=text, notes=(f"{name} is {text} ({instead} uses it).",), instead=instead)
+    notes = (f"{name} is {text} ({instead} uses it).",)
+    return Decision("dropped", words=text, notes=notes, instead=instead, is_name=not has_units)
 
 
 def _found_number(name: str, values: NDArray[Any], found: Format) -> Decision:

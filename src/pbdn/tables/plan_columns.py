@@ -11,6 +11,17 @@ from scipy.stats import rankdata
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
+from pbdn.tables.category_shares import (
+    DIGITS,
+    MOST_CATEGORIES,
+    MOST_CLASSES,
+    LabelledParts,
+    best_strength,
+    category_codes,
+    labelled_parts,
+    shares,
+    tell_more,
+)
 from pbdn.tables.column_format import style_words
 from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
 from pbdn.tables.decide_columns import (
@@ -39,6 +50,7 @@ def fit_preparation(
     decisions: dict[str, Decision] | None = None,
     labels: NDArray[Any] | None = None,
     numbers: NDArray[np.float64] | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> Preparation:
     """Prepare every column but the target.
 
@@ -52,9 +64,12 @@ def fit_preparation(
     decisions : dict, optional
         What the columns are, if that was decided on more rows (`decide_columns`).
     labels : array, optional
-        Classes of the rows. With them, columns that predict too well or are left out by mistake are called out.
+        Classes of the rows. With them, columns that predict too well or are left out by mistake are called out, and columns of
+        many categories may have the shares of the classes as features.
     numbers : array, optional
-        The same where numbers are predicted.
+        Where numbers are predicted. Columns are called out in the same way.
+    weights : array, optional
+        How much rows count in these shares.
 
     Raises
     ------
@@ -63,12 +78,76 @@ def fit_preparation(
     """
     decisions = decide_columns(table, target, options) if decisions is None else decisions
     plans = [_judged(name, table.columns[name], decision, labels, numbers) for name, decision in decisions.items()]
+    if labels is not None and 2 <= np.unique(labels).size <= MOST_CLASSES:
+        plans = _with_shares(plans, table, decisions, labels, weights)
     if all(plan.kind == "dropped" for plan in plans):
         reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
         raise InvalidInputError(
             "No column is left to learn from" + (f" ({reasons})." if reasons else f": {target!r} is the only one.")
         )
     return Preparation(tuple(plans))
+
+
+def _with_shares(
+    plans: list[ColumnPlan],
+    table: Table,
+    decisions: dict[str, Decision],
+    labels: NDArray[Any],
+    weights: NDArray[np.float64] | None,
+) -> list[ColumnPlan]:
+    """The same plans; columns of many categories have shares of the classes too, where these tell more."""
+    rows: LabelledParts | None = None
+    out = []
+    for plan in plans:
+        counts = _repeating(plan, table.columns[plan.name], decisions[plan.name].is_name)
+        if counts:
+            rows = labelled_parts(table, labels, weights) if rows is None else rows
+            plan = _shared(plan, table.columns[plan.name], counts, rows)
+        out.append(plan)
+    return out
+
+
+def _repeating(plan: ColumnPlan, values: NDArray[Any], is_name: bool) -> Counter[str]:
+    """How often each value occurs, if there are some that repeat without a feature of their own; else nothing."""
+    if not (is_name or (plan.kind == "category" and plan.others)) or plan.booleans:
+        return Counter()
+    counts = Counter(value for value in words(values) if value is not None)
+    repeat = any(count > 1 and value not in plan.levels for value, count in counts.items())
+    return counts if repeat else Counter()
+
+
+def _shared(plan: ColumnPlan, values: NDArray[Any], counts: Counter[str], rows: LabelledParts) -> ColumnPlan:
+    """The plan with shares of its commonest categories, if these tell clearly more about rows that were not counted."""
+    cells = words(values)
+    shared = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))
+    codes, known = category_codes(cells, shared), category_codes(cells, plan.levels)
+    known[(known < 0) & (codes >= 0)] = len(plan.levels)  # all others together
+    if not tell_more(codes, len(shared), known, rows):
+        return plan
+    strength, _ = best_strength(codes, rows, len(shared))
+    share_of = rows.classes[1:] if len(rows.classes) == 2 else rows.classes
+    found = np.round(shares(codes, rows.weights, len(shared), strength)[:, -len(share_of) :], DIGITS).tolist()
+    indicator, more = _missing(len(values) - sum(counts.values()), len(values), "the shares of all rows")
+    whose = "every class" if len(rows.classes) > 2 else repr(rows.classes[1])
+    told = f"the share of {whose} among the rows of each"
+    new = replace(
+        plan,
+        kind="category",
+        indicator=indicator,
+        shared=shared,
+        shares=tuple(map(tuple, found)),
+        share_of=share_of,
+    )
+    if plan.kind == "category":
+        return replace(new, words=f"{plan.words}, and {told}")
+    drop = option("drop", plan.name)
+    note = (
+        f"{plan.name}: {len(counts)} names, which tell of the class where they repeat, so {told} is used. A new name tells "
+        f"nothing: leave the column out if new rows will have other names ({drop})."
+    )
+    text = f"{len(counts)} names: {told}{more}"
+    leaks = tuple(one for one in plan.notes if "almost perfectly" in one)
+    return replace(new, words=text, notes=(note, *leaks), instead=drop)
 
 
 def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any]) -> float:

@@ -4,15 +4,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pbdn.errors import FileFormatError
 from pbdn.inspection.columns import ColumnGroup
 from pbdn.numerics.arrays import FloatArray
+from pbdn.tables.category_shares import best_strength, category_codes, labelled_parts, shares_in_other_parts
 from pbdn.tables.column_format import is_number_style
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan, Seen
-from pbdn.tables.table import Table, column
+from pbdn.tables.table import Table, column, words
 
-_LISTS = ("levels", "parts", "odd", "notes")
+_LISTS = ("levels", "shared", "share_of", "parts", "odd", "notes")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,24 @@ class Preparation:
                 at += 1
         return out
 
+    def training_features(
+        self, table: Table, labels: NDArray[Any] | None = None, weights: NDArray[np.float64] | None = None
+    ) -> FloatArray:
+        """Features of training rows with their classes: `features`, but no row counts in the shares that it is given."""
+        out, at = self.features(table, self.nothing_seen()), 0
+        rows = None
+        for plan in self.used:
+            if plan.share_of and labels is not None:
+                rows = labelled_parts(table, labels, weights) if rows is None else rows
+                codes = category_codes(words(column(table, plan.name)), plan.shared)
+                strength, _ = best_strength(codes, rows, len(plan.shared))
+                found = shares_in_other_parts(codes, rows, len(plan.shared), strength)
+                first = at + len(plan.levels) + plan.others
+                for j, label in enumerate(plan.share_of):
+                    out[:, first + j] = found[:, rows.classes.index(label)] if label in rows.classes else 0.0
+            at += len(plan.missing)
+        return out
+
     def surprises(self, seen: list[Seen]) -> list[str]:
         """Notes on what was counted; refuses a column in which no cell is written as in training."""
         return [note for plan, own in zip(self.used, seen, strict=True) for note in plan.surprises(own)]
@@ -97,9 +117,7 @@ class Preparation:
     def from_json(cls, stored: Any) -> "Preparation":
         """Inverse of `to_json`, every value checked."""
         try:
-            plans = tuple(
-                ColumnPlan(**{**one, **{key: tuple(one[key]) for key in _LISTS if key in one}}) for one in stored
-            )
+            plans = tuple(_plan_from_json(one) for one in stored)
             for plan in plans:
                 texts = [plan.name, plan.kind, plan.style, plan.words, plan.instead]
                 texts += [text for key in _LISTS for text in getattr(plan, key)]
@@ -109,6 +127,15 @@ class Preparation:
                     raise TypeError(f"kind of column {plan.name!r}")
                 if plan.kind == "number" and not is_number_style(plan.style):
                     raise TypeError(f"style of column {plan.name!r}")
+                table = np.array(plan.shares, dtype=np.float64).reshape(-1, max(1, len(plan.share_of)))
+                if len(table) != len(plan.shared) + bool(plan.share_of) or not np.isfinite(table).all():
+                    raise TypeError(f"shares of column {plan.name!r}")
         except (TypeError, KeyError, ValueError) as error:
             raise FileFormatError(f"The file's column preparation is not usable ({error}); fit again.") from error
         return cls(plans)
+
+
+def _plan_from_json(stored: Any) -> ColumnPlan:
+    lists = {key: tuple(stored[key]) for key in _LISTS if key in stored}
+    rows = tuple(tuple(float(share) for share in row) for row in stored.get("shares", ()))
+    return ColumnPlan(**{**stored, **lists, "shares": rows})

@@ -246,7 +246,7 @@ def _date_example(plan: ColumnPlan) -> str:
 
 
 def _tables(plan: ColumnPlan, name: str, j: int) -> str:
-    if any("\0" in level for level in plan.levels):
+    if any("\0" in level for level in plan.spelled):
         raise InvalidInputError(f"A category of {plan.name!r} holds a NUL, which strings of C cannot hold: rename it.")
     rows = [*plan.spelled.values(), plan.rest, plan.missing]
     features = numbers([value for row in rows for value in row])

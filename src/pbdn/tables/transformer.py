@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
 
 from pbdn.errors import InvalidInputError, TableWarning, warn
 from pbdn.numerics.arrays import NamedArray
@@ -75,21 +81,43 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.formats = formats
 
     def fit(self, X: Any, y: Any = None) -> "TablePreparation":
-        """Decide what becomes of each column; with labels ``y``, leaks are noted too."""
+        """Decide what becomes of each column; with labels ``y``, leaks are noted, and what many categories say of them is learned."""
+        self._decide(X, y, None)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+        """Decide, and make the features of the training rows.
+
+        Where a column of many categories has shares of the classes as features, no row counts in its own. So it is not
+        ``fit(X, y).transform(X)``, which is for new rows.
+        """
+        return self.fit_to_weighted(X, y, None)
+
+    def fit_to_weighted(self, X: Any, y: Any, sample_weight: Any) -> NDArray[np.float64]:
+        """`fit_transform` of rows that count as often in these shares as ``sample_weight`` says."""
+        learned = self._decide(X, y, sample_weight)
+        return NamedArray(self.preparation_.training_features(*learned), self.preparation_.feature_names)
+
+    def _decide(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Table, NDArray[Any] | None, NDArray[np.float64] | None]:
         table, categories = self._table(X, reset=True)
         if table.n_rows < 2:
             raise InvalidInputError(
                 "X has 1 sample, from which nothing about columns can be told; at least 2 are needed."
             )
-        labels = None
+        labels = weights = None
         if y is not None:
             labels = column_or_1d(y)
             check_consistent_length(table.columns[table.names[0]], labels)
-        self.preparation_ = fit_preparation(table, None, self._options(categories), labels=labels)
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, table.columns[table.names[0]], dtype=np.float64)
+        options = self._options(categories)
+        self.preparation_ = fit_preparation(table, None, options, labels=labels, weights=weights)
         self.notes_ = [in_python(note) for note in self.preparation_.notes]
         if self.notes_:
             warn(" ".join(self.notes_), TableWarning)
-        return self
+        return table, labels, weights
 
     @classmethod
     def from_preparation(cls, preparation: Preparation) -> "TablePreparation":
