@@ -249,18 +249,16 @@ def _prepare(
     decisions: dict[str, Decision],
     parameters: dict[str, Any],
 ) -> Prepared:
-    classes = labels if target.has_classes else None
-    numbers = None if target.has_classes else labels["time"] if labels.dtype.names else labels
-    of_rows = weights.of_rows
-    preparation = fit_preparation(
-        table, target.name, decisions=decisions, labels=classes, numbers=numbers, weights=of_rows
-    )
+    numbers = labels["time"] if labels.dtype.names else labels
+    said: dict[str, Any] = {"labels": labels} if target.has_classes else {"numbers": numbers}
+    said["weights"] = weights.of_rows
+    preparation = fit_preparation(table, target.name, decisions=decisions, **said)
     if _learns_from_a_part(target, parameters):  # features of the other rows would take memory for nothing
         codes = np.unique(labels, return_inverse=True)[1]
-        chosen, of_rows = rows_to_prepare(codes, of_rows, len(preparation.feature_names))
+        chosen, of_rows = rows_to_prepare(codes, weights.of_rows, len(preparation.feature_names))
         table, labels = table.rows(chosen), labels[chosen]
-    classes = labels if target.has_classes else None
-    return Prepared(preparation.training_features(table, classes, of_rows), labels, of_rows, preparation)
+        said = {"labels": labels, "weights": of_rows}
+    return Prepared(preparation.training_features(table, **said), labels, said["weights"], preparation)
 
 
 def _fit(prepared: Prepared, target: Target, seed: int, notes: list[str], parameters: dict[str, Any]) -> TableModel:

@@ -86,7 +86,7 @@ checkpoint, time_limit
         self._check_parameters()
         if opening.is_stream(X, y):
             raise InvalidInputError("Amounts are not read in pieces by fit; call partial_fit on the batches.")
-        rows = self._rows(X, y)
+        rows = self._rows(X, y, sample_weight)
         tasks = FitTasks(self, X, y)
         weights = np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
         self._fit_models(self._shared(X, rows), checked_amounts(y), weights)
@@ -129,7 +129,7 @@ checkpoint, time_limit
         self._check_parameters()
         require_target(y)
         first = not self.models_
-        rows = checked_inputs(self, X) if first else checked_rows(self.models_[1], X)
+        rows = checked_inputs(self, X, y, sample_weight) if first else checked_rows(self.models_[1], X)
         check_consistent_length(rows, y)
         amounts, weights = checked_amounts(y), np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64))
         more = (amounts > 0.0) & (weights > 0.0)

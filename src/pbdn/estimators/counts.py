@@ -67,7 +67,7 @@ checkpoint, time_limit
         if self._streams(X, y):
             self._fit_source(opening.open_source(X, y, sample_weight), count_bounds, tasks, True)
         else:
-            rows, bounds = self._rows(X, y), count_bounds(y)
+            rows, bounds = self._rows(X, y, sample_weight), count_bounds(y)
             if np.isinf(bounds[:, 0]).all():
                 self._adopt_constant(LabelledRows(rows, bounds), NOTHING)
             else:

@@ -42,6 +42,12 @@ class RowPreparation(TablePreparation):
         cells = zip(plans, table.columns.values(), strict=True)  # names, where there are any, were compared above
         return replace(table, columns={plan.name: values for plan, values in cells}), ()
 
+    def prepared(self, X: Any, y: Any, numbers: FloatArray | None, sample_weight: Any) -> "PreparedRows":
+        """Decide, and prepare the training rows, which say labels or numbers and count by their weights."""
+        if y is not None:
+            check_are_classes(y)
+        return PreparedRows(self._learn(X, y, numbers, sample_weight), self)
+
 
 class PreparedRows(NamedArray):
     """Features with the preparation that made them. An estimator that is fitted on them takes raw rows afterwards."""
@@ -67,9 +73,9 @@ def checked_for_fit(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -
     return rows, y
 
 
-def checked_inputs(estimator: Any, X: Any) -> Any:
+def checked_inputs(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
     """`checked_for_fit` of the rows alone, where what they say is not a label."""
-    return _checked(estimator, X, None)[0]
+    return _checked(estimator, X, None, sample_weight, y)[0]
 
 
 def require_target(y: Any) -> None:
@@ -78,10 +84,10 @@ def require_target(y: Any) -> None:
         raise ValueError("This estimator requires y to be passed, but the target y is None.")
 
 
-def _checked(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple[Any, Any]:
+def _checked(estimator: Any, X: Any, y: Any, sample_weight: Any, said: Any = None) -> tuple[Any, Any]:
     forget_preparation(estimator)
     if not isinstance(X, PreparedRows) and needs_preparation(X):
-        X = _prepared(collected(X), y, sample_weight)
+        X = RowPreparation().prepared(collected(X), y, _numbers(said), sample_weight)
     X = as_table(X)
     names = X.columns if isinstance(X, NamedArray) else None
     targets = () if y is None else (y,)
@@ -103,11 +109,14 @@ def _checked(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> tuple
     return rows, y
 
 
-def _prepared(X: Any, y: Any, sample_weight: Any) -> PreparedRows:
-    if y is not None:
-        check_are_classes(y)
-    preparation = RowPreparation()
-    return PreparedRows(preparation.fit_to_weighted(X, y, sample_weight), preparation)
+def _numbers(y: Any) -> FloatArray | None:
+    """One number for each row, where rows say numbers: times whatever ended them, the middle of two bounds."""
+    said = np.asarray(y)
+    if said.dtype.names is not None and "time" in said.dtype.names:
+        said = said["time"]
+    if said.dtype.kind not in "fiu" or said.ndim not in (1, 2):
+        return None
+    return np.asarray(said.reshape(len(said), -1).mean(axis=1), dtype=np.float64)
 
 
 def forget_preparation(estimator: Any) -> None:

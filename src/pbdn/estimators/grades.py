@@ -114,7 +114,7 @@ checkpoint, time_limit
             self._fit_grades_of(opening.open_source(X, y, sample_weight, self.categories), tasks)
             tasks.end()
             return self
-        rows = self._rows(X, y)
+        rows = self._rows(X, y, sample_weight)
         grades = self._grades(y)
         weighed = weigh_rows(rows, None, np.arange(len(grades)), sample_weight)
         present, places = np.unique(grades[weighed.targets], return_inverse=True)

@@ -87,11 +87,11 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):
         self._begin_anew()
         return opening.is_stream(X, y) and opening.check_can_stream(X, self._chosen_inference())
 
-    def _rows(self, X: Any, y: Any) -> Any:
+    def _rows(self, X: Any, y: Any, sample_weight: Any) -> Any:
         """The rows checked, before their targets are looked at."""
         self._begin_anew()
         require_target(y)
-        rows = checked_inputs(self, X)
+        rows = checked_inputs(self, X, y, sample_weight)
         check_consistent_length(rows, y)
         return rows
 
@@ -163,7 +163,7 @@ class LineEstimator(Exports, LearnsFromStreams, NetworkEstimator):
         """One call of `partial_fit`: in the first, ``layout`` decides how values lie on the line."""
         known = self._known_line()
         require_target(y)
-        X = checked_inputs(self, X) if known is None else checked_rows(self, X)
+        X = checked_inputs(self, X, y, sample_weight) if known is None else checked_rows(self, X)
         check_consistent_length(X, y)
         rows = weigh_rows(X, None, read(y), sample_weight)
         if known is None:

@@ -141,7 +141,7 @@ criterion_path_
         if self._streams(X, y):
             self._fit_source(opening.open_source(X, y, sample_weight), self._bounds, tasks, self.log)
         else:
-            rows, bounds = self._rows(X, y), self._bounds(y)
+            rows, bounds = self._rows(X, y, sample_weight), self._bounds(y)
             weighed = weigh_rows(rows, None, bounds, sample_weight)
             if np.asarray(y).ndim == 1 and np.array_equal(*bounds.T):
                 _tell_of_two_values(bounds[:, 0])

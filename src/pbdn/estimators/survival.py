@@ -133,7 +133,7 @@ checkpoint, time_limit
             self.causes_, self.unique_times_ = np.ones(1), event_times(sample.targets)
             tasks.end()
             return self
-        rows = self._rows(X, y)
+        rows = self._rows(X, y, sample_weight)
         bounds, cause = fitted_bounds(y), causes_of(y)
         self.causes_ = np.unique(cause[cause > 0]).astype(float)
         self.unique_times_ = event_times(bounds)

@@ -36,11 +36,13 @@ class ColumnPlan:
         Categories with a feature of their own; two levels without others share one feature.
     others : bool
         Whether a feature stands for all other values.
-    shared : tuple of str
-        Categories of which it is known what they say of the classes, where there are too many for a feature each.
-    shares : tuple of tuple of float
-        For each of them, the share of the classes ``share_of`` among its rows; in the end those of any other value.
-    share_of : tuple of str
+    tells : tuple of str
+        What the column tells of the target where it has too many categories: "share of yes" among the rows of a category, or
+        "mean of the target" (`pbdn.tables.category_means`).
+    telling : tuple of str
+        Categories of which it is known.
+    told : tuple of tuple of float
+        What each of them tells; in the end, what any other value does.
     style : str
         How numbers or dates are written; see `pbdn.tables.read_cell`.
     parts : tuple of str
@@ -61,9 +63,9 @@ class ColumnPlan:
     indicator: bool = False
     levels: tuple[str, ...] = ()
     others: bool = False
-    shared: tuple[str, ...] = ()
-    shares: tuple[tuple[float, ...], ...] = ()
-    share_of: tuple[str, ...] = ()
+    tells: tuple[str, ...] = ()
+    telling: tuple[str, ...] = ()
+    told: tuple[tuple[float, ...], ...] = ()
     style: str = "."
     parts: tuple[str, ...] = ()
     words: str = ""
@@ -78,15 +80,13 @@ class ColumnPlan:
 
     @property
     def known(self) -> dict[str, tuple[float, ...]]:
-        """The features of each category with one of its own, or with shares of its own."""
+        """The features of each category with one of its own, or that tells something of its own."""
         own = np.array([[0.0], [1.0]]) if self.single else np.eye(len(self.levels))
         ends = {level: (*row, *(0.0,) * self.others) for level, row in zip(self.levels, own.tolist(), strict=True)}
         other, gone = self.rest[: len(self.levels) + self.others], (0.0,) * self.indicator
-        if not self.share_of:
-            return {level: (*row, *gone) for level, row in ends.items()}
-        told = dict(zip(self.shared, self.shares, strict=False))
-        every = dict.fromkeys([*self.levels, *self.shared])
-        return {one: (*ends.get(one, other), *told.get(one, self.shares[-1]), *gone) for one in every}
+        told = dict(zip(self.telling, self.told, strict=False))
+        every = dict.fromkeys([*self.levels, *self.telling])
+        return {one: (*ends.get(one, other), *told.get(one, self.told_of_rest), *gone) for one in every}
 
     @property
     def spelled(self) -> dict[str, tuple[float, ...]]:
@@ -111,12 +111,12 @@ class ColumnPlan:
     def rest(self) -> tuple[float, ...]:
         """The features of any other category; what follows the features of a number or a date."""
         none = ((0.5,) if self.single else (0.0,) * len(self.levels)) if self.kind == "category" else ()
-        return none + (1.0,) * self.others + self.shares_of_rest + (0.0,) * self.indicator
+        return none + (1.0,) * self.others + self.told_of_rest + (0.0,) * self.indicator
 
     @property
-    def shares_of_rest(self) -> tuple[float, ...]:
-        """Shares in a category that is not known, and in a missing one."""
-        return self.shares[-1] if self.share_of else ()
+    def told_of_rest(self) -> tuple[float, ...]:
+        """What a category tells that is not known, or a missing one."""
+        return self.told[-1] if self.told else ()
 
     @property
     def missing(self) -> tuple[float, ...]:
@@ -126,7 +126,7 @@ class ColumnPlan:
         elif self.kind == "number":
             own = (self.fill,)
         else:
-            own = self.rest[: 1 if self.single else len(self.levels)] + (0.0,) * self.others + self.shares_of_rest
+            own = self.rest[: 1 if self.single else len(self.levels)] + (0.0,) * self.others + self.told_of_rest
         return own + (1.0,) * self.indicator
 
     @property
@@ -145,7 +145,7 @@ class ColumnPlan:
         if self.kind == "category":
             shown = self.levels[1:] if self.single else self.levels
             rest = [f"{name} = (other)"] if self.others else []
-            told = [f"{name}: share of {one_line(label)}" for label in self.share_of]
+            told = [f"{name}: {one_line(tells)}" for tells in self.tells]
             return [f"{name} = {one_line(level)}" for level in shown] + rest + told + missing
         return []
 
@@ -160,10 +160,9 @@ class ColumnPlan:
         for level, features in self.known.items():
             alike.setdefault(features, []).append(level)
         choices = [(_one_of(levels), features) for features, levels in alike.items()]
-        choices += [("(other)", self.rest)] if self.others or self.share_of else []
+        choices += [("(other)", self.rest)] if self.others or self.tells else []
         choices += [("missing", self.missing)] if self.indicator else []
-        told = tuple(f"share of {label}" for label in self.share_of)
-        return shown + told + missing, tuple(choices)
+        return shown + self.tells + missing, tuple(choices)
 
     def features(self, values: NDArray[Any], seen: "Seen") -> list[FloatArray]:
         """The features of some rows, each an array; surprises are counted in ``seen``."""

@@ -1,7 +1,7 @@
 """How each column becomes features: stand-ins, categories and parts of dates, from the training rows only."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +11,13 @@ from scipy.stats import rankdata
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.tables.category_shares import (
-    DIGITS,
+from pbdn.tables.category_means import (
     MOST_CATEGORIES,
-    MOST_CLASSES,
-    LabelledParts,
+    Targets,
     best_strength,
     category_codes,
-    labelled_parts,
-    shares,
+    means,
+    targets_of,
     tell_more,
 )
 from pbdn.tables.column_format import style_words
@@ -64,12 +62,12 @@ def fit_preparation(
     decisions : dict, optional
         What the columns are, if that was decided on more rows (`decide_columns`).
     labels : array, optional
-        Classes of the rows. With them, columns that predict too well or are left out by mistake are called out, and columns of
-        many categories may have the shares of the classes as features.
+        Classes of the rows. With them, columns that predict too well or are left out by mistake are called out, and what many
+        categories tell of them becomes a feature.
     numbers : array, optional
-        Where numbers are predicted. Columns are called out in the same way.
+        The same where numbers are predicted.
     weights : array, optional
-        How much rows count in these shares.
+        How much rows count in what categories tell.
 
     Raises
     ------
@@ -78,8 +76,8 @@ def fit_preparation(
     """
     decisions = decide_columns(table, target, options) if decisions is None else decisions
     plans = [_judged(name, table.columns[name], decision, labels, numbers) for name, decision in decisions.items()]
-    if labels is not None and 2 <= np.unique(labels).size <= MOST_CLASSES:
-        plans = _with_shares(plans, table, decisions, labels, weights)
+    if labels is not None or numbers is not None:
+        plans = _telling(plans, table, decisions, lambda: targets_of(table, labels, numbers, weights))
     if all(plan.kind == "dropped" for plan in plans):
         reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
         raise InvalidInputError(
@@ -88,23 +86,18 @@ def fit_preparation(
     return Preparation(tuple(plans))
 
 
-def _with_shares(
-    plans: list[ColumnPlan],
-    table: Table,
-    decisions: dict[str, Decision],
-    labels: NDArray[Any],
-    weights: NDArray[np.float64] | None,
+def _telling(
+    plans: list[ColumnPlan], table: Table, decisions: dict[str, Decision], find_targets: Callable[[], Targets | None]
 ) -> list[ColumnPlan]:
-    """The same plans; columns of many categories have shares of the classes too, where these tell more."""
-    rows: LabelledParts | None = None
-    out = []
-    for plan in plans:
-        counts = _repeating(plan, table.columns[plan.name], decisions[plan.name].is_name)
-        if counts:
-            rows = labelled_parts(table, labels, weights) if rows is None else rows
-            plan = _shared(plan, table.columns[plan.name], counts, rows)
-        out.append(plan)
-    return out
+    """The same plans; columns of many categories have what these tell of the target as features, where it is more."""
+    counts = [_repeating(plan, table.columns[plan.name], decisions[plan.name].is_name) for plan in plans]
+    rows = find_targets() if any(counts) else None
+    if rows is None:
+        return plans
+    return [
+        _told(plan, table.columns[plan.name], own, rows) if own else plan
+        for plan, own in zip(plans, counts, strict=True)
+    ]
 
 
 def _repeating(plan: ColumnPlan, values: NDArray[Any], is_name: bool) -> Counter[str]:
@@ -116,38 +109,28 @@ def _repeating(plan: ColumnPlan, values: NDArray[Any], is_name: bool) -> Counter
     return counts if repeat else Counter()
 
 
-def _shared(plan: ColumnPlan, values: NDArray[Any], counts: Counter[str], rows: LabelledParts) -> ColumnPlan:
-    """The plan with shares of its commonest categories, if these tell clearly more about rows that were not counted."""
+def _told(plan: ColumnPlan, values: NDArray[Any], counts: Counter[str], rows: Targets) -> ColumnPlan:
+    """The plan with what its commonest categories tell, if that is clearly more about rows that were not counted."""
     cells = words(values)
-    shared = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))
-    codes, known = category_codes(cells, shared), category_codes(cells, plan.levels)
+    telling = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))
+    codes, known = category_codes(cells, telling), category_codes(cells, plan.levels)
     known[(known < 0) & (codes >= 0)] = len(plan.levels)  # all others together
-    if not tell_more(codes, len(shared), known, rows):
+    if not tell_more(codes, len(telling), known, rows):
         return plan
-    strength, _ = best_strength(codes, rows, len(shared))
-    share_of = rows.classes[1:] if len(rows.classes) == 2 else rows.classes
-    found = np.round(shares(codes, rows.weights, len(shared), strength)[:, -len(share_of) :], DIGITS).tolist()
-    indicator, more = _missing(len(values) - sum(counts.values()), len(values), "the shares of all rows")
-    whose = "every class" if len(rows.classes) > 2 else repr(rows.classes[1])
-    told = f"the share of {whose} among the rows of each"
-    new = replace(
-        plan,
-        kind="category",
-        indicator=indicator,
-        shared=shared,
-        shares=tuple(map(tuple, found)),
-        share_of=share_of,
-    )
+    strength, _ = best_strength(codes, rows, len(telling))
+    found, tells = means(codes, rows, len(telling), strength), rows.names[-rows.n_kept :]
+    told = tuple(tuple(float(f"{value:.6g}") for value in row[-rows.n_kept :]) for row in found.tolist())
+    indicator, more = _missing(len(values) - sum(counts.values()), len(values), "what all rows tell")
+    new = replace(plan, kind="category", indicator=indicator, tells=tells, telling=telling, told=told)
+    what = f"the {tells[0] if len(tells) == 1 else 'share of every class'} among the rows of each"
     if plan.kind == "category":
-        return replace(new, words=f"{plan.words}, and {told}")
+        return replace(new, words=f"{plan.words}, and {what}")
     drop = option("drop", plan.name)
     note = (
-        f"{plan.name}: {len(counts)} names, which tell of the class where they repeat, so {told} is used. A new name tells "
+        f"{plan.name}: {len(counts)} names, which tell of the target where they repeat, so {what} is used. A new name tells "
         f"nothing: leave the column out if new rows will have other names ({drop})."
     )
-    text = f"{len(counts)} names: {told}{more}"
-    leaks = tuple(one for one in plan.notes if "almost perfectly" in one)
-    return replace(new, words=text, notes=(note, *leaks), instead=drop)
+    return replace(new, words=f"{len(counts)} names: {what}{more}", notes=(note,), instead=drop)
 
 
 def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any]) -> float:

@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from pbdn.errors import FileFormatError
 from pbdn.inspection.columns import ColumnGroup
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.category_shares import best_strength, category_codes, labelled_parts, shares_in_other_parts
+from pbdn.tables.category_means import best_strength, category_codes, means_in_other_parts, targets_of
 from pbdn.tables.column_format import is_number_style
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan, Seen
 from pbdn.tables.table import Table, column, words
 
-_LISTS = ("levels", "shared", "share_of", "parts", "odd", "notes")
+_LISTS = ("levels", "tells", "telling", "parts", "odd", "notes")
 
 
 @dataclass(frozen=True)
@@ -83,20 +83,24 @@ class Preparation:
         return out
 
     def training_features(
-        self, table: Table, labels: NDArray[Any] | None = None, weights: NDArray[np.float64] | None = None
+        self,
+        table: Table,
+        labels: NDArray[Any] | None = None,
+        numbers: NDArray[np.float64] | None = None,
+        weights: NDArray[np.float64] | None = None,
     ) -> FloatArray:
-        """Features of training rows with their classes: `features`, but no row counts in the shares that it is given."""
+        """Features of training rows: `features`, but where categories tell of the target, no row counts in what it is told."""
         out, at = self.features(table, self.nothing_seen()), 0
-        rows = None
+        telling = any(plan.tells for plan in self.used)
+        rows = targets_of(table, labels, numbers, weights) if telling else None
         for plan in self.used:
-            if plan.share_of and labels is not None:
-                rows = labelled_parts(table, labels, weights) if rows is None else rows
-                codes = category_codes(words(column(table, plan.name)), plan.shared)
-                strength, _ = best_strength(codes, rows, len(plan.shared))
-                found = shares_in_other_parts(codes, rows, len(plan.shared), strength)
+            if plan.tells and rows is not None:
+                codes = category_codes(words(column(table, plan.name)), plan.telling)
+                strength, _ = best_strength(codes, rows, len(plan.telling))
+                found = means_in_other_parts(codes, rows, len(plan.telling), strength)
                 first = at + len(plan.levels) + plan.others
-                for j, label in enumerate(plan.share_of):
-                    out[:, first + j] = found[:, rows.classes.index(label)] if label in rows.classes else 0.0
+                for j, name in enumerate(plan.tells):
+                    out[:, first + j] = found[:, rows.names.index(name)] if name in rows.names else 0.0
             at += len(plan.missing)
         return out
 
@@ -127,9 +131,9 @@ class Preparation:
                     raise TypeError(f"kind of column {plan.name!r}")
                 if plan.kind == "number" and not is_number_style(plan.style):
                     raise TypeError(f"style of column {plan.name!r}")
-                table = np.array(plan.shares, dtype=np.float64).reshape(-1, max(1, len(plan.share_of)))
-                if len(table) != len(plan.shared) + bool(plan.share_of) or not np.isfinite(table).all():
-                    raise TypeError(f"shares of column {plan.name!r}")
+                told = np.array(plan.told, dtype=np.float64).reshape(-1, max(1, len(plan.tells)))
+                if len(told) != len(plan.telling) + bool(plan.tells) or not np.isfinite(told).all():
+                    raise TypeError(f"what categories of column {plan.name!r} tell")
         except (TypeError, KeyError, ValueError) as error:
             raise FileFormatError(f"The file's column preparation is not usable ({error}); fit again.") from error
         return cls(plans)
@@ -137,5 +141,5 @@ class Preparation:
 
 def _plan_from_json(stored: Any) -> ColumnPlan:
     lists = {key: tuple(stored[key]) for key in _LISTS if key in stored}
-    rows = tuple(tuple(float(share) for share in row) for row in stored.get("shares", ()))
-    return ColumnPlan(**{**stored, **lists, "shares": rows})
+    told = tuple(tuple(float(value) for value in row) for row in stored.get("told", ()))
+    return ColumnPlan(**{**stored, **lists, "told": told})

@@ -81,43 +81,35 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.formats = formats
 
     def fit(self, X: Any, y: Any = None) -> "TablePreparation":
-        """Decide what becomes of each column; with labels ``y``, leaks are noted, and what many categories say of them is learned."""
-        self._decide(X, y, None)
+        """Decide what becomes of each column; with labels ``y``, leaks are noted, and what many categories tell of them is learned."""
+        self._learn(X, y)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Decide, and make the features of the training rows.
 
-        Where a column of many categories has shares of the classes as features, no row counts in its own. So it is not
+        Where a column of many categories tells of the labels, no row counts in what it is told. So it is not
         ``fit(X, y).transform(X)``, which is for new rows.
         """
-        return self.fit_to_weighted(X, y, None)
+        return NamedArray(self._learn(X, y), self.preparation_.feature_names)
 
-    def fit_to_weighted(self, X: Any, y: Any, sample_weight: Any) -> NDArray[np.float64]:
-        """`fit_transform` of rows that count as often in these shares as ``sample_weight`` says."""
-        learned = self._decide(X, y, sample_weight)
-        return NamedArray(self.preparation_.training_features(*learned), self.preparation_.feature_names)
-
-    def _decide(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Table, NDArray[Any] | None, NDArray[np.float64] | None]:
+    def _learn(self, X: Any, y: Any, numbers: Any = None, sample_weight: Any = None) -> NDArray[np.float64]:
+        """Decide by labels, or by numbers; the features of the training rows."""
         table, categories = self._table(X, reset=True)
         if table.n_rows < 2:
             raise InvalidInputError(
                 "X has 1 sample, from which nothing about columns can be told; at least 2 are needed."
             )
-        labels = weights = None
-        if y is not None:
-            labels = column_or_1d(y)
-            check_consistent_length(table.columns[table.names[0]], labels)
+        rows = table.columns[table.names[0]]
+        said: dict[str, Any] = {"labels": None if y is None else column_or_1d(y), "numbers": numbers, "weights": None}
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, table.columns[table.names[0]], dtype=np.float64)
-        options = self._options(categories)
-        self.preparation_ = fit_preparation(table, None, options, labels=labels, weights=weights)
+            said["weights"] = _check_sample_weight(sample_weight, rows, dtype=np.float64)
+        check_consistent_length(rows, *(one for one in said.values() if one is not None))
+        self.preparation_ = fit_preparation(table, None, self._options(categories), **said)
         self.notes_ = [in_python(note) for note in self.preparation_.notes]
         if self.notes_:
             warn(" ".join(self.notes_), TableWarning)
-        return table, labels, weights
+        return self.preparation_.training_features(table, **said)
 
     @classmethod
     def from_preparation(cls, preparation: Preparation) -> "TablePreparation":

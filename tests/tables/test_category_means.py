@@ -1,4 +1,4 @@
-"""What categories say of the classes: shares, judged by rows that were not counted."""
+"""What categories tell of the target, judged by rows that were not counted."""
 
 import json
 import sqlite3
@@ -8,19 +8,19 @@ import pytest
 from scipy import stats
 
 from checks import ALPHA
-from pbdn import PBDNClassifier
+from pbdn import PBDNClassifier, PBDNCountRegressor, PBDNRegressor
 from pbdn.errors import FileFormatError, TableWarning
 from pbdn.inspection.curves import MOST_VALUES, effect_curves
 from pbdn.tables import Preparation, TablePreparation, fit_preparation
-from pbdn.tables.category_shares import (
+from pbdn.tables.category_means import (
     N_PARTS,
     STRENGTHS,
-    LabelledParts,
+    Targets,
     best_strength,
     category_codes,
-    labelled_parts,
-    shares,
-    shares_in_other_parts,
+    means,
+    means_in_other_parts,
+    targets_of,
     tell_more,
 )
 from pbdn.tables.table import Table
@@ -30,9 +30,14 @@ pd = pytest.importorskip("pandas")
 N_ROWS_OF_SHOP = 4  # too few for a feature of its own
 
 
-def labelled(codes, labels, rng, weights=None):
-    own = np.eye(int(labels.max()) + 1)[labels] * (np.ones(len(labels)) if weights is None else weights)[:, None]
-    return LabelledParts(tuple("abc"[: own.shape[1]]), own, rng.permutation(len(labels)) % N_PARTS)
+def targets(labels, parts):
+    return Targets(
+        tuple("abc"[: labels.max() + 1]), np.eye(labels.max() + 1)[labels], np.ones(len(labels)), parts, True
+    )
+
+
+def in_parts(labels, rng):
+    return targets(labels, rng.permutation(len(labels)) % N_PARTS)
 
 
 def shops(rng, n=600):
@@ -45,7 +50,7 @@ def shops(rng, n=600):
 @pytest.fixture
 def learned(rng):
     frame, y = shops(rng)
-    with pytest.warns(TableWarning, match="shop: 150 names, which tell of the class where they repeat"):
+    with pytest.warns(TableWarning, match="shop: 150 names, which tell of the target where they repeat"):
         preparation = TablePreparation().fit(frame, y)
     return frame, y, preparation
 
@@ -53,33 +58,41 @@ def learned(rng):
 def test_the_share_of_few_rows_is_drawn_towards_that_of_all():
     codes, labels = np.array([0, 0, 0, 1, -1]), np.array([1, 1, 0, 1, 0])
     of_all = np.array([2.5, 3.5]) / 6.0
-    found = shares(codes, np.eye(2)[labels], 3, 2.0)
+    found = means(codes, targets(labels, np.zeros(5, int)), 3, 2.0)
     np.testing.assert_allclose(found[0], (np.array([1, 2]) + 2.0 * of_all) / 5.0)
     np.testing.assert_allclose(found[1], (np.array([0, 1]) + 2.0 * of_all) / 3.0)
     np.testing.assert_allclose(found[2:], [of_all, of_all])  # no row of this category; any other value
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
 
+def test_the_mean_of_few_numbers_is_drawn_towards_that_of_all():
+    codes, weights = np.array([0, 0, 1]), np.array([1.0, 3.0, 2.0])
+    numbers = np.array([[4.0], [8.0], [-5.0]])
+    found = means(codes, Targets(("mean",), numbers, weights, np.zeros(3, int), False), 2, 2.0)
+    np.testing.assert_allclose(found[:, 0], [(28.0 + 2.0 * 3.0) / 6.0, (-10.0 + 2.0 * 3.0) / 4.0, 3.0])
+
+
 def test_no_row_counts_for_itself_and_all_others_of_its_category_do(rng):
     codes, labels = rng.integers(8, size=200), rng.integers(2, size=200)
-    rows = labelled(codes, labels, rng)
-    before = shares_in_other_parts(codes, rows, 8, 1.0)
+    rows = in_parts(labels, rng)
+    before = means_in_other_parts(codes, rows, 8, 1.0)
     for i in range(0, 200, 17):
-        flipped = rows.weights.copy()
+        flipped = rows.values.copy()
         flipped[i] = flipped[i, ::-1]
-        after = shares_in_other_parts(codes, rows._replace(weights=flipped), 8, 1.0)
-        own_part = rows.parts == rows.parts[i]
+        after = means_in_other_parts(codes, rows._replace(values=flipped), 8, 1.0)
+        own_part, alike = rows.parts == rows.parts[i], codes == codes[i]
         np.testing.assert_array_equal(after[own_part], before[own_part])
-        assert (after[~own_part & (codes == codes[i])] != before[~own_part & (codes == codes[i])]).all()
+        assert (after[~own_part & alike] != before[~own_part & alike]).all()
 
 
 def test_parts_do_not_depend_on_the_order_of_rows(rng):
     frame, y = shops(rng, 300)
     columns = {"shop": frame["shop"].to_numpy(object), "size": np.round(frame["size"].to_numpy(), 1)}
     order = rng.permutation(300)
-    first = labelled_parts(Table(columns, 300), y, None)
-    second = labelled_parts(Table({name: values[order] for name, values in columns.items()}, 300), y[order], None)
-    cells = list(zip(columns["shop"], columns["size"], y, first.parts, strict=True))
+    first = targets_of(Table(columns, 300), y, None, None)
+    moved = Table({name: values[order] for name, values in columns.items()}, 300)
+    second = targets_of(moved, y[order], None, None)
+    cells = zip(columns["shop"], columns["size"], y, first.parts, strict=True)
     again = zip(columns["shop"][order], columns["size"][order], y[order], second.parts, strict=True)
     assert sorted(cells) == sorted(again)
     assert np.bincount(first.parts).tolist() == [60] * N_PARTS
@@ -92,7 +105,7 @@ def test_categories_that_say_nothing_are_not_believed(rng, n, n_categories, n_cl
     alarms = 0
     for _ in range(n_tables):
         codes, labels = rng.integers(n_categories, size=n), rng.integers(n_classes, size=n)
-        alarms += tell_more(codes, n_categories, np.zeros(n, np.int64), labelled(codes, labels, rng))
+        alarms += tell_more(codes, n_categories, np.zeros(n, np.int64), in_parts(labels, rng))
     assert alarms <= stats.binom.isf(
         ALPHA, n_tables, 0.005
     )  # three standard errors say a false yes less than once in 200
@@ -101,7 +114,7 @@ def test_categories_that_say_nothing_are_not_believed(rng, n, n_categories, n_cl
 def test_strength_follows_how_alike_the_rows_of_a_category_are(rng):
     codes = rng.integers(50, size=1000)
     alike, mixed = codes % 2, (rng.random(1000) < 0.4 + 0.2 * (codes % 2)).astype(int)
-    strengths = [best_strength(codes, labelled(codes, labels, rng), 50)[0] for labels in (alike, mixed)]
+    strengths = [best_strength(codes, in_parts(labels, rng), 50)[0] for labels in (alike, mixed)]
     assert strengths[0] == STRENGTHS[0] < strengths[1]
 
 
@@ -151,16 +164,16 @@ def test_frequent_categories_keep_features_of_their_own(rng):
     y = np.where(in_town, rng.integers(2, size=800), village % 2)
     preparation = fit_preparation(Table({"place": place.astype(object), "size": rng.normal(size=800)}, 800), labels=y)
     plan = preparation.columns[0]
-    assert {"Oslo", "Rome"} < set(plan.levels) < set(plan.shared)
-    assert (plan.others, plan.share_of) == (True, ("1",))
+    assert {"Oslo", "Rome"} < set(plan.levels) < set(plan.telling)
+    assert (plan.others, plan.tells) == (True, ("share of 1",))
     assert preparation.notes == []  # an ordinary category, of which nothing is odd
     there = np.array(["Oslo", "village 1", "Lima", ""], object)
     X, notes = preparation.apply(Table({"place": there, "size": np.zeros(4)}, 4))
     names = preparation.feature_names
     at = [names.index(f"place{end}") for end in (" = Oslo", " = (other)", ": share of 1")]
     assert names.index("size") == at[2] + 1 == len(plan.levels) + 2
-    known = dict(zip(plan.shared, plan.shares, strict=False))
-    (of_all,) = plan.shares[-1]
+    known = dict(zip(plan.telling, plan.told, strict=False))
+    (of_all,) = plan.told[-1]
     oslo, far = known["Oslo"][0], known["village 1"][0]
     own = float("village 1" not in plan.levels)
     np.testing.assert_array_equal(X[:, at], [[1, 0, oslo], [0, own, far], [0, 1, of_all], [0, 0, of_all]])
@@ -180,10 +193,10 @@ def test_what_categories_say_is_stored_and_damage_is_refused(learned):
     stored = json.loads(json.dumps(preparation.preparation_.to_json()))
     again = Preparation.from_json(stored)
     assert again == preparation.preparation_
-    n = len(stored[0]["shares"])
+    n = len(stored[0]["told"])
     for damage in ([[0.5]], [["half"]] * n, [[0.5, 0.5]] * n, [[float("nan")]] * n):
         with pytest.raises(FileFormatError, match="column preparation is not usable"):
-            Preparation.from_json([stored[0] | {"shares": damage}])
+            Preparation.from_json([stored[0] | {"told": damage}])
 
 
 @pytest.fixture(scope="module")
@@ -223,6 +236,56 @@ def test_databases_know_what_names_say(fitted, dialect):
     found = sorted(connection.execute(model.to_sql(dialect, keep=["row"])).fetchall())
     connection.close()
     np.testing.assert_allclose([row[1:3] for row in found], expected, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def priced():
+    """Prices that follow the shop, with some noise; counts of the same rows."""
+    rng = np.random.default_rng(5)
+    frame, _ = shops(rng)
+    level = frame["shop"].str.removeprefix("shop ").astype(int).to_numpy() % 7
+    return frame, 10.0 * level + rng.normal(size=len(frame)), rng.poisson(1.0 + 3.0 * level)
+
+
+def test_names_tell_of_numbers_too(priced):
+    frame, price, counts = priced
+    model = PBDNRegressor(random_state=0, max_depth=1)
+    with pytest.warns(TableWarning, match="which tell of the target where they repeat, so the mean of the target"):
+        model.fit(frame, price)
+    preparation = model.preparation_.preparation_
+    assert preparation.feature_names == ["shop: mean of the target", "size"]
+    assert model.score(frame, price) > 0.95
+    with pytest.warns(TableWarning):
+        numbers = PBDNCountRegressor(random_state=0, max_depth=1).fit(frame, counts)
+    assert numbers.score(frame, counts) > 0.3
+    with pytest.warns(TableWarning):
+        seen = np.asarray(TablePreparation().fit(frame, frame["shop"].str[-1]).transform(frame))
+    assert seen.shape[1] == 1 + 10  # ten classes, of which a name tells the shares
+
+
+def test_numbers_by_which_nothing_can_be_judged_teach_nothing(priced):
+    frame, price, _ = priced
+    bounds = np.column_stack([price, price])
+    bounds[0, 1] = np.inf
+    with pytest.warns(TableWarning):
+        model = PBDNRegressor(random_state=0, max_depth=1).fit(frame, bounds)
+    assert model.preparation_.preparation_.feature_names == ["size"]
+
+
+def test_the_command_line_learns_what_names_tell_of_numbers(priced, tmp_path):
+    pytest.importorskip("click", reason="the command line is not installed")
+    from click.testing import CliRunner
+
+    from pbdn.cli.app import app
+    from pbdn.cli.table_model import load_model
+
+    frame, price, _ = priced
+    frame.assign(price=price).to_csv(tmp_path / "prices.csv", index=False)
+    arguments = ["fit", tmp_path / "prices.csv", "-t", "price", "-o", tmp_path / "m.pbdn", "--max-depth", 1]
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert result.exit_code == 0, result.output
+    assert "names: the mean of the ta" in result.stdout
+    assert load_model(tmp_path / "m.pbdn").validation["r2"]["value"] > 0.8
 
 
 def test_a_curve_shows_the_commonest_names(fitted):
