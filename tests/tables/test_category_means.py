@@ -11,7 +11,7 @@ from checks import ALPHA
 from pbdn import PBDNClassifier, PBDNCountRegressor, PBDNRegressor
 from pbdn.errors import FileFormatError, TableWarning
 from pbdn.inspection.curves import MOST_VALUES, effect_curves
-from pbdn.tables import Preparation, TablePreparation, fit_preparation
+from pbdn.tables import Preparation, TablePreparation, fit_preparation, telling_columns
 from pbdn.tables.category_means import (
     N_PARTS,
     STRENGTHS,
@@ -24,6 +24,7 @@ from pbdn.tables.category_means import (
     tell_more,
 )
 from pbdn.tables.table import Table
+from pbdn.tables.telling_columns import CLEARLY
 
 pd = pytest.importorskip("pandas")
 
@@ -105,7 +106,7 @@ def test_categories_that_say_nothing_are_not_believed(rng, n, n_categories, n_cl
     alarms = 0
     for _ in range(n_tables):
         codes, labels = rng.integers(n_categories, size=n), rng.integers(n_classes, size=n)
-        alarms += tell_more(codes, n_categories, np.zeros(n, np.int64), in_parts(labels, rng))
+        alarms += tell_more(codes, n_categories, [np.zeros(n, np.int64)], in_parts(labels, rng), CLEARLY, 0.0)
     assert alarms <= stats.binom.isf(
         ALPHA, n_tables, 0.005
     )  # three standard errors say a false yes less than once in 200
@@ -293,3 +294,14 @@ def test_a_curve_shows_the_commonest_names(fitted):
     (curve,) = effect_curves(model, frame, ["shop"])
     assert len(curve.labels) == len(set(curve.labels)) <= MOST_VALUES
     assert curve.probability[:, 1].min() < 0.3 < 0.7 < curve.probability[:, 1].max()
+
+
+def test_many_rows_are_judged_by_some(rng, monkeypatch):
+    frame, y = shops(rng, 2000)
+    columns = {name: frame[name].to_numpy(object if name == "shop" else float) for name in frame}
+    monkeypatch.setattr(telling_columns, "MOST_JUDGED", 1000)
+    preparation = fit_preparation(Table(columns, 2000), labels=y)
+    plan = preparation.columns[0]
+    assert len(plan.telling) == 500  # all names are kept, whichever rows were looked at
+    X, _ = preparation.apply(Table(columns, 2000))
+    assert np.mean((X[:, 0] > 0.5) == y) > 0.85

@@ -186,9 +186,10 @@ def with_signs_of_features(estimator: Any, config: MapConfig | None) -> MapConfi
         return replace(config, monotonic_cst=tuple(given))
     signs: list[int] = []
     for plan, sign in zip(preparation.preparation_.columns, given, strict=True):
-        if sign and plan.kind != "number" and not (plan.kind == "date" and plan.parts == ("days",)):
+        if sign and (plan.kind != "number" or plan.tells) and not (plan.kind == "date" and plan.parts == ("days",)):
             raise InvalidInputError(
-                f"monotonic_cst asks for a direction of {plan.name!r}, which is no number ({plan.words}); give 0 for it."
+                f"monotonic_cst asks for a direction of {plan.name!r}, which is no quantity ({plan.words}); give 0 for it, or "
+                f"prepare X with TablePreparation(numeric_features=[{plan.name!r}]) before."
             )
         signs += [sign, *[0] * (len(plan.feature_names()) - 1)] if plan.feature_names() else []
     return replace(config, monotonic_cst=tuple(signs))

@@ -38,11 +38,12 @@ class Graph:
         self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", width]))
         return name
 
-    def codes(self, tensor: str, keys: Sequence[str], values: Sequence[int], default: int) -> str:
-        """Whole numbers for strings."""
+    def codes(self, tensor: str, keys: Sequence[str] | Sequence[int], values: Sequence[int], default: int) -> str:
+        """Whole numbers for strings, or for other whole numbers."""
         if not self.more_opsets:
             self.more_opsets.append(self.onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET))
-        table = {"keys_strings": list(keys), "values_int64s": list(values), "default_int64": default}
+        kind = "keys_strings" if isinstance(keys[0], str) else "keys_int64s"
+        table = {kind: list(keys), "values_int64s": list(values), "default_int64": default}
         return self._add("LabelEncoder", [tensor], None, {**table, "domain": "ai.onnx.ml"})
 
     def op(self, kind: str, *inputs: str, to: str | None = None, **attributes: Any) -> str:

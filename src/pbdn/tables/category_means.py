@@ -18,8 +18,8 @@ from pbdn.tables.table import Table, words
 
 N_PARTS = 5
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # rows for which the mean of all rows counts
-CLEARLY = 3.0  # standard errors by which means must make rows that were not counted likelier
 MOST_CLASSES = 20
+MOST_LOOKED_AT = 8  # columns that tell rows apart
 MOST_CATEGORIES = 1000  # of a column whose means are kept, the commonest ones
 
 
@@ -42,6 +42,10 @@ class Targets(NamedTuple):
     weights: FloatArray
     parts: IntArray
     has_classes: bool
+
+    def take(self, which: IntArray) -> "Targets":
+        """Those of some rows."""
+        return self._replace(values=self.values[which], weights=self.weights[which], parts=self.parts[which])
 
     @property
     def n_kept(self) -> int:
@@ -71,7 +75,7 @@ def targets_of(
     else:
         return None
     digests = np.zeros(table.n_rows, np.uint64)
-    for v, name in enumerate(table.names):
+    for v, name in enumerate(table.names[:MOST_LOOKED_AT]):
         cells = table.columns[name]
         if cells.dtype.kind == "O":
             texts = words(cells)
@@ -118,8 +122,14 @@ def best_strength(codes: IntArray, rows: Targets, n_categories: int) -> tuple[fl
     return min(tried, key=lambda one: float(one[1].sum()))
 
 
-def tell_more(codes: IntArray, n_categories: int, known: IntArray, rows: Targets) -> bool:
-    """Whether the means in all categories tell clearly more than those in fewer, ``known`` ones."""
-    before = best_strength(known, rows, int(known.max(initial=-1)) + 1)[1]
-    gain = before - best_strength(codes, rows, n_categories)[1]
-    return bool(gain.sum() > CLEARLY * np.sqrt(gain.size) * gain.std())
+def tell_more(
+    codes: IntArray, n_categories: int, known: Sequence[IntArray], rows: Targets, n_errors: float, share: float
+) -> bool:
+    """Whether the means in all categories tell clearly more than those in the best of some coarser groups, ``known``.
+
+    By so many standard errors, and by this share of what is to be told: the loss where all rows are one group.
+    """
+    groups = [best_strength(one, rows, int(one.max(initial=-1)) + 1)[1] for one in known]
+    gain = min(groups, key=np.sum) - best_strength(codes, rows, n_categories)[1]
+    whole = best_strength(np.zeros_like(codes), rows, 1)[1].sum() if share else 0.0
+    return bool(gain.sum() > max(n_errors * np.sqrt(gain.size) * gain.std(), share * whole))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pbdn.errors import InvalidInputError
-from pbdn.numerics.arrays import FloatArray
+from pbdn.numerics.arrays import FloatArray, IntArray
 from pbdn.tables.column_format import example
 from pbdn.tables.table import numbers, seconds, words
 
@@ -21,8 +21,9 @@ OTHER, MISSING = -1, -2  # codes of cells that are no category of training
 class ColumnPlan:
     """What becomes of one column.
 
-    A missing value gives the features ``missing``. A number gives itself and then ``rest``; a date gives its ``parts`` and then
-    ``rest``; a category gives those that are ``known`` for it, or ``rest``. The exports write this down in other languages.
+    A missing value gives the features ``missing``. A number gives itself and then ``after`` it, or ``rest``; a date gives its
+    ``parts`` and then ``rest``; a category gives those that are ``known`` for it, or ``rest``. The exports write this down in
+    other languages.
 
     Attributes
     ----------
@@ -37,10 +38,10 @@ class ColumnPlan:
     others : bool
         Whether a feature stands for all other values.
     tells : tuple of str
-        What the column tells of the target where it has too many categories: "share of yes" among the rows of a category, or
-        "mean of the target" (`pbdn.tables.category_means`).
+        What values tell of the target one by one: "share of yes" among the rows of a value, or "mean of the target"
+        (`pbdn.tables.telling_columns`).
     telling : tuple of str
-        Categories of which it is known.
+        Categories, or whole numbers in rising order, of which it is known.
     told : tuple of tuple of float
         What each of them tells; in the end, what any other value does.
     style : str
@@ -119,12 +120,24 @@ class ColumnPlan:
         return self.told[-1] if self.told else ()
 
     @property
+    def after(self) -> dict[float, tuple[float, ...]]:
+        """What follows a number that tells something of its own."""
+        numbers = map(float, self.telling) if self.kind == "number" else ()
+        return {number: (*told, *(0.0,) * self.indicator) for number, told in zip(numbers, self.told, strict=False)}
+
+    def places(self, number: FloatArray) -> IntArray:
+        """The place of each number among those that tell something, -1 for all others."""
+        known = np.array([float(text) for text in self.telling])
+        place = np.minimum(np.searchsorted(known, number), known.size - 1)
+        return np.where(known[place] == number, place, -1)
+
+    @property
     def missing(self) -> tuple[float, ...]:
         """The features of a missing value."""
         if self.kind == "date":
             own = tuple(float(date_part(np.array([self.fill * DAY]), part)[0]) for part in self.parts)
         elif self.kind == "number":
-            own = (self.fill,)
+            own = (self.fill, *self.told_of_rest)
         else:
             own = self.rest[: 1 if self.single else len(self.levels)] + (0.0,) * self.others + self.told_of_rest
         return own + (1.0,) * self.indicator
@@ -138,20 +151,23 @@ class ColumnPlan:
         """Names of the features that the column gives."""
         name = one_line(self.name)
         missing = [f"{name} is missing"] if self.indicator else []
+        told = [f"{name}: {one_line(tells)}" for tells in self.tells]
         if self.kind == "number":
-            return [name, *missing]
+            return [name, *told, *missing]
         if self.kind == "date":
             return [f"{name} ({part})" for part in self.parts] + missing
         if self.kind == "category":
             shown = self.levels[1:] if self.single else self.levels
             rest = [f"{name} = (other)"] if self.others else []
-            told = [f"{name}: {one_line(tells)}" for tells in self.tells]
             return [f"{name} = {one_line(level)}" for level in shown] + rest + told + missing
         return []
 
     def parts_and_choices(self) -> tuple[tuple[str, ...], tuple[tuple[str, tuple[float, ...]], ...]]:
         """What each feature is, and the values that can be named with what the features are then (`ColumnGroup`)."""
         missing = ("missing",) if self.indicator else ()
+        if self.kind == "number" and self.tells:
+            named = [(text, (float(text), *self.after[float(text)])) for text in self.telling]
+            return ("value", *self.tells, *missing), (*named, *[("missing", self.missing)] * self.indicator)
         if self.kind != "category":
             own = {"number": ("value",), "date": self.parts}.get(self.kind, ())
             return (own + missing if own else ()), ()
@@ -184,6 +200,7 @@ class ColumnPlan:
             out = [date_part(filled, part) for part in self.parts]
         else:
             out = [np.where(found, self.fill, number)]
+            out += list(np.array(self.told)[self.places(number)].T) if self.tells else []
         return [*out, found.astype(np.float64)] if self.indicator else out
 
     def _category(self, values: list[str | None], seen: "Seen") -> list[FloatArray]:
@@ -244,6 +261,13 @@ class Seen:
     n_odd: int = 0
     n_new: int = 0
     first: str = ""
+
+
+def how_missing(n_missing: int, n_rows: int, stand_in: str) -> tuple[bool, str]:
+    """Whether a feature says that a value is missing (not for a few cells of many), and words."""
+    said = n_missing >= (1 if n_rows < 200 else 5)
+    ways = [stand_in] * bool(stand_in) + ["a feature that says so"] * said
+    return said, f"; {n_missing} missing: {' and '.join(ways) or 'no category'}" if n_missing else ""
 
 
 def _one_of(levels: list[str]) -> str:

@@ -1,7 +1,7 @@
 """How each column becomes features: stand-ins, categories and parts of dates, from the training rows only."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,9 @@ from scipy.stats import rankdata
 
 from pbdn.errors import InvalidInputError
 from pbdn.numerics.arrays import FloatArray, IntArray
-from pbdn.tables.category_means import (
-    MOST_CATEGORIES,
-    Targets,
-    best_strength,
-    category_codes,
-    means,
-    targets_of,
-    tell_more,
-)
+from pbdn.tables.category_means import targets_of
 from pbdn.tables.column_format import style_words
-from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part
+from pbdn.tables.column_to_numbers import DAY, ColumnPlan, date_part, how_missing
 from pbdn.tables.decide_columns import (
     MAX_LEVELS,
     ColumnOptions,
@@ -32,6 +24,7 @@ from pbdn.tables.decide_columns import (
 )
 from pbdn.tables.preparation import Preparation
 from pbdn.tables.table import Table, numbers, seconds, words
+from pbdn.tables.telling_columns import with_what_they_tell
 
 MOST_ROWS = 5000
 LEAST_ROWS_ALONE = 40
@@ -77,60 +70,13 @@ def fit_preparation(
     decisions = decide_columns(table, target, options) if decisions is None else decisions
     plans = [_judged(name, table.columns[name], decision, labels, numbers) for name, decision in decisions.items()]
     if labels is not None or numbers is not None:
-        plans = _telling(plans, table, decisions, lambda: targets_of(table, labels, numbers, weights))
+        plans = with_what_they_tell(plans, table, decisions, lambda: targets_of(table, labels, numbers, weights))
     if all(plan.kind == "dropped" for plan in plans):
         reasons = "; ".join(f"{plan.name!r}: {plan.words}" for plan in plans[:5])
         raise InvalidInputError(
             "No column is left to learn from" + (f" ({reasons})." if reasons else f": {target!r} is the only one.")
         )
     return Preparation(tuple(plans))
-
-
-def _telling(
-    plans: list[ColumnPlan], table: Table, decisions: dict[str, Decision], find_targets: Callable[[], Targets | None]
-) -> list[ColumnPlan]:
-    """The same plans; columns of many categories have what these tell of the target as features, where it is more."""
-    counts = [_repeating(plan, table.columns[plan.name], decisions[plan.name].is_name) for plan in plans]
-    rows = find_targets() if any(counts) else None
-    if rows is None:
-        return plans
-    return [
-        _told(plan, table.columns[plan.name], own, rows) if own else plan
-        for plan, own in zip(plans, counts, strict=True)
-    ]
-
-
-def _repeating(plan: ColumnPlan, values: NDArray[Any], is_name: bool) -> Counter[str]:
-    """How often each value occurs, if there are some that repeat without a feature of their own; else nothing."""
-    if not (is_name or (plan.kind == "category" and plan.others)) or plan.booleans:
-        return Counter()
-    counts = Counter(value for value in words(values) if value is not None)
-    repeat = any(count > 1 and value not in plan.levels for value, count in counts.items())
-    return counts if repeat else Counter()
-
-
-def _told(plan: ColumnPlan, values: NDArray[Any], counts: Counter[str], rows: Targets) -> ColumnPlan:
-    """The plan with what its commonest categories tell, if that is clearly more about rows that were not counted."""
-    cells = words(values)
-    telling = tuple(sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES]))
-    codes, known = category_codes(cells, telling), category_codes(cells, plan.levels)
-    known[(known < 0) & (codes >= 0)] = len(plan.levels)  # all others together
-    if not tell_more(codes, len(telling), known, rows):
-        return plan
-    strength, _ = best_strength(codes, rows, len(telling))
-    found, tells = means(codes, rows, len(telling), strength), rows.names[-rows.n_kept :]
-    told = tuple(tuple(float(f"{value:.6g}") for value in row[-rows.n_kept :]) for row in found.tolist())
-    indicator, more = _missing(len(values) - sum(counts.values()), len(values), "what all rows tell")
-    new = replace(plan, kind="category", indicator=indicator, tells=tells, telling=telling, told=told)
-    what = f"the {tells[0] if len(tells) == 1 else 'share of every class'} among the rows of each"
-    if plan.kind == "category":
-        return replace(new, words=f"{plan.words}, and {what}")
-    drop = option("drop", plan.name)
-    note = (
-        f"{plan.name}: {len(counts)} names, which tell of the target where they repeat, so {what} is used. A new name tells "
-        f"nothing: leave the column out if new rows will have other names ({drop})."
-    )
-    return replace(new, words=f"{len(counts)} names: {what}{more}", notes=(note,), instead=drop)
 
 
 def error_alone(values: FloatArray | Sequence[str | None], labels: NDArray[Any]) -> float:
@@ -239,13 +185,6 @@ def _plan(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
     return make(name, values, decision)
 
 
-def _missing(n_missing: int, n_rows: int, stand_in: str) -> tuple[bool, str]:
-    """Whether a feature says that a value is missing (not for a few cells of many), and words."""
-    said = n_missing >= (1 if n_rows < 200 else 5)
-    ways = [stand_in] * bool(stand_in) + ["a feature that says so"] * said
-    return said, f"; {n_missing} missing: {' and '.join(ways) or 'no category'}" if n_missing else ""
-
-
 def _plan_number(name: str, values: NDArray[Any], decision: Decision) -> ColumnPlan:
     number, _ = numbers(values, decision.style)
     present = number[~np.isnan(number)]
@@ -255,7 +194,7 @@ def _plan_number(name: str, values: NDArray[Any], decision: Decision) -> ColumnP
     if np.ptp(present) == 0.0 and n_missing == 0:
         return ColumnPlan(name, "dropped", words=f"left out: always {present[0]:g}")
     fill = float(np.median(present))
-    indicator, more = _missing(n_missing, number.size, f"median {fill:g}")
+    indicator, more = how_missing(n_missing, number.size, f"median {fill:g}")
     text = style_words(decision.style) + more
     return ColumnPlan(
         name, "number", fill=fill, indicator=indicator, style=decision.style, odd=decision.odd, words=text
@@ -279,7 +218,7 @@ def _plan_date(name: str, values: NDArray[Any], decision: Decision) -> ColumnPla
     if np.unique(date_part(present, "hour")).size > 1:
         parts.append("hour")
     fill = float(np.median(present)) / DAY
-    indicator, more = _missing(n_missing, stamps.size, "the median date")
+    indicator, more = how_missing(n_missing, stamps.size, "the median date")
     text = f"{style_words(decision.style)} as days since 1970" + "".join(f", {part}" for part in parts[1:]) + more
     return ColumnPlan(
         name, "date", fill=fill, indicator=indicator, style=decision.style, parts=tuple(parts), odd=decision.odd, words=text
@@ -302,5 +241,5 @@ def _plan_category(name: str, values: NDArray[Any], decision: Decision) -> Colum
         text = f"category: {chosen[0]!r} or {chosen[1]!r}, one feature"
     if others:
         text = f"category of {len(counts)} values: {len(chosen)} frequent ones and 'other'"
-    indicator, more = _missing(n_missing, len(values), "")
+    indicator, more = how_missing(n_missing, len(values), "")
     return ColumnPlan(name, "category", indicator=indicator, levels=chosen, others=others, words=text + more)

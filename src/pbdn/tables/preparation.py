@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from pbdn.errors import FileFormatError
 from pbdn.inspection.columns import ColumnGroup
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.category_means import best_strength, category_codes, means_in_other_parts, targets_of
+from pbdn.tables.category_means import best_strength, means_in_other_parts, targets_of
 from pbdn.tables.column_format import is_number_style
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan, Seen
-from pbdn.tables.table import Table, column, words
+from pbdn.tables.table import Table, column
+from pbdn.tables.telling_columns import telling_codes
 
 _LISTS = ("levels", "tells", "telling", "parts", "odd", "notes")
 
@@ -48,14 +49,15 @@ class Preparation:
             parts, choices = plan.parts_and_choices()
             if parts:
                 features = tuple(range(at, at + len(parts)))
-                out.append(ColumnGroup(plan.name, plan.kind, features, parts, choices))
+                kind = "category" if choices else plan.kind  # numbers that tell one by one are shown so
+                out.append(ColumnGroup(plan.name, kind, features, parts, choices))
             at += len(parts)
         return out
 
     @property
     def is_plain(self) -> bool:
         """Whether features are the used columns themselves."""
-        return all(p.kind == "number" and not p.indicator and p.style == "." and not p.odd for p in self.used)
+        return all(p.kind == "number" and not (p.indicator or p.odd or p.tells) and p.style == "." for p in self.used)
 
     @property
     def notes(self) -> list[str]:
@@ -95,10 +97,10 @@ class Preparation:
         rows = targets_of(table, labels, numbers, weights) if telling else None
         for plan in self.used:
             if plan.tells and rows is not None:
-                codes = category_codes(words(column(table, plan.name)), plan.telling)
+                codes = telling_codes(plan, column(table, plan.name))
                 strength, _ = best_strength(codes, rows, len(plan.telling))
                 found = means_in_other_parts(codes, rows, len(plan.telling), strength)
-                first = at + len(plan.levels) + plan.others
+                first = at + (plan.kind == "number") + len(plan.levels) + plan.others
                 for j, name in enumerate(plan.tells):
                     out[:, first + j] = found[:, rows.names.index(name)] if name in rows.names else 0.0
             at += len(plan.missing)
@@ -132,6 +134,8 @@ class Preparation:
                 if plan.kind == "number" and not is_number_style(plan.style):
                     raise TypeError(f"style of column {plan.name!r}")
                 told = np.array(plan.told, dtype=np.float64).reshape(-1, max(1, len(plan.tells)))
+                if plan.kind == "number" and sorted(plan.telling, key=float) != list(plan.telling):
+                    raise TypeError(f"numbers of column {plan.name!r}")
                 if len(told) != len(plan.telling) + bool(plan.tells) or not np.isfinite(told).all():
                     raise TypeError(f"what categories of column {plan.name!r} tell")
         except (TypeError, KeyError, ValueError) as error:

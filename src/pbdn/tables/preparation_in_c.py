@@ -70,6 +70,24 @@ static inline void {name}_category(const char *text, const char *const *levels, 
         x[j] = features[row * n_features + j];
 }}
 """
+_CODE = """
+/* What follows a number: the row of it, if it is one of the rising codes, else the last row. */
+static inline void {name}_code(double value, const double *codes, int n_codes, const double *features, int n_features, double *x)
+{{
+    int row = 0, end = n_codes;
+    while (row < end) {{
+        const int middle = row + (end - row) / 2;
+        if (codes[middle] < value)
+            row = middle + 1;
+        else
+            end = middle;
+    }}
+    if (row < n_codes && codes[row] != value)
+        row = n_codes;
+    for (int j = 0; j < n_features; ++j)
+        x[j] = features[row * n_features + j];
+}}
+"""
 _DATE = """
 /* Reads a number of at most `most` digits that lies between low and high; fewer digits if those alone do. */
 static inline int {name}_digits(const char **text, int least, int most, int low, int high, int *value)
@@ -198,7 +216,7 @@ def to_c_with_preparation(
     members = [_member(plan, field) for plan, field in zip(used, fields, strict=True)]
     tables, lines, at = [], [], 0
     for j, (plan, field) in enumerate(zip(used, fields, strict=True)):
-        if plan.kind == "category":
+        if plan.kind == "category" or plan.after:
             tables.append(_tables(plan, name, j))
         lines.append(_column(plan, f"row->{field}", name, j, at))
         at += len(plan.missing)
@@ -208,6 +226,7 @@ def to_c_with_preparation(
         size = max(map(len, MISSING)) + 2
         code += _MISSING.format(name=name, words=strings(sorted(MISSING)), size=size)
     code += _CATEGORY.format(name=name) if "category" in kinds else ""
+    code += _CODE.format(name=name) if any(plan.after for plan in used) else ""
     code += _DATE.format(name=name) if "date" in kinds else ""
     date = f"    double date[{len(DATE_PARTS)}];\n" if "date" in kinds else ""
     code += "".join(tables)
@@ -246,6 +265,12 @@ def _date_example(plan: ColumnPlan) -> str:
 
 
 def _tables(plan: ColumnPlan, name: str, j: int) -> str:
+    if plan.after:
+        told = numbers([value for row in (*plan.after.values(), plan.rest) for value in row])
+        return (
+            f"\nstatic const double {name}_codes_{j}[] = {numbers(list(plan.after))};\n"
+            f"static const double {name}_told_{j}[] = {told};\n"
+        )
     if any("\0" in level for level in plan.spelled):
         raise InvalidInputError(f"A category of {plan.name!r} holds a NUL, which strings of C cannot hold: rename it.")
     rows = [*plan.spelled.values(), plan.rest, plan.missing]
@@ -268,7 +293,10 @@ def _column(plan: ColumnPlan, cell: str, name: str, j: int, at: int) -> str:
         own = [f"date[{DATE_PARTS.index(part)}]" for part in plan.parts]
     else:
         there, own = f"isfinite({cell})", [cell]
-    values = [*own, *map(number, plan.rest)]
+    values = own if plan.after else [*own, *map(number, plan.rest)]
     first = "".join(f"        x[{at + i}] = {value};\n" for i, value in enumerate(values))
+    if plan.after:
+        table = f"{name}_codes_{j}, {len(plan.after)}, {name}_told_{j}, {len(plan.rest)}"
+        first += f"        {name}_code({cell}, {table}, x + {at + 1});\n"
     second = "".join(f"        x[{at + i}] = {number(value)};\n" for i, value in enumerate(plan.missing))
     return f"    if ({there}) {{\n{first}    }} else {{\n{second}    }}\n"

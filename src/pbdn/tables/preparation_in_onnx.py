@@ -20,6 +20,7 @@ KINDS = {
     "date": "days since 1970-01-01, with the time of day as a fraction; NaN where missing",
 }
 DOUBLE = np.dtype(np.float64)
+NO_CODE = -(2.0**62)  # in place of a number that is not whole
 
 
 def to_onnx_with_preparation(
@@ -58,11 +59,24 @@ def _features(graph: Graph, plan: ColumnPlan, raw: str) -> str:
     there = graph.op("LessOrEqual", graph.op("Abs", value), graph.constant(np.array(np.finfo(np.float64).max)))
     if plan.kind == "date":
         value = _date(graph, plan.parts, graph.op("Where", there, value, graph.constant(np.array(plan.fill))))
+    after = _after(graph, plan, value) if plan.after else ""
     value = graph.cast(value, graph.dtype)
-    if plan.rest:
+    if plan.after:
+        value = graph.op("Concat", value, after, axis=1)
+    elif plan.rest:
         same = graph.op("Mul", graph.cast(there, graph.dtype), graph.number([plan.rest]))  # one row of `rest` for each
         value = graph.op("Concat", value, same, axis=1)
     return graph.op("Where", there, value, graph.number([plan.missing]))
+
+
+def _after(graph: Graph, plan: ColumnPlan, value: str) -> str:
+    """What follows numbers, of which each may tell something of its own."""
+    n = len(plan.after)
+    whole = graph.op("Equal", value, graph.op("Floor", value))
+    kept = graph.op("Where", whole, value, graph.constant(np.array(NO_CODE, dtype=DOUBLE)))
+    places = graph.codes(graph.cast(kept, np.dtype(np.int64)), [int(number) for number in plan.after], [*range(n)], n)
+    book = graph.number([*plan.after.values(), plan.rest])
+    return graph.op("Squeeze", graph.op("Gather", book, places, axis=0), graph.constant(np.array([1])))
 
 
 def _category(graph: Graph, plan: ColumnPlan, raw: str) -> str:

@@ -12,7 +12,7 @@ from pbdn.tables.preparation import Preparation
 
 _SOURCE = '''
 
-COLUMNS = (  # name, kind, style, what a cell looks like, parts of a date, features of a missing cell, of each category, of the rest
+COLUMNS = (  # name, kind, style, what a cell looks like, parts of a date, features of a missing cell, of each value known, of the rest
 {columns})
 EPOCH = datetime(1970, 1, 1)
 
@@ -66,7 +66,7 @@ def prepare(row):
         elif kind == "category":
             out += known.get(_text(value), rest)
         else:
-            out += [value, *rest] if kind == "number" else [*_parts(value, parts), *rest]
+            out += [value, *known.get(value, rest)] if kind == "number" else [*_parts(value, parts), *rest]
     return out
 
 
@@ -95,7 +95,16 @@ def to_python_with_preparation(
     the functions are those of numbers (`pbdn.export.to_python`).
     """
     plans = [
-        (p.name, p.kind, p.style, p.expected, p.parts, p.missing, p.spelled if p.kind == "category" else {}, p.rest)
+        (
+            p.name,
+            p.kind,
+            p.style,
+            p.expected,
+            p.parts,
+            p.missing,
+            p.spelled if p.kind == "category" else p.after,
+            p.rest,
+        )
         for p in preparation.used
     ]
     lines = "".join(f"    {plan!a},\n" for plan in plans)

@@ -107,7 +107,7 @@ def _features(plan: ColumnPlan, raw: str, dialect: str) -> list[str]:
         there = [_of_category(plan, raw, j) for j in range(len(plan.rest))]
     else:
         own = [raw] if plan.kind == "number" else [_part(raw, part, dialect) for part in plan.parts]
-        there = own + [constant(value) for value in plan.rest]
+        there = own + [_after(plan, raw, j) for j in range(len(plan.rest))]
     pairs = zip(there, plan.missing, strict=True)
     return [f"CASE WHEN {raw} IS NULL THEN {constant(missing)} ELSE {text} END" for text, missing in pairs]
 
@@ -118,6 +118,13 @@ def _of_category(plan: ColumnPlan, raw: str, j: int) -> str:
     known = [(level, features[j]) for level, features in plan.spelled.items() if features[j] != rest]
     cases = "".join(f" WHEN {literal(level)} THEN {constant(value)}" for level, value in known)
     return f"CASE {raw}{cases} ELSE {constant(rest)} END" if cases else constant(rest)
+
+
+def _after(plan: ColumnPlan, raw: str, j: int) -> str:
+    """Feature j of those after a number or the parts of a date."""
+    rest = constant(plan.rest[j])
+    cases = "".join(f" WHEN {constant(number)} THEN {constant(told[j])}" for number, told in plan.after.items())
+    return f"CASE {raw}{cases} ELSE {rest} END" if cases else rest
 
 
 def _part(raw: str, part: str, dialect: str) -> str:
