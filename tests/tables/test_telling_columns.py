@@ -119,7 +119,7 @@ def test_a_curve_shows_codes_one_by_one(taught):
 def test_a_code_has_no_direction(taught):
     frame, y, _, _ = taught
     config = MapConfig(monotonic_cst={"school": 1})
-    with pytest.warns(TableWarning), pytest.raises(InvalidInputError, match="'school', which is no quantity"):
+    with pytest.warns(TableWarning), pytest.raises(InvalidInputError, match="'school', which looks like a code"):
         PBDNClassifier(map_config=config).fit(frame, y)
 
 

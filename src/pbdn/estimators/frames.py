@@ -111,7 +111,7 @@ def _checked(estimator: Any, X: Any, y: Any, sample_weight: Any, said: Any = Non
 
 def _numbers(y: Any) -> FloatArray | None:
     """One number for each row, where rows say numbers: times whatever ended them, the middle of two bounds."""
-    said = np.asarray(y)
+    said = np.asarray(None if hasattr(y, "columns") else y)  # a frame of times has events beside them
     if said.dtype.names is not None and "time" in said.dtype.names:
         said = said["time"]
     if said.dtype.kind not in "fiu" or said.ndim not in (1, 2):
@@ -186,9 +186,13 @@ def with_signs_of_features(estimator: Any, config: MapConfig | None) -> MapConfi
         return replace(config, monotonic_cst=tuple(given))
     signs: list[int] = []
     for plan, sign in zip(preparation.preparation_.columns, given, strict=True):
-        if sign and (plan.kind != "number" or plan.tells) and not (plan.kind == "date" and plan.parts == ("days",)):
+        if sign and plan.kind != "number" and not (plan.kind == "date" and plan.parts == ("days",)):
             raise InvalidInputError(
-                f"monotonic_cst asks for a direction of {plan.name!r}, which is no quantity ({plan.words}); give 0 for it, or "
+                f"monotonic_cst asks for a direction of {plan.name!r}, which is no number ({plan.words}); give 0 for it."
+            )
+        if sign and plan.tells:
+            raise InvalidInputError(
+                f"monotonic_cst asks for a direction of {plan.name!r}, which looks like a code ({plan.words}); give 0 for it, or "
                 f"prepare X with TablePreparation(numeric_features=[{plan.name!r}]) before."
             )
         signs += [sign, *[0] * (len(plan.feature_names()) - 1)] if plan.feature_names() else []
