@@ -15,11 +15,10 @@ from pbdn.tables import Preparation, TablePreparation, fit_preparation, telling_
 from pbdn.tables.category_means import (
     N_PARTS,
     STRENGTHS,
+    Cells,
     Targets,
-    best_strength,
     category_codes,
     means,
-    means_in_other_parts,
     targets_of,
     tell_more,
 )
@@ -76,11 +75,11 @@ def test_the_mean_of_few_numbers_is_drawn_towards_that_of_all():
 def test_no_row_counts_for_itself_and_all_others_of_its_category_do(rng):
     codes, labels = rng.integers(8, size=200), rng.integers(2, size=200)
     rows = in_parts(labels, rng)
-    before = means_in_other_parts(codes, rows, 8, 1.0)
+    before = Cells.of(codes, rows, 8).others().means(1.0)[rows.parts, codes + 1]
     for i in range(0, 200, 17):
         flipped = rows.values.copy()
         flipped[i] = flipped[i, ::-1]
-        after = means_in_other_parts(codes, rows._replace(values=flipped), 8, 1.0)
+        after = Cells.of(codes, rows._replace(values=flipped), 8).others().means(1.0)[rows.parts, codes + 1]
         own_part, alike = rows.parts == rows.parts[i], codes == codes[i]
         np.testing.assert_array_equal(after[own_part], before[own_part])
         assert (after[~own_part & alike] != before[~own_part & alike]).all()
@@ -115,7 +114,7 @@ def test_categories_that_say_nothing_are_not_believed(rng, n, n_categories, n_cl
 def test_strength_follows_how_alike_the_rows_of_a_category_are(rng):
     codes = rng.integers(50, size=1000)
     alike, mixed = codes % 2, (rng.random(1000) < 0.4 + 0.2 * (codes % 2)).astype(int)
-    strengths = [best_strength(codes, in_parts(labels, rng), 50)[0] for labels in (alike, mixed)]
+    strengths = [Cells.of(codes, in_parts(labels, rng), 50).best_strength() for labels in (alike, mixed)]
     assert strengths[0] == STRENGTHS[0] < strengths[1]
 
 

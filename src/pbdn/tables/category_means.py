@@ -20,6 +20,7 @@ N_PARTS = 5
 STRENGTHS = (0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # rows for which the mean of all rows counts
 MOST_CLASSES = 20
 MOST_LOOKED_AT = 8  # columns that tell rows apart
+SMALLEST = np.finfo(float).tiny
 MOST_CATEGORIES = 1000  # of a column whose means are kept, the commonest ones
 
 
@@ -93,43 +94,91 @@ def category_codes(cells: Sequence[str | None], categories: Sequence[str]) -> In
     return np.array([place.get(cell, -1) for cell in cells], dtype=np.int64)
 
 
-def means(codes: IntArray, rows: Targets, n_categories: int, strength: float, some: Any = slice(None)) -> FloatArray:
-    """Mean of what some rows say in each category; the last row is that of all of them, which also stands for other cells.
+class Cells(NamedTuple):
+    """Sums over the rows of each part and category; category 0 is any other cell, j + 1 the one with the code j.
 
-    (n_j m_j + strength m) / (n_j + strength), where n_j rows of category j have mean m_j, and all have mean m.
+    Attributes
+    ----------
+    counts : (n_parts, n_categories + 1)
+        Weights of the rows.
+    sums : (n_parts, n_categories + 1, n_names)
+        Weights times what they say.
+    has_classes : bool
     """
-    codes, weights = codes[some], rows.weights[some]
-    weighted = rows.values[some] * weights[:, None]
-    sums = np.stack([np.bincount(codes + 1, own, n_categories + 1)[1:] for own in weighted.T], axis=1)
-    counts = np.bincount(codes + 1, weights, n_categories + 1)[1:, None]
-    one = 1.0 if rows.has_classes else 0.0  # a row more of every class in equal parts: no share is zero
-    of_all = (weighted.sum(axis=0) + one / len(rows.names)) / max(weights.sum() + one, np.finfo(float).tiny)
-    return np.vstack([(sums + strength * of_all) / (counts + strength), of_all])
+
+    counts: FloatArray
+    sums: FloatArray
+    has_classes: bool
+
+    @classmethod
+    def of(cls, codes: IntArray, rows: Targets, n_categories: int) -> "Cells":
+        """Count rows."""
+        shape = (N_PARTS, n_categories + 1)
+        place = rows.parts * shape[1] + codes + 1
+        counts = np.bincount(place, rows.weights, shape[0] * shape[1]).reshape(shape)
+        sums = [np.bincount(place, rows.weights * own, shape[0] * shape[1]).reshape(shape) for own in rows.values.T]
+        return cls(np.asarray(counts, dtype=np.float64), np.stack(sums, axis=-1), rows.has_classes)
+
+    def means(self, strength: float) -> FloatArray:
+        """Of every part and category: (n_j m_j + s m) / (n_j + s), where n_j rows of category j have mean m_j, and all have mean m.
+
+        ``strength`` is s. Any other cell has the mean m of all rows.
+        """
+        one = 1.0 if self.has_classes else 0.0  # a row more of every class in equal parts: no share is zero
+        counts = self.counts.sum(axis=1)[:, None, None] + one
+        of_all = (self.sums.sum(axis=1, keepdims=True) + one / self.sums.shape[-1]) / np.maximum(counts, SMALLEST)
+        found = (self.sums + strength * of_all) / (self.counts[..., None] + strength)
+        found[:, :1] = of_all
+        return np.asarray(found)
+
+    def whole(self) -> "Cells":
+        """All parts as one."""
+        return self._replace(counts=self.counts.sum(axis=0)[None], sums=self.sums.sum(axis=0)[None])
+
+    def others(self) -> "Cells":
+        """For every part, the rows of all other parts."""
+        whole = self.whole()
+        return self._replace(counts=whole.counts - self.counts, sums=whole.sums - self.sums)
+
+    def best_strength(self) -> float:
+        """The strength with which rows are likeliest by the means of their category in other parts."""
+        others = self.others()
+
+        def loss(strength: float) -> float:
+            seen = others.means(strength)
+            if self.has_classes:
+                return -float((self.sums * np.log(seen)).sum())
+            return float((seen * (seen * self.counts[..., None] - 2.0 * self.sums)).sum())  # but for a constant
+
+        return min(STRENGTHS, key=loss)
 
 
-def means_in_other_parts(codes: IntArray, rows: Targets, n_categories: int, strength: float) -> FloatArray:
+def means_in_other_parts(codes: IntArray, rows: Targets, n_categories: int) -> FloatArray:
     """For every row, the means of its category in the parts of the rows that it does not belong to."""
-    out = np.empty_like(rows.values)
-    for part in range(N_PARTS):
-        own = rows.parts == part
-        out[own] = means(codes, rows, n_categories, strength, ~own)[codes[own]]
-    return out
+    cells = Cells.of(codes, rows, n_categories)
+    return np.asarray(cells.others().means(cells.best_strength())[rows.parts, codes + 1])
 
 
-def best_strength(codes: IntArray, rows: Targets, n_categories: int) -> tuple[float, FloatArray]:
-    """The strength with which rows are likeliest by the means in other parts, and their losses."""
-    tried = [(one, rows.losses(means_in_other_parts(codes, rows, n_categories, one))) for one in STRENGTHS]
-    return min(tried, key=lambda one: float(one[1].sum()))
+def means(codes: IntArray, rows: Targets, n_categories: int, strength: float) -> FloatArray:
+    """Mean of what the rows of each category say; the last row is that of all rows, which also stands for other cells."""
+    return np.roll(Cells.of(codes, rows, n_categories).whole().means(strength)[0], -1, axis=0)
 
 
 def tell_more(
     codes: IntArray, n_categories: int, known: Sequence[IntArray], rows: Targets, n_errors: float, share: float
 ) -> bool:
-    """Whether the means in all categories tell clearly more than those in the best of some coarser groups, ``known``.
+    """Whether the means in all categories tell clearly more than those in each of some coarser groups, ``known``.
 
     By so many standard errors, and by this share of what is to be told: the loss where all rows are one group.
     """
-    groups = [best_strength(one, rows, int(one.max(initial=-1)) + 1)[1] for one in known]
-    gain = min(groups, key=np.sum) - best_strength(codes, rows, n_categories)[1]
-    whole = best_strength(np.zeros_like(codes), rows, 1)[1].sum() if share else 0.0
-    return bool(gain.sum() > max(n_errors * np.sqrt(gain.size) * gain.std(), share * whole))
+
+    def losses(groups: IntArray, n_groups: int) -> FloatArray:
+        return rows.losses(means_in_other_parts(groups, rows, n_groups))
+
+    own = losses(codes, n_categories)
+    least = share * float(losses(np.zeros_like(codes), 1).sum()) if share else 0.0
+    for groups in known:
+        gain = losses(groups, int(groups.max(initial=-1)) + 1) - own
+        if gain.sum() <= max(n_errors * np.sqrt(gain.size) * gain.std(), least):
+            return False
+    return True

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pbdn.errors import FileFormatError
 from pbdn.inspection.columns import ColumnGroup
 from pbdn.numerics.arrays import FloatArray
-from pbdn.tables.category_means import best_strength, means_in_other_parts, targets_of
+from pbdn.tables.category_means import means_in_other_parts, targets_of
 from pbdn.tables.column_format import is_number_style
 from pbdn.tables.column_to_numbers import DATE_PARTS, ColumnPlan, Seen
 from pbdn.tables.table import Table, column
@@ -98,8 +98,7 @@ class Preparation:
         for plan in self.used:
             if plan.tells and rows is not None:
                 codes = telling_codes(plan, column(table, plan.name))
-                strength, _ = best_strength(codes, rows, len(plan.telling))
-                found = means_in_other_parts(codes, rows, len(plan.telling), strength)
+                found = means_in_other_parts(codes, rows, len(plan.telling))
                 first = at + (plan.kind == "number") + len(plan.levels) + plan.others
                 for j, name in enumerate(plan.tells):
                     out[:, first + j] = found[:, rows.names.index(name)] if name in rows.names else 0.0

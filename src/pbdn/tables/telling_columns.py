@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pbdn.numerics.arrays import IntArray, spread_rows
 from pbdn.tables.category_means import (
     MOST_CATEGORIES,
+    Cells,
     Targets,
-    best_strength,
     category_codes,
     means,
     tell_more,
@@ -82,24 +82,39 @@ def _by_size(number: NDArray[np.float64]) -> list[IntArray]:
     return [np.where(there, group, -1) for group in groups]
 
 
+def _different(plan: ColumnPlan, values: NDArray[Any]) -> tuple[list[str], IntArray]:
+    """The different values of a column in order, as texts, and the place of each cell among them; -1 where it is missing."""
+    if plan.kind == "number":
+        number = numbers(values, plan.style)[0]
+        there = np.isfinite(number)
+        found, place = np.unique(number[there], return_inverse=True)
+        codes = np.full(number.size, -1)
+        codes[there] = place
+        return [f"{value:.0f}" for value in found.tolist()], codes
+    cells = words(values)
+    texts = sorted({cell for cell in cells if cell is not None})
+    return texts, category_codes(cells, texts)
+
+
 def _telling(
     plan: ColumnPlan, values: NDArray[Any], some: IntArray, known: list[IntArray], rows: Targets, judged: Targets
 ) -> ColumnPlan:
     """The plan with what its commonest values tell, if that is clearly more about rows that were not counted."""
     is_code = plan.kind == "number"
-    present = numbers(values, plan.style)[0] if is_code else None
-    cells = words(values) if present is None else words(np.where(np.isfinite(present), present, np.nan))
-    counts = Counter(cell for cell in cells if cell is not None)
-    telling = sorted(sorted(counts, key=lambda text: (-counts[text], text))[:MOST_CATEGORIES])
-    telling = sorted(telling, key=float) if is_code else telling
-    codes = category_codes(cells, telling)
+    cells, codes = _different(plan, values[some])
     enough = (VERY_CLEARLY, NUMBERS_TELL) if is_code else (CLEARLY, 0.0)
-    if not tell_more(codes[some], len(telling), known, judged, *enough):
+    if not tell_more(codes, len(cells), known, judged, *enough):
         return plan
-    strength, _ = best_strength(codes[some], judged, len(telling))
-    found, tells = means(codes, rows, len(telling), strength), rows.names[-rows.n_kept :]
+    strength = Cells.of(codes, judged, len(cells)).best_strength()
+    cells, codes = _different(plan, values)
+    counts = np.bincount(codes[codes >= 0])
+    kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
+    place = np.full(counts.size + 1, -1)
+    place[kept] = np.arange(kept.size)
+    codes = place[codes]  # that of a missing cell is the last
+    found, tells = means(codes, rows, kept.size, strength), rows.names[-rows.n_kept :]
     told = tuple(tuple(float(f"{value:.6g}") for value in row[-rows.n_kept :]) for row in found.tolist())
-    new = replace(plan, tells=tells, telling=tuple(telling), told=told)
+    new = replace(plan, tells=tells, telling=tuple(cells[j] for j in kept.tolist()), told=told)
     what = f"the {tells[0] if len(tells) == 1 else 'share of every class'} among the rows of each"
     drop = option("drop", plan.name)
     if plan.kind == "category":
@@ -107,15 +122,15 @@ def _telling(
     if is_code:
         as_number = option("numeric", plan.name)
         note = (
-            f"{plan.name}: {len(counts)} different numbers tell more of the target one by one than by their size, as codes do, so "
+            f"{plan.name}: {counts.size} different numbers tell more of the target one by one than by their size, as codes do, so "
             f"{what} is used too. A new number tells nothing of that: if new rows will have others, leave the column out "
             f"({drop}), or use the size alone ({as_number})."
         )
         return replace(new, words=f"{plan.words}, and {what}", notes=(*plan.notes, note), instead=as_number)
     note = (
-        f"{plan.name}: {len(counts)} names, which tell of the target where they repeat, so {what} is used. A new name tells "
+        f"{plan.name}: {counts.size} names, which tell of the target where they repeat, so {what} is used. A new name tells "
         f"nothing: leave the column out if new rows will have other names ({drop})."
     )
-    indicator, more = how_missing(len(values) - sum(counts.values()), len(values), "what all rows tell")
-    text = f"{len(counts)} names: {what}{more}"
+    indicator, more = how_missing(len(values) - int(counts.sum()), len(values), "what all rows tell")
+    text = f"{counts.size} names: {what}{more}"
     return replace(new, kind="category", indicator=indicator, words=text, notes=(note,), instead=drop)
