@@ -18,8 +18,9 @@ from pbdn.data.labelled_rows import LabelledRows, rows_to_prepare
 from pbdn.data.open_stream import open_source
 from pbdn.errors import ConvergenceWarning, DepthLimitWarning
 from pbdn.growth import committee, trimming, views
+from pbdn.growth import search as search_module
 from pbdn.growth.committee import PENALTY_OF_FOLD, SEARCH_STEPS, _without_failures, grow_committee
-from pbdn.growth.holdout import deal_into_folds, folds_of_rows, losses_on
+from pbdn.growth.holdout import N_FOLDS, RARE, deal_into_folds, folds_of_rows, losses_on
 from pbdn.growth.run import Run, StopSignal, n_threads
 from pbdn.growth.search import FIRST_PENALTY, Search, Stage, Step, first_layer
 from pbdn.growth.sharpening import best_factor, factor_of_average, interval_scores, sharpened
@@ -1338,6 +1339,32 @@ def test_copies_of_a_row_are_in_one_fold_and_do_not_flatter_large_networks(rng):
     np.testing.assert_array_equal(folds[:, 0], folds[:, 1])
     np.testing.assert_array_equal(folds[:, 0], folds_of_rows(y))
     np.testing.assert_array_equal(deal_into_folds(LabelledRows(X, y), RESPONSE), folds_of_rows(y))
+
+
+def test_a_class_of_few_kinds_of_rows_has_rows_in_every_fold(rng):
+    """Three kinds of rows, each of which is always of the same class."""
+    tip = rng.integers(3, size=150)
+    X, y = np.eye(3)[tip], (tip == 1).astype(int)
+    rows = LabelledRows(X, y)
+    assert set(deal_into_folds(rows, RESPONSE)) == set(range(N_FOLDS))
+    twice = LabelledRows(np.repeat(X[:6], 2, axis=0), np.repeat(y[:6], 2))
+    assert RARE in deal_into_folds(twice, RESPONSE)  # few rows, given twice: a class of copies has none to spare
+    model = PBDNClassifier(random_state=0).fit(X, y)
+    assert log_loss(y, model.predict_proba(X)) < 0.03
+    assert model.depth_ == 1
+
+
+def test_rows_that_are_told_apart_need_no_other_layer(rng, monkeypatch):
+    X = rng.normal(size=(200, 3))
+    y = (X[:, 0] > 0.0).astype(int)
+    X[:, 0] += 2.0 * y
+    assert PBDNClassifier(random_state=0).fit(X, y).depth_ == 1
+    monkeypatch.setattr(search_module, "GOOD_ENOUGH", 0.0)
+    deep = PBDNClassifier(random_state=0, max_depth=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DepthLimitWarning)
+        deep.fit(X, y)
+    assert len(deep.criterion_path_) == 2  # one more would be tried
 
 
 def test_rows_of_few_features_that_look_the_same_are_no_copies(rng):

@@ -186,6 +186,8 @@ def _depth(search: Search, stage: Stage, max_depth: int, began: float) -> tuple[
             return stage, "observer"
         if stage.depth == max_depth:
             return stage, "max_depth"
+        if not search.response.timed and stage.is_good_enough:
+            return stage, "criterion"
         if search.observer is not None:
             search.observer.layer_begins(stage.depth + 1)
         began = time.perf_counter()

@@ -22,9 +22,7 @@ from pbdn.sgd.polish import polish
 
 N_FOLDS = 5  # of every class a fifth of the rows is kept back
 MUCH_OPEN = 0.4  # deviance of rows kept back, over that by the shares of the classes, above which much is open
-GOOD_ENOUGH = (
-    0.02  # deviance per row kept back (a log-loss of 0.01) that of many sides no further layer is tried to lower
-)
+GOOD_ENOUGH = 0.02  # deviance per row kept back (a log-loss of 0.01) that no further layer is tried to lower
 HOPELESS = 1.5  # deviance of rows kept back with a layer more, over that without it: no polish makes up for as much
 MOSTLY_SAME = 0.1  # of the rows that look like others, up to which they may say something else
 RARE = -1  # fold of the rows of a class that is too small to spare any
@@ -117,7 +115,8 @@ def deal_into_folds(rows: LabelledRows, response: Response) -> NDArray[np.int64]
 def different_rows(rows: LabelledRows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
     """Numbers of the rows without their copies, and for every row the place of its like among them.
 
-    None where the same features often come with different targets: features are few, and rows that look the same are no copies.
+    None where rows that look the same are no copies, but features are few: where the same features often come with different
+    targets, or where a class has fewer different rows than there are folds, and each of them many times.
     """
     _, looks = np.unique(row_digests(rows.inputs), return_inverse=True)
     _, says = np.unique(rows.targets, axis=0, return_inverse=True)
@@ -125,6 +124,10 @@ def different_rows(rows: LabelledRows) -> tuple[NDArray[np.int64], NDArray[np.in
     alike, same = np.bincount(looks)[looks], np.bincount(kind)[kind]
     if (alike > same).sum() > MOSTLY_SAME * (alike > 1).sum():
         return None
+    if rows.targets.ndim == 1:
+        n_rows, n_different = np.bincount(rows.codes), np.bincount(rows.codes[first])
+        if np.any((n_different < N_FOLDS) & (n_different > 0) & (n_rows >= N_FOLDS * n_different)):
+            return None
     return np.sort(first), np.argsort(np.argsort(first))[kind]
 
 

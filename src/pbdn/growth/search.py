@@ -14,6 +14,7 @@ import numpy as np
 
 from pbdn.config import FitConfig
 from pbdn.growth.depth import Observer, PathStep, Trial
+from pbdn.growth.holdout import GOOD_ENOUGH
 from pbdn.growth.run import Run
 from pbdn.growth.trainee import Step, Trainee
 from pbdn.growth.views import HIGH_RELEVANCE, Layers, View, widened
@@ -56,6 +57,11 @@ class Stage:
     def deviance(self) -> float:
         """Of all rows kept back."""
         return float(self.losses.sum())
+
+    @property
+    def is_good_enough(self) -> bool:
+        """Whether rows kept back are so likely in their classes that no layer is tried to make them likelier."""
+        return self.losses.size > 0 and float(self.losses.mean()) <= GOOD_ENOUGH
 
     def clearly_below(self, other: "Stage", n_errors: float = 1.0) -> bool:
         """Whether the deviance is lower by more than so many standard errors of the difference, on the folds that both have."""
