@@ -204,7 +204,8 @@ class ColumnPlan:
         return [*out, found.astype(np.float64)] if self.indicator else out
 
     def _category(self, values: list[str | None], seen: "Seen") -> list[FloatArray]:
-        place = {spelling: j for j, spelling in enumerate(self.spelled)}
+        known = self.spelled
+        place = {spelling: j for j, spelling in enumerate(known)}
         codes = np.array([MISSING if value is None else place.get(value, OTHER) for value in values], dtype=np.int64)
         missing, strange = codes == MISSING, codes == OTHER
         if strange.any() and not self.others:
@@ -213,7 +214,7 @@ class ColumnPlan:
         seen.n_rows += len(values)
         seen.n_missing += int(missing.sum())
         seen.n_new += int(strange.sum())
-        book = np.array([*self.spelled.values(), self.missing, self.rest])
+        book = np.array([*known.values(), self.missing, self.rest])
         return list(book[codes].T)
 
     def surprises(self, seen: "Seen") -> list[str]:
