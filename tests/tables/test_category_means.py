@@ -1,13 +1,13 @@
 """What categories tell of the target, judged by rows that were not counted."""
 
 import json
-import sqlite3
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from checks import ALPHA
+from databases import scored
 from pbdn import PBDNClassifier, PBDNCountRegressor, PBDNRegressor
 from pbdn.errors import FileFormatError, TableWarning
 from pbdn.inspection.curves import MOST_VALUES, effect_curves
@@ -225,16 +225,9 @@ def test_databases_know_what_names_say(fitted, dialect):
     frame.loc[:1, "shop"] = ["Ali's", None]
     with pytest.warns(TableWarning, match="not seen in training"):
         expected = model.predict_proba(frame)
-    library = sqlite3 if dialect == "sqlite" else pytest.importorskip("duckdb", reason="duckdb is not installed")
-    connection = library.connect(":memory:")
-    if dialect == "sqlite":
-        connection.create_function("exp", 1, np.exp)
-        connection.create_function("ln", 1, np.log)
-    connection.execute("CREATE TABLE data (row INTEGER, shop TEXT, size DOUBLE PRECISION)")
     rows = [(i, shop, size) for i, (shop, size) in enumerate(zip(frame["shop"], frame["size"], strict=True))]
-    connection.executemany("INSERT INTO data VALUES (?, ?, ?)", rows)
-    found = sorted(connection.execute(model.to_sql(dialect, keep=["row"])).fetchall())
-    connection.close()
+    columns = "row INTEGER, shop TEXT, size DOUBLE PRECISION"
+    found = scored(dialect, columns, rows, model.to_sql(dialect, keep=["row"]))
     np.testing.assert_allclose([row[1:3] for row in found], expected, atol=1e-9)
 
 

@@ -1,12 +1,12 @@
 """Numbers that are codes, which tell of the target one by one, in predictions, pictures and exports."""
 
 import json
-import sqlite3
 import subprocess
 
 import numpy as np
 import pytest
 
+from databases import scored
 from networks import COMPILER, needs_compiler
 from pbdn import MapConfig, PBDNClassifier
 from pbdn.errors import InvalidInputError, TableWarning
@@ -58,16 +58,10 @@ def test_numbers_that_are_codes_tell_one_by_one(taught):
 @pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
 def test_databases_know_what_codes_say(taught, dialect):
     _, _, model, new = taught
-    library = sqlite3 if dialect == "sqlite" else pytest.importorskip("duckdb", reason="duckdb is not installed")
-    connection = library.connect(":memory:")
-    if dialect == "sqlite":
-        connection.create_function("exp", 1, np.exp)
-        connection.create_function("ln", 1, np.log)
-    connection.execute("CREATE TABLE data (row INTEGER, school DOUBLE PRECISION, age DOUBLE PRECISION, sex TEXT)")
     cells = new.astype(object).where(new.notna(), None).itertuples(index=False)
-    connection.executemany("INSERT INTO data VALUES (?, ?, ?, ?)", [(i, *row) for i, row in enumerate(cells)])
-    found = sorted(connection.execute(model.to_sql(dialect, keep=["row"])).fetchall())
-    connection.close()
+    columns = "row INTEGER, school DOUBLE PRECISION, age DOUBLE PRECISION, sex TEXT"
+    rows = [(i, *row) for i, row in enumerate(cells)]
+    found = scored(dialect, columns, rows, model.to_sql(dialect, keep=["row"]))
     np.testing.assert_allclose([row[1:3] for row in found], model.predict_proba(new), atol=1e-9)
 
 

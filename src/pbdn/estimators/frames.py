@@ -46,7 +46,7 @@ class RowPreparation(TablePreparation):
         """Decide, and prepare the training rows, which say labels or numbers and count by their weights."""
         if y is not None:
             check_are_classes(y)
-        return PreparedRows(self._learn(X, y, numbers, sample_weight), self)
+        return PreparedRows(self._learn_and_transform(X, y, numbers, sample_weight), self)
 
 
 class PreparedRows(NamedArray):

@@ -125,6 +125,11 @@ class ColumnPlan:
         numbers = map(float, self.telling) if self.kind == "number" else ()
         return {number: (*told, *(0.0,) * self.indicator) for number, told in zip(numbers, self.told, strict=False)}
 
+    @property
+    def told_at(self) -> int:
+        """The place, among the features of the column, of the first that tells."""
+        return 1 if self.kind == "number" else len(self.levels) + self.others
+
     def places(self, number: FloatArray) -> IntArray:
         """The place of each number among those that tell something, -1 for all others."""
         known = np.array([float(text) for text in self.telling])
@@ -166,7 +171,9 @@ class ColumnPlan:
         """What each feature is, and the values that can be named with what the features are then (`ColumnGroup`)."""
         missing = ("missing",) if self.indicator else ()
         if self.kind == "number" and self.tells:
-            named = [(text, (float(text), *self.after[float(text)])) for text in self.telling]
+            named = [
+                (text, (number, *told)) for text, (number, told) in zip(self.telling, self.after.items(), strict=True)
+            ]
             return ("value", *self.tells, *missing), (*named, *[("missing", self.missing)] * self.indicator)
         if self.kind != "category":
             own = {"number": ("value",), "date": self.parts}.get(self.kind, ())

@@ -99,9 +99,8 @@ class Preparation:
             if plan.tells and rows is not None:
                 codes = telling_codes(plan, column(table, plan.name))
                 found = means_in_other_parts(codes, rows, len(plan.telling))
-                first = at + (plan.kind == "number") + len(plan.levels) + plan.others
                 for j, name in enumerate(plan.tells):
-                    out[:, first + j] = found[:, rows.names.index(name)] if name in rows.names else 0.0
+                    out[:, at + plan.told_at + j] = found[:, rows.names.index(name)] if name in rows.names else 0.0
             at += len(plan.missing)
         return out
 

@@ -75,8 +75,7 @@ def _after(graph: Graph, plan: ColumnPlan, value: str) -> str:
     whole = graph.op("Equal", value, graph.op("Floor", value))
     kept = graph.op("Where", whole, value, graph.constant(np.array(NO_CODE, dtype=DOUBLE)))
     places = graph.codes(graph.cast(kept, np.dtype(np.int64)), [int(number) for number in plan.after], [*range(n)], n)
-    book = graph.number([*plan.after.values(), plan.rest])
-    return graph.op("Squeeze", graph.op("Gather", book, places, axis=0), graph.constant(np.array([1])))
+    return _lines(graph, [*plan.after.values(), plan.rest], places)
 
 
 def _category(graph: Graph, plan: ColumnPlan, raw: str) -> str:
@@ -87,8 +86,12 @@ def _category(graph: Graph, plan: ColumnPlan, raw: str) -> str:
         for letters in sorted(set(product(*((c, c.upper()) for c in word))))
     ]
     codes = graph.codes(raw, [*plan.spelled, *nothing], [*range(n), *[n + 1] * len(nothing)], n)
-    book = graph.number([*plan.spelled.values(), plan.rest, plan.missing])
-    return graph.op("Squeeze", graph.op("Gather", book, codes, axis=0), graph.constant(np.array([1])))
+    return _lines(graph, [*plan.spelled.values(), plan.rest, plan.missing], codes)
+
+
+def _lines(graph: Graph, book: Sequence[Sequence[float]], numbers: str) -> str:
+    """A line of the book for every row, by its number."""
+    return graph.op("Squeeze", graph.op("Gather", graph.number(book), numbers, axis=0), graph.constant(np.array([1])))
 
 
 def _date(graph: Graph, parts: Sequence[str], days: str) -> str:

@@ -114,17 +114,18 @@ def _features(plan: ColumnPlan, raw: str, dialect: str) -> list[str]:
 
 def _of_category(plan: ColumnPlan, raw: str, j: int) -> str:
     """Feature j of a category that is there."""
-    rest = plan.rest[j]
-    known = [(level, features[j]) for level, features in plan.spelled.items() if features[j] != rest]
-    cases = "".join(f" WHEN {literal(level)} THEN {constant(value)}" for level, value in known)
-    return f"CASE {raw}{cases} ELSE {constant(rest)} END" if cases else constant(rest)
+    return _case(raw, {literal(level): features[j] for level, features in plan.spelled.items()}, plan.rest[j])
 
 
 def _after(plan: ColumnPlan, raw: str, j: int) -> str:
     """Feature j of those after a number or the parts of a date."""
-    rest = constant(plan.rest[j])
-    cases = "".join(f" WHEN {constant(number)} THEN {constant(told[j])}" for number, told in plan.after.items())
-    return f"CASE {raw}{cases} ELSE {rest} END" if cases else rest
+    return _case(raw, {constant(number): told[j] for number, told in plan.after.items()}, plan.rest[j])
+
+
+def _case(raw: str, known: dict[str, float], rest: float) -> str:
+    """The number that belongs to what is there; cases that are as the rest are left out."""
+    cases = "".join(f" WHEN {one} THEN {constant(value)}" for one, value in known.items() if value != rest)
+    return f"CASE {raw}{cases} ELSE {constant(rest)} END" if cases else constant(rest)
 
 
 def _part(raw: str, part: str, dialect: str) -> str:

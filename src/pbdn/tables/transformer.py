@@ -91,10 +91,17 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Where a column of many categories tells of the labels, no row counts in what it is told. So it is not
         ``fit(X, y).transform(X)``, which is for new rows.
         """
-        return NamedArray(self._learn(X, y), self.preparation_.feature_names)
+        return self._learn_and_transform(X, y)
 
-    def _learn(self, X: Any, y: Any, numbers: Any = None, sample_weight: Any = None) -> NDArray[np.float64]:
-        """Decide by labels, or by numbers; the features of the training rows."""
+    def _learn_and_transform(self, X: Any, y: Any, numbers: Any = None, sample_weight: Any = None) -> NamedArray:
+        """Decide, and make the features of the training rows, which say labels or numbers."""
+        table, said = self._learn(X, y, numbers, sample_weight)
+        return NamedArray(self.preparation_.training_features(table, **said), self.preparation_.feature_names)
+
+    def _learn(
+        self, X: Any, y: Any, numbers: Any = None, sample_weight: Any = None
+    ) -> tuple[Table, dict[str, NDArray[Any] | None]]:
+        """Decide; the rows, and what they say."""
         table, categories = self._table(X, reset=True)
         if table.n_rows < 2:
             raise InvalidInputError(
@@ -109,7 +116,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.notes_ = [in_python(note) for note in self.preparation_.notes]
         if self.notes_:
             warn(" ".join(self.notes_), TableWarning)
-        return self.preparation_.training_features(table, **said)
+        return table, said
 
     @classmethod
     def from_preparation(cls, preparation: Preparation) -> "TablePreparation":
